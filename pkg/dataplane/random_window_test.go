@@ -6,10 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // TestRandomNoWindow: after every single write the verdict of every packet is
@@ -117,10 +120,7 @@ func (w *walker) watched() []probe {
 // reached returns the verdicts that a new dataplane on a copy of the node reaches after the
 // events: those after the transaction, if more is due at once, and those in the end.
 func (w *walker) reached(events []event, all []probe) []map[probe]bool {
-	sim, err := hnsfault.ParseDump(w.sim.Dump())
-	if err != nil {
-		w.fail("%v", err)
-	}
+	sim := copyOf(w.t, w.sim)
 	copied := w.restarted(sim)
 	copied.settle()
 	tx := dataplane.NewTransaction()
@@ -133,4 +133,22 @@ func (w *walker) reached(events []event, all []probe) []map[probe]bool {
 		states = append(states, verdicts(w.t, sim, all))
 	}
 	return states
+}
+
+// copyOf returns another node with the same sets and endpoints.
+func copyOf(t require.TestingT, sim *hnsfault.Sim) *hnsfault.Sim {
+	out := hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
+	for _, kind := range []hns.SetType{hns.IPSet, hns.NestedIPSet} {
+		for _, s := range sim.Sets() {
+			if s.Type == kind {
+				require.NoError(t, out.PutSet(s))
+			}
+		}
+	}
+	for _, e := range sim.Endpoints() {
+		require.NoError(t, out.CreateEndpoint(hnssim.NewEndpoint{
+			ID: e.ID, Addrs: e.Addrs, State: e.State, Remote: e.Remote, Network: e.Network, Policies: append([]hns.EndpointPolicy{}, e.Policies...),
+		}))
+	}
+	return out
 }

@@ -105,7 +105,7 @@ func TestGatePipe(t *testing.T) {
 func TestContractSuiteOnAnOddNode(t *testing.T) {
 	begin(t)
 	o := azure()
-	o.Personality = hnsfault.Personality{Foreign: hnssim.DefaultForeign(), Spelling: hnsfault.Spelling{Shuffled: true}, Seed: 3}
+	o.Personality = hnsfault.Personality{Foreign: hnssim.DefaultForeign(), Show: hnsfault.Shuffle(3)}
 	h := newHost(t, o)
 	h.TakeOnce()
 	out := runProgram(t, h, "contract", "-test.v", "-test.run=^TestContract$")

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"net/netip"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // leftBehind is a cluster, its policies and what Azure NPM made of them; TestAdoptionFile of pkg/dataplane writes it.
@@ -83,20 +84,22 @@ func TestTakesOverFromAzureNPM(t *testing.T) {
 	t.Logf("%d packets allowed, %d denied; %d writes, 0 transitions", sum.allowed, sum.denied, h.Sim().Writes())
 }
 
-// adopt gives HNS the sets of a dump of the simulator, and its endpoints with
-// their policies.
+// adopt gives HNS the sets and endpoints of a file.
 func (h *host) adopt(dump string) {
 	h.t.Helper()
-	left, err := hnsfault.ParseDump(dump)
-	require.NoError(h.t, err)
+	var left struct {
+		Sets      []hns.SetPolicy
+		Endpoints []hnssim.EndpointView
+	}
+	require.NoError(h.t, json.Unmarshal([]byte(dump), &left))
 	for _, kind := range []hns.SetType{hns.IPSet, hns.NestedIPSet} {
-		for _, s := range left.Sets() {
+		for _, s := range left.Sets {
 			if s.Type == kind {
 				require.NoError(h.t, h.Sim().PutSet(s))
 			}
 		}
 	}
-	for _, e := range left.Endpoints() {
+	for _, e := range left.Endpoints {
 		h.plug(e.Addrs...)
 		require.NoError(h.t, h.Sim().SetPolicies(h.endpoints[e.Addrs[0]], e.Policies))
 	}
