@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 
-	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/test/windows/rawhns"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -20,10 +20,5 @@ func simulated(s *hnsd.Server) system {
 		d, err := s.Call(context.Background(), export, id, handle, texts...)
 		return rawhns.Answer{Code: d.HResult, Record: d.Record, Output: d.Output, Handle: d.Handle}, err
 	}
-	return system{call, func(o hcsadapter.Options) (hcsadapter.Client, error) {
-		return hcsadapter.Over(o, func(export string, a hcsadapter.Arguments) (hcsadapter.Outcome, error) {
-			d, err := call(export, a.ID, a.Handle, a.Texts...)
-			return hcsadapter.Outcome{HResult: d.Code, Record: d.Record, Output: d.Output, Handle: d.Handle}, err
-		}), nil
-	}}
+	return system{call, func(network string) (hns.Client, error) { return s.SimOf(network), nil }}
 }

@@ -85,6 +85,16 @@ func New(o Options) *Server {
 // are no calls of its.
 func (s *Server) Sim() *hnsfault.Sim { return s.own.sim }
 
+// SimOf returns the simulated network of a name, or the node's own.
+func (s *Server) SimOf(name string) *hnsfault.Sim {
+	for _, n := range s.listNetworks() {
+		if n.name == name {
+			return n.sim
+		}
+	}
+	return s.own.sim
+}
+
 // HideNetwork takes the node's own network away with its endpoints, as on a
 // node whose CNI has not made it yet, or brings it back.
 func (s *Server) HideNetwork(hidden bool) {
