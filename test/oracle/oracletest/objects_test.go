@@ -28,10 +28,7 @@ func TestPlanOfObjects(t *testing.T) {
 			after.NodeAddrs = nil
 			seen[m.Kind]++
 		}
-		change := changeOf(before, after)
-		then := worldOf(after)
-		change.After = &then
-		plan, err := whatif.New(w.t.Context(), worldOf(before), change)
+		plan, err := whatif.New(w.t.Context(), worldOf(before), changeOf(worldOf(after), before, after))
 		require.NoError(w.t, err)
 		x := planned{w: w, before: before, after: after, plan: plan, all: slices.Concat(plan.Flips, plan.Outside), seen: seen}
 		if contested(before) || contested(after) {

@@ -40,8 +40,8 @@ func TestPlan(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
 			after = g.PolicyMutation(after).After
 		}
-		change := changeOf(before, after)
-		plan, err := whatif.New(w.t.Context(), worldOf(before), change)
+		world := worldOf(before)
+		plan, err := whatif.New(w.t.Context(), world, changeOf(world, before, after))
 		require.NoError(w.t, err)
 		x := planned{w: w, before: before, after: after, plan: plan, all: slices.Concat(plan.Flips, plan.Outside), seen: seen}
 		x.flips(slices.Concat(g.Probes(before, 2), g.Probes(after, 2), x.edges(t)))
@@ -53,13 +53,13 @@ func TestPlan(t *testing.T) {
 		w.start(before, true)
 		same, err := whatif.FromDump(w.dp.Dump())
 		require.NoError(w.t, err)
-		fromDump, err := whatif.New(w.t.Context(), same, change)
+		fromDump, err := whatif.New(w.t.Context(), same, changeOf(same, before, after))
 		require.NoError(w.t, err)
 		// To a node its own pods' claims to an address count most, a plan is of all nodes.
 		if contested(before) {
 			return
 		}
-		x.writes(change)
+		x.writes()
 
 		// Rules of one place in all plans; a dump knows of its own node's writes alone.
 		if d := cmp.Diff(plan, fromDump, cmpopts.IgnoreUnexported(whatif.Addresses{}), cmpopts.IgnoreFields(whatif.Plan{}, "Nodes", "NodesSeen")); d != "" {
@@ -106,15 +106,13 @@ func worldOf(c oracle.Cluster) whatif.World {
 	return w
 }
 
-// changeOf is the way from one cluster's policies to another's.
-func changeOf(before, after oracle.Cluster) whatif.Change {
-	var c whatif.Change
+// changeOf is the way of a world from one cluster's policies to another's.
+func changeOf(w whatif.World, before, after oracle.Cluster) whatif.Change {
+	c := whatif.Change{After: w}
 	name := func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name }
-	diff(before.Policies, after.Policies, false, name,
-		func(np networkingv1.NetworkPolicy) { c.Set = append(c.Set, &np) },
-		func(np networkingv1.NetworkPolicy) {
-			c.Delete = append(c.Delete, policy.Key{Namespace: np.Namespace, Name: np.Name})
-		})
+	note := func(np networkingv1.NetworkPolicy) { c.Named = append(c.Named, name(np)) }
+	diff(before.Policies, after.Policies, false, name, note, note)
+	c.After.Policies = worldOf(after).Policies
 	return c
 }
 
@@ -293,15 +291,14 @@ func (x planned) numbers() {
 }
 
 // writes lets the agent of the node do what was planned.
-func (x planned) writes(change whatif.Change) {
+func (x planned) writes() {
 	before := x.w.state()
 	tx := dataplane.NewTransaction()
-	for _, np := range change.Set {
-		tx.SetPolicy(np)
-	}
-	for _, key := range change.Delete {
-		tx.DeletePolicy(key)
-	}
+	diff(x.before.Policies, x.after.Policies, false, func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name },
+		func(np networkingv1.NetworkPolicy) { tx.SetPolicy(&np) },
+		func(np networkingv1.NetworkPolicy) {
+			tx.DeletePolicy(policy.Key{Namespace: np.Namespace, Name: np.Name})
+		})
 	report := x.w.apply(tx)
 	require.True(x.w.t, report.Converged())
 	after := x.w.state()
