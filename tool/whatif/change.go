@@ -194,7 +194,7 @@ func namesNodes(cnp *v1alpha2.ClusterNetworkPolicy) bool {
 // close policies that it does not name, or make room for them: these are in it then.
 // A ClusterNetworkPolicy has a budget of its own, which its compilation keeps.
 func (w World) fit(c Change) (World, Change) {
-	b := w.Budgets.OrDefaults()
+	b := policy.DefaultBudgets()
 	named := map[policy.Key]bool{}
 	for _, key := range c.Delete {
 		named[key] = true
