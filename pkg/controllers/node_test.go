@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 // TestClusterNodeAddresses: a node has each of its IPv4 addresses once. With more than maxNodeAddrs
