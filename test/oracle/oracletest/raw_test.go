@@ -1,6 +1,7 @@
 package oracletest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -19,47 +20,73 @@ import (
 // Rules that the dataplane does not write, but others may: what a rule means is
 // not only right where we make use of it.
 
-// ground is the sets of rawRules, and the endpoint that they are put on.
-const ground = `network azure
-set both NESTEDIPSET front,web
-set empty IPSET
-set front IPSET 10.0.1.3
-set none NESTEDIPSET
-set only-empty NESTEDIPSET empty
-set self IPSET 10.0.0.1
-set web IPSET 10.0.1.2,10.0.2.0/24
-endpoint ep addrs=fd00::1,10.0.0.1,10.0.0.2
-`
+// The Ids of the sets of newGround.
+const (
+	both, empty, front     = "azure-npm-both", "azure-npm-empty", "azure-npm-front"
+	none, onlyEmpty        = "azure-npm-none", "azure-npm-only-empty"
+	self, web, ownEndpoint = "azure-npm-self", "azure-npm-web", "ep"
+)
+
+// newGround returns a node with sets of every form, and one endpoint.
+func newGround(t tester) *hnsfault.Sim {
+	sim := hnsfault.New(hnsfault.Options{})
+	for _, s := range []hns.SetPolicy{
+		{ID: empty, Type: hns.IPSet}, {ID: front, Type: hns.IPSet, Values: []string{"10.0.1.3"}},
+		{ID: self, Type: hns.IPSet, Values: []string{"10.0.0.1"}}, {ID: web, Type: hns.IPSet, Values: []string{"10.0.1.2", "10.0.2.0/24"}},
+		{ID: both, Type: hns.NestedIPSet, Values: []string{front, web}}, {ID: none, Type: hns.NestedIPSet},
+		{ID: onlyEmpty, Type: hns.NestedIPSet, Values: []string{empty}},
+	} {
+		s.Name = s.ID
+		require.NoError(t, sim.PutSet(s))
+	}
+	addrs := []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}
+	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: ownEndpoint, Addrs: addrs}))
+	return sim
+}
+
+// rules returns rules as policies, In, Allow and of priority 222 unless they say otherwise.
+func rules(acls ...hns.ACL) []hns.EndpointPolicy {
+	out := make([]hns.EndpointPolicy, len(acls))
+	for i, a := range acls {
+		a.ID = fmt.Sprintf("azure-acl-%d", i)
+		a.Action, a.Direction, a.RuleType = cmp.Or(a.Action, hns.Allow), cmp.Or(a.Direction, hns.In), cmp.Or(a.RuleType, hns.Switch)
+		if a.RuleType == hns.Switch {
+			a.Priority = cmp.Or(a.Priority, 222)
+		}
+		out[i] = hns.NewACLPolicy(a)
+	}
+	return out
+}
 
 // rawRules are one list of rules each.
-var rawRules = map[string]string{
-	"In: sets at both sides":    "acl In 222 Allow azure-acl-a local-sets=web remote-sets=self",
-	"In: remote sets":           "acl In 222 Allow azure-acl-a remote-sets=web",
-	"Out: sets at both sides":   "acl Out 222 Allow azure-acl-a local-sets=self remote-sets=web",
-	"Out: local sets":           "acl Out 222 Allow azure-acl-a local-sets=web",
-	"sets are ANDed":            "acl In 222 Allow azure-acl-a local-sets=both,web",
-	"an empty set":              "acl In 222 Allow azure-acl-a local-sets=empty",
-	"an empty nested set":       "acl In 222 Allow azure-acl-a local-sets=none",
-	"a nested set of an empty":  "acl In 222 Allow azure-acl-a local-sets=only-empty",
-	"In: literals":              "acl In 222 Allow azure-acl-a local=10.0.0.1 remote=10.0.1.2,10.0.2.0/25",
-	"Out: literals":             "acl Out 222 Allow azure-acl-a local=10.0.0.1 remote=10.0.1.2,10.0.2.0/25",
-	"literals and sets":         "acl Out 222 Allow azure-acl-a local=10.0.0.1 remote-sets=web",
-	"any protocol":              "acl In 222 Allow azure-acl-a\nacl Out 222 Block azure-acl-b proto=256",
-	"ports":                     "acl In 222 Allow azure-acl-a proto=6 local-ports=7,80-82\nacl Out 222 Allow azure-acl-b proto=6 remote-ports=7,80-82",
-	"ports of the source":       "acl In 222 Allow azure-acl-a proto=6 remote-ports=80",
-	"a Host rule":               "acl In 0 Block azure-acl-a rule=Host",
-	"no layer":                  `policy ACL {"Action":"Allow","Direction":"In","Priority":65500}`,
-	"tiers":                     `policy TierAcl {"Name":"a"}`,
-	"one priority, two actions": "acl In 222 Allow azure-acl-a local-sets=web\nacl In 222 Block azure-acl-b remote=10.0.1.2",
-	"several of one priority":   "acl In 222 Allow azure-acl-a local-sets=web\nacl In 222 Allow azure-acl-b\nacl In 300 Block azure-acl-c",
+var rawRules = map[string][]hns.EndpointPolicy{
+	"In: sets at both sides":    rules(hns.ACL{LocalAddresses: web, RemoteAddresses: self}),
+	"In: remote sets":           rules(hns.ACL{RemoteAddresses: web}),
+	"Out: sets at both sides":   rules(hns.ACL{Direction: hns.Out, LocalAddresses: self, RemoteAddresses: web}),
+	"Out: local sets":           rules(hns.ACL{Direction: hns.Out, LocalAddresses: web}),
+	"sets are ANDed":            rules(hns.ACL{LocalAddresses: both + "," + web}),
+	"an empty set":              rules(hns.ACL{LocalAddresses: empty}),
+	"an empty nested set":       rules(hns.ACL{LocalAddresses: none}),
+	"a nested set of an empty":  rules(hns.ACL{LocalAddresses: onlyEmpty}),
+	"In: literals":              rules(hns.ACL{LocalAddresses: "10.0.0.1", RemoteAddresses: "10.0.1.2,10.0.2.0/25"}),
+	"Out: literals":             rules(hns.ACL{Direction: hns.Out, LocalAddresses: "10.0.0.1", RemoteAddresses: "10.0.1.2,10.0.2.0/25"}),
+	"literals and sets":         rules(hns.ACL{Direction: hns.Out, LocalAddresses: "10.0.0.1", RemoteAddresses: web}),
+	"any protocol":              rules(hns.ACL{}, hns.ACL{Direction: hns.Out, Action: hns.Block, Protocols: hns.AnyProtocol}),
+	"ports":                     rules(hns.ACL{Protocols: "6", LocalPorts: "7,80-82"}, hns.ACL{Direction: hns.Out, Protocols: "6", RemotePorts: "7,80-82"}),
+	"ports of the source":       rules(hns.ACL{Protocols: "6", RemotePorts: "80"}),
+	"a Host rule":               rules(hns.ACL{Action: hns.Block, RuleType: hns.Host}),
+	"no layer":                  {{Type: hns.PolicyTypeACL, Settings: []byte(`{"Action":"Allow","Direction":"In","Priority":65500}`)}},
+	"tiers":                     {{Type: hns.PolicyTypeTierACL, Settings: []byte(`{"Name":"a"}`)}},
+	"one priority, two actions": rules(hns.ACL{LocalAddresses: web}, hns.ACL{Action: hns.Block, RemoteAddresses: "10.0.1.2"}),
+	"several of one priority":   rules(hns.ACL{LocalAddresses: web}, hns.ACL{}, hns.ACL{Action: hns.Block, Priority: 300}),
 }
 
 // TestRawRules: the tracers agree on every form of rule.
 func TestRawRules(t *testing.T) {
-	for name, lines := range rawRules {
+	for name, policies := range rawRules {
 		t.Run(name, func(t *testing.T) {
-			sim, err := hnsfault.ParseDump(ground + "  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\n")
-			require.NoError(t, err)
+			sim := newGround(t)
+			require.NoError(t, sim.SetPolicies(ownEndpoint, policies))
 			sameVerdicts(t, sim, map[string]int{})
 		})
 	}
@@ -70,16 +97,11 @@ func TestRawRules(t *testing.T) {
 func TestRandomRules(t *testing.T) {
 	seen := map[string]int{}
 	check(t, func(t *rapid.T) {
-		sim, err := hnsfault.ParseDump(ground)
-		require.NoError(t, err)
-		ids := map[string]string{"": ""}
-		for _, set := range sim.Sets() {
-			ids[set.Name] = set.ID
-		}
+		sim := newGround(t)
 		var policies []hns.EndpointPolicy
 		for i := range rapid.IntRange(1, 6).Draw(t, "rules") {
-			next := append(slices.Clone(policies), drawRule(t, fmt.Sprintf("r%d", i), ids))
-			if err := sim.SetPolicies("ep", next); err != nil {
+			next := append(slices.Clone(policies), drawRule(t, fmt.Sprintf("r%d", i)))
+			if err := sim.SetPolicies(ownEndpoint, next); err != nil {
 				require.ErrorIs(t, err, hns.ErrInvalid)
 				seen["refused"]++
 				continue
@@ -94,11 +116,11 @@ func TestRandomRules(t *testing.T) {
 }
 
 // drawRule draws an ACL as somebody may have written it, with any set anywhere.
-func drawRule(t *rapid.T, id string, ids map[string]string) hns.EndpointPolicy {
+func drawRule(t *rapid.T, id string) hns.EndpointPolicy {
 	pick := func(what string, texts ...string) string { return rapid.SampledFrom(texts).Draw(t, what) }
 	address := func(what string) string {
 		if rapid.Bool().Draw(t, what+" are sets") {
-			a, b := ids[pick(what, "both", "empty", "none", "only-empty", "self", "web")], ids[pick(what, "", "", "both", "none", "web")]
+			a, b := pick(what, both, empty, none, onlyEmpty, self, web), pick(what, "", "", both, none, web)
 			return strings.Trim(a+","+b, ",")
 		}
 		return pick(what, "", "", "10.0.1.2", "10.0.0.1/32,10.0.1.2", "10.0.0.0/8", "0.0.0.0/0", "10.0.2.0/25,10.0.1.3")
@@ -140,7 +162,7 @@ func sameVerdicts(t tester, sim *hnsfault.Sim, seen map[string]int) {
 			}{{6, 80}, {6, 83}, {17, 80}, {1, 0}} {
 				for dir, p := range map[hns.Direction]hnssim.Packet{hns.In: {Src: other, Dst: own}, hns.Out: {Src: own, Dst: other}} {
 					p.Protocol, p.DstPort = port.protocol, port.number
-					v, err := s.both(t, "ep", dir, p)
+					v, err := s.both(t, ownEndpoint, dir, p)
 					switch {
 					case err != nil:
 						seen["not known"]++
