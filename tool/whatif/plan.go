@@ -73,7 +73,7 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	}
 	policies := w.classify(c)
 	missing := w.noNamespaces(c, policies)
-	b := w.Budgets.OrDefaults()
+	b := policy.DefaultBudgets()
 	w.Policies, c.After.Policies = b.Fit(w.Policies), b.Fit(c.After.Policies)
 	before, after, err := w.everywhere(ctx, c)
 	if err != nil {
