@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strings"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx)
+	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -22,14 +24,13 @@ func main() {
 	}
 }
 
-// run plays every patch of the repository around the working directory, or
-// those named as arguments.
-func run(ctx context.Context) error {
-	root, err := moduleRoot()
+// run plays the named patches, or every patch of the repository around the working directory.
+func run(ctx context.Context, files []string) error {
+	root, err := command(ctx, ".", "go", "list", "-m", "-f", "{{.Dir}}")
 	if err != nil {
 		return err
 	}
-	files := os.Args[1:]
+	root = strings.TrimSpace(root)
 	if len(files) == 0 {
 		if files, err = filepath.Glob(filepath.Join(root, "test", "mutants", "*.patch")); err != nil {
 			return err
@@ -50,19 +51,45 @@ func run(ctx context.Context) error {
 	return r.play(ctx, mutants)
 }
 
-// moduleRoot returns the closest directory upwards that has a go.mod.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
+// mutant is one patch file.
+type mutant struct {
+	name string // file name without .patch
+	path string // absolute
+	test test
+}
+
+// test names the tests that have to notice a mutant.
+type test struct {
+	pkg   string // relative to the root, like ./pkg/ipsets
+	names string // for -run
+}
+
+// testLine is the header line `Test: ./pkg/ipsets TestPins`.
+var testLine = regexp.MustCompile(`(?m)^Test:[ \t]+(\./\S+)[ \t]+(\S+)[ \t]*$`)
+
+// readMutants reads the headers of patch files. The error names the file and
+// what its header lacks.
+func readMutants(files []string) ([]mutant, error) {
+	var out []mutant
+	for _, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
 		}
-		if filepath.Dir(dir) == dir {
-			return "", errors.New("no go.mod here or above, run it inside the repository")
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
 		}
-		dir = filepath.Dir(dir)
+		// The first file line starts the diff; all before it is the header.
+		header, _, found := strings.Cut("\n"+string(content), "\n--- ")
+		lines := testLine.FindAllStringSubmatch(header, -1)
+		if !found || len(lines) != 1 {
+			return nil, fmt.Errorf("%s: %d lines `Test: ./package Regexp` before a diff, want one", file, len(lines))
+		}
+		if _, err := regexp.Compile(lines[0][2]); err != nil {
+			return nil, fmt.Errorf("%s: Test: %w", file, err)
+		}
+		out = append(out, mutant{strings.TrimSuffix(filepath.Base(path), ".patch"), path, test{lines[0][1], lines[0][2]}})
 	}
+	return out, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,37 +12,37 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // runner plays mutants, one at a time in each of its copies of a repository. A copy
 // stays in one place, so the build cache serves what a patch leaves alone.
 type runner struct {
 	tmp   string // has the copies, removed by the caller
-	trees []tree
+	trees []string
 	out   io.Writer
-	limit time.Duration // of one test binary
+	limit time.Duration // of one test binary; a hang is no kill, as it cannot say what is wrong
 }
 
-// newRunner returns a runner with the given number of copies. It lists what a copy
-// consists of: what git tracks and what it would, so that uncommitted work is tested
-// as it is.
+// newRunner returns a runner with the given number of copies. A copy has what git tracks and
+// what it would, so that uncommitted work is tested as it is, and is a repository of its own.
 func newRunner(ctx context.Context, root string, copies int, out io.Writer) (*runner, error) {
-	// The owner of the clone may be another user than the one CI runs as.
-	list, err := git(ctx, root, "-c", "safe.directory=*",
-		"ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	if err != nil {
-		return nil, err
-	}
 	tmp, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return nil, err
 	}
-	files := strings.FieldsFunc(list, func(r rune) bool { return r == 0 })
-	r := &runner{tmp: tmp, out: out, limit: timeout}
+	r := &runner{tmp: tmp, out: out, limit: 2 * time.Minute}
 	for i := range copies {
-		r.trees = append(r.trees, tree{root: root, files: files, dir: filepath.Join(tmp, strconv.Itoa(i), "tree")})
+		dir := filepath.Join(tmp, strconv.Itoa(i), "tree")
+		r.trees = append(r.trees, dir)
+		// The owner of the clone may be another user than the one CI runs as. A tracked file may be deleted.
+		if _, err := command(ctx, root, "sh", "-c", `mkdir -p "$0" && git -c safe.directory=* ls-files -z --cached --others --exclude-standard |
+			xargs -0 sh -c 'for f; do test ! -e "$f" || cp --parents -P "$f" "$0"; done' "$0" &&
+			cd "$0" && git init -q && git add -fA && git -c user.name=mutants -c user.email=mutants@localhost commit -qm copy`, dir); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(tmp))
+		}
 	}
 	return r, nil
 }
@@ -50,85 +51,64 @@ func newRunner(ctx context.Context, root string, copies int, out io.Writer) (*ru
 // every one was killed by its test.
 func (r *runner) play(ctx context.Context, mutants []mutant) error {
 	start := time.Now()
-	if err := r.unharmed(ctx, mutants); err != nil {
-		return err
-	}
-	failures := 0
-	var mu sync.Mutex // of failures and out
-	r.each(len(mutants), func(in tree, i int) {
-		if ctx.Err() != nil {
-			return
+	runs := runsOf(mutants)
+	harmed := r.each(len(runs), func(dir string, i int) (string, error) {
+		failed, err := r.goTest(ctx, dir, runs[i])
+		if err == nil && len(failed) > 0 {
+			err = fmt.Errorf("%s failed", strings.Join(failed, " "))
 		}
-		m, begin := mutants[i], time.Now()
-		verdict, err := r.one(ctx, in, m)
-		took := time.Since(begin).Seconds()
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			failures++
-			fmt.Fprintf(r.out, "FAIL  %-28s %s %s: %v (%.1fs)\n", m.name, m.test.pkg, m.test.names, err, took)
-		default:
-			fmt.Fprintf(r.out, "ok    %-28s killed by %s %s (%.1fs)\n", m.name, m.test.pkg, strings.Join(verdict.failed, " "), took)
+		if err != nil {
+			return fmt.Sprintf("FAIL  %s %s without any mutant: %v", runs[i].pkg, runs[i].names, err), err
 		}
+		return "", nil
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if harmed > 0 { // what a test that fails anyway says of a mutant proves nothing
+		return fmt.Errorf("%d of %d runs fail without any mutant", harmed, len(runs))
 	}
+	fmt.Fprintf(r.out, "mutants: without any, the named tests pass (%d runs)\n", len(runs))
+	failures := r.each(len(mutants), func(dir string, i int) (string, error) {
+		m, begin := mutants[i], time.Now()
+		failed, err := r.one(ctx, dir, m)
+		took := time.Since(begin).Seconds()
+		if err != nil {
+			return fmt.Sprintf("FAIL  %-28s %s %s: %v (%.1fs)", m.name, m.test.pkg, m.test.names, err, took), err
+		}
+		return fmt.Sprintf("ok    %-28s killed by %s %s (%.1fs)", m.name, m.test.pkg, strings.Join(failed, " "), took), nil
+	})
 	fmt.Fprintf(r.out, "mutants: %d passed, %d failed in %.0fs\n", len(mutants)-failures, failures, time.Since(start).Seconds())
 	if failures > 0 {
-		return fmt.Errorf("%d of %d mutants were not killed by their test", failures, len(mutants))
+		return errors.Join(ctx.Err(), fmt.Errorf("%d of %d mutants were not killed by their test", failures, len(mutants)))
 	}
 	return nil
 }
 
-// each calls do for 0 to n-1, in every copy at once, and returns when all are done.
-func (r *runner) each(n int, do func(in tree, i int)) {
-	var next atomic.Int64
+// each calls do for 0 to n-1, in every copy at once, prints what it returns, and returns how
+// many failed.
+func (r *runner) each(n int, do func(dir string, i int) (line string, err error)) (failures int) {
+	next := make(chan int)
+	var mu sync.Mutex // of failures and out
 	var working sync.WaitGroup
-	for _, in := range r.trees {
+	for _, dir := range r.trees {
 		working.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				do(in, int(i))
+			for i := range next {
+				line, err := do(dir, i)
+				mu.Lock()
+				if err != nil {
+					failures++
+				}
+				if line != "" {
+					fmt.Fprintln(r.out, line)
+				}
+				mu.Unlock()
 			}
 		})
 	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
 	working.Wait()
-}
-
-// unharmed checks that every named test passes on the copies as they are; without
-// that its failure would prove nothing.
-func (r *runner) unharmed(ctx context.Context, mutants []mutant) error {
-	for _, in := range r.trees {
-		if err := in.refresh(); err != nil {
-			return err
-		}
-	}
-	runs := runsOf(mutants)
-	failed := make([]error, len(runs))
-	var mu sync.Mutex // of out
-	r.each(len(runs), func(in tree, i int) {
-		t := runs[i]
-		v, err := goTest(ctx, in.dir, t, r.limit)
-		if v.broken == "" && len(v.failed) > 0 {
-			v.broken = strings.Join(v.failed, " ") + " failed"
-		}
-		switch {
-		case err != nil:
-			failed[i] = err
-		case v.broken != "":
-			mu.Lock()
-			defer mu.Unlock()
-			fmt.Fprint(r.out, v.output)
-			failed[i] = fmt.Errorf("%s %s without any mutant: %s", t.pkg, t.names, v.broken)
-		}
-	})
-	if err := errors.Join(failed...); err != nil {
-		return err
-	}
-	fmt.Fprintf(r.out, "mutants: without any, the named tests pass (%d runs)\n", len(runs))
-	return nil
+	return failures
 }
 
 // runsOf returns the fewest runs that include every named test: one for each package,
@@ -156,37 +136,75 @@ func runsOf(mutants []mutant) []test {
 	return runs
 }
 
-// one applies m to a copy, made fresh, and runs its test. A nil error means killed.
-func (r *runner) one(ctx context.Context, in tree, m mutant) (verdict, error) {
-	if err := in.refresh(); err != nil {
-		return verdict{}, err
+// one applies m to a copy, runs its test and restores the copy, without what tests leave
+// behind: a saved counterexample of one mutant must not kill the next. A nil error means killed.
+func (r *runner) one(ctx context.Context, dir string, m mutant) (failed []string, err error) {
+	defer func() {
+		_, restored := command(ctx, dir, "sh", "-c", "git reset -q --hard && git clean -qfdx")
+		err = errors.Join(err, restored)
+	}()
+	if _, err := command(ctx, dir, "git", "apply", "--recount", m.path); err != nil {
+		return nil, fmt.Errorf("the patch no longer applies: %w", err)
 	}
-	if _, err := git(ctx, in.dir, "apply", "--recount", m.path); err != nil {
-		return verdict{}, fmt.Errorf("the patch no longer applies: %w", err)
+	failed, err = r.goTest(ctx, dir, m.test)
+	if err == nil && len(failed) == 0 {
+		err = errors.New("SURVIVED, the test passes")
 	}
-	v, err := goTest(ctx, in.dir, m.test, r.limit)
-	switch {
-	case err != nil:
-		return v, err
-	case v.broken != "":
-		return v, fmt.Errorf("no verdict, the mutant %s: %s", v.broken, firstLines(v.output, 3))
-	case len(v.failed) == 0:
-		return v, errors.New("SURVIVED, the test passes")
-	}
-	return v, nil
+	return failed, err
 }
 
-// git runs git in dir and returns what it printed; the error carries the first lines it
-// complained with.
-func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
+// goTest runs the named tests in the module at dir and returns the top-level tests that failed.
+// The error says why the run tells nothing about the code.
+func (r *runner) goTest(ctx context.Context, dir string, t test) (failed []string, err error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", t.names, t.pkg)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	cmd.Env = append(os.Environ(), effort.Variable+"="+string(effort.Quick))
+	stream, err := cmd.Output()
+	// A failing test exits with an error too; the events tell which it was.
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	var output strings.Builder
+	ran, broken := 0, ""
+	for line := range strings.Lines(string(stream)) {
+		var event struct{ Action, Test, Output, FailedBuild string }
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			return nil, fmt.Errorf("go test -json wrote %q: %w", line, err)
+		}
+		output.WriteString(event.Output)
+		switch top := event.Test != "" && !strings.Contains(event.Test, "/"); {
+		case event.FailedBuild != "":
+			broken = "does not compile"
+		case strings.HasPrefix(event.Output, "panic: test timed out"):
+			broken = "timed out"
+		case event.Action == "fail" && event.Test == "" && len(failed) == 0 && broken == "":
+			broken = "crashed outside of a test"
+		case top && event.Action == "pass":
+			ran++
+		case top && event.Action == "fail":
+			ran++
+			failed = append(failed, event.Test)
+		}
+	}
+	if broken == "" && ran == 0 {
+		broken = "no test ran"
+	}
+	if broken != "" {
+		return nil, fmt.Errorf("%s: %s", broken, firstLines(output.String(), 3))
+	}
+	return failed, nil
+}
+
+// command runs a program in dir and returns what it printed; the error carries the first lines
+// it complained with.
+func command(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("git: %w: %s", err, firstLines(stderr.String(), 2))
+		return "", fmt.Errorf("%s: %w: %s", name, err, firstLines(stderr.String(), 2))
 	}
 	return string(out), nil
 }
