@@ -2,6 +2,7 @@ package torture
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
