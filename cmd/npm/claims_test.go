@@ -33,7 +33,7 @@ func podClaim(pod string, wait time.Duration) gate.Claim {
 // in its metrics.
 func TestStartAnswersClaims(t *testing.T) {
 	fake := newFake()
-	fake.SetPersonality(hnsfault.Personality{Endpoints: hnsfault.EndpointHabits{Early: true}})
+	fake.SetPersonality(hnsfault.Personality{Early: true})
 	board := gatetest.New()
 	fake.pipe = func(path string) (net.Listener, error) {
 		require.Equal(t, `\\.\pipe\test`, path)
