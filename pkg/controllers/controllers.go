@@ -43,9 +43,6 @@ type Config struct {
 	Readiness Readiness
 	// Node is this node's name; with "" every pod is local.
 	Node string
-	// JudgeContests makes the Node objects decide which of several pods of other nodes has an
-	// address that they all claim. Without it, such an address stays in doubt.
-	JudgeContests bool
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.
 	RequireNodeAddr bool
@@ -81,8 +78,7 @@ func (c *Config) setDefaults() {
 type Controller struct {
 	cfg       Config // set once
 	informers informers
-	nodes     *nodeWatch[*state.Node] // of the cluster, for ClusterNetworkPolicies
-	contests  *contests
+	nodes     *nodeWatch // of the cluster, for ClusterNetworkPolicies
 	queue     *queue
 	arrivals  arrivals
 	claims    *claims
@@ -121,7 +117,6 @@ func New(cfg Config) *Controller {
 			c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
 		}
 	})
-	c.contests = newContests(cfg, c.queue)
 	return c
 }
 
@@ -176,7 +171,6 @@ func (c *Controller) Run(ctx context.Context) {
 		wg.Go(func() { i.run(ctx) })
 	}
 	wg.Go(func() { c.nodes.run(ctx) })
-	wg.Go(func() { c.contests.run(ctx) })
 	if c.cfg.Observer != nil {
 		wg.Go(func() { c.reconcile(ctx) })
 	}

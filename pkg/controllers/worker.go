@@ -154,7 +154,6 @@ func (w *worker) apply(ctx context.Context) {
 	}
 	w.pause = 0
 	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
-	c.queue.Applied()
 	if next := report.Next(); next > 0 {
 		w.retry.Reset(next)
 	}
@@ -183,7 +182,6 @@ func (w *worker) tell(report state.Report, err error) {
 	}
 	if err == nil {
 		w.warn(report.Warnings)
-		w.c.contests.setRivals(report.Rivals)
 	}
 	w.c.cfg.OnApplied(applied)
 }
@@ -246,7 +244,7 @@ func (c *Controller) readPod(tx *dataplane.Transaction, key Key) {
 		tx.DeletePod(pod)
 	}
 	if ok {
-		tx.SharePod(c.contests.judged(c.claims.on(p)))
+		tx.SharePod(c.claims.on(p))
 	}
 }
 
