@@ -43,6 +43,9 @@ type Config struct {
 	Readiness Readiness
 	// Node is this node's name; with "" every pod is local.
 	Node string
+	// JudgeContests makes the Node objects decide which of several pods of other nodes has an
+	// address that they all claim. Without it, such an address stays in doubt.
+	JudgeContests bool
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.
 	RequireNodeAddr bool
@@ -78,7 +81,8 @@ func (c *Config) setDefaults() {
 type Controller struct {
 	cfg       Config // set once
 	informers informers
-	nodes     *nodeWatch // of the cluster, for ClusterNetworkPolicies
+	nodes     *nodeWatch[*state.Node] // of the cluster, for ClusterNetworkPolicies
+	contests  *contests
 	queue     *queue
 	arrivals  arrivals
 	claims    *claims
@@ -117,6 +121,7 @@ func New(cfg Config) *Controller {
 			c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
 		}
 	})
+	c.contests = newContests(cfg, c.queue)
 	return c
 }
 
@@ -171,6 +176,7 @@ func (c *Controller) Run(ctx context.Context) {
 		wg.Go(func() { i.run(ctx) })
 	}
 	wg.Go(func() { c.nodes.run(ctx) })
+	wg.Go(func() { c.contests.run(ctx) })
 	if c.cfg.Observer != nil {
 		wg.Go(func() { c.reconcile(ctx) })
 	}

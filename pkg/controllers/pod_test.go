@@ -73,7 +73,7 @@ func TestPodFrom(t *testing.T) {
 	}{
 		{name: "everything", node: "n1"},
 		{name: "every pod is local", node: ""},
-		{name: "of another node", node: "n2", want: func(p *desired.Pod) { p.Local = false }},
+		{name: "of another node", node: "n2", want: func(p *desired.Pod) { p.Local, p.Node = false, "n1" }},
 		{name: "not scheduled", node: "n1", edit: func(p *corev1.Pod) { p.Spec.NodeName = "" }, want: func(p *desired.Pod) { p.Local = false }},
 		{name: "podIP alone", edit: func(p *corev1.Pod) { p.Status.PodIPs = nil }},
 		{name: "IPv6 only", edit: func(p *corev1.Pod) { p.Status.PodIPs, p.Status.PodIP = p.Status.PodIPs[:1], "fd00::1" },

@@ -26,7 +26,7 @@ type PodState struct {
 
 // Claim says how strong the pod's claim to its address is.
 func (p *PodState) Claim() ipsets.Claim {
-	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Started: p.Started, Created: p.Created}
+	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Trust: p.Trust, Started: p.Started, Created: p.Created}
 	if p.IsLost() {
 		c.UID += " (deleted)" // the pod with this UID may come back, and then has a claim of its own
 		c.Deleting = true     // every claim of a live pod is stronger

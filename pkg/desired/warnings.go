@@ -107,9 +107,11 @@ func (d *State) elsewhereWarnings() []state.Warning {
 	more := 0
 	for _, addr := range slices.SortedFunc(maps.Keys(d.elsewhere), netip.Addr.Compare) {
 		s := d.whose(addr)
-		if len(out) == maxElsewhere {
+		switch {
+		case !s.Doubt:
+		case len(out) == maxElsewhere:
 			more++
-		} else {
+		default:
 			out = append(out, state.Warning{Object: s.Owner.Key().String(), Kind: RemotePod, Reason: state.ReasonAddressContested,
 				Message: fmt.Sprintf("address %s is claimed by %s: until only one of them claims it, it is in no set, so policies of this node allow none of them; find out which one reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr))})
 		}
