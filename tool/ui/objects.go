@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // podEntry is a pod in a list.
@@ -62,7 +61,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no pod %s", key)
 	}
-	out := podDetail{Pod: d.Pods[i], Made: matrix.Owner(&d.Pods[i]), State: s.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	out := podDetail{Pod: d.Pods[i], Made: explain.Owner(&d.Pods[i]), State: s.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
 	out.policies(d, key)
 	setNames := explain.SetNames{}
 	for _, set := range d.Sets {

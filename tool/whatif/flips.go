@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // Flip is a change of the verdict of connections from one end to the other.
@@ -55,7 +54,7 @@ const (
 // comparison is a cluster before a change and after it.
 type comparison struct {
 	before, after *explain.Cluster
-	workloads     []matrix.Workload
+	workloads     []explain.Workload
 	addresses     []Addresses
 	ends          []end
 	changed       map[string]bool // pods on whose node something may be written for them
@@ -228,7 +227,7 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 
 // second returns another pod of a workload of several.
 func (x *comparison) second(workload string) string {
-	i := slices.IndexFunc(x.workloads, func(w matrix.Workload) bool { return w.Name == workload })
+	i := slices.IndexFunc(x.workloads, func(w explain.Workload) bool { return w.Name == workload })
 	return x.workloads[i].Pods[1]
 }
 
