@@ -198,7 +198,7 @@ func TestSearch(t *testing.T) {
 
 	find("ns-shop")
 	b.press(kb.Enter)
-	b.wait("document.querySelector('#panel .objectname')?.textContent === 'pods in namespace shop'")
+	b.wait("document.querySelector('#panel .objectname')?.textContent === 'ns-shop'")
 
 	find("shop/worker-0 -> shop/db-0:5432/TCP")
 	b.press(kb.Enter)
@@ -255,7 +255,7 @@ func TestSets(t *testing.T) {
 		require.Contains(t, shown[i], l.Name)
 	}
 	b.clickOn("[...document.querySelectorAll('.detail .card a')].find((el) => el.textContent === 'podlabel-app:cart')")
-	b.wait("document.querySelector('.detail .objectname')?.textContent === 'pods with app=cart'")
+	b.wait("document.querySelector('.detail .objectname')?.textContent === 'podlabel-app:cart'")
 	b.picture("sets-light")
 	b.prefer("dark")
 	b.picture("sets-dark")

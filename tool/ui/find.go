@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/tool/explain"
 )
 
 // foundPerKind is how many objects of each kind one search finds.
@@ -42,7 +41,7 @@ func find(s *snapshot, r *http.Request) (any, error) {
 	f.next()
 	for i := range s.dump.Sets {
 		e := &s.dump.Sets[i]
-		f.offer(hit{Kind: "Set", Name: e.Name, Also: explain.SetWords(e.Name), ID: e.ID})
+		f.offer(hit{Kind: "Set", Name: e.Name, ID: e.ID})
 	}
 	f.next()
 	return struct {

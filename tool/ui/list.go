@@ -91,7 +91,7 @@ func listSets(s *snapshot, r *http.Request) (any, error) {
 	return newListing(len(s.dump.Sets), func(i int) setEntry { return entryOf(s.dump.Sets[i]) }, filterOf(r)), nil
 }
 
-func (e setEntry) text() string { return strings.Join([]string{e.Name, e.Words, e.ID}, " ") }
+func (e setEntry) text() string { return strings.Join([]string{e.Name, e.ID}, " ") }
 func (e setEntry) rank() int {
 	if e.Behind {
 		return 0

@@ -47,8 +47,7 @@ type ruleEntry struct {
 	Priority  uint16        `json:"priority"`
 	Policy    string        `json:"policy,omitempty"`
 	ID        string        `json:"id"`
-	Peer      string        `json:"peer"`          // in words
-	Raw       string        `json:"raw,omitempty"` // the peer by the names of sets, where that is something else
+	Peer      string        `json:"peer"` // in words
 	Ports     string        `json:"ports"`
 	Applied   bool          `json:"applied"` // in HNS, as far as known
 	Wanted    bool          `json:"wanted"`
@@ -67,7 +66,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	for _, set := range d.Sets {
 		setNames[set.ID] = set.Name
 		if out.Owner && out.Addr != "" && set.Type == string(hns.IPSet) && slices.Contains(set.Members, out.Addr) {
-			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID, Words: explain.SetWords(set.Name)})
+			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID})
 		}
 	}
 	for _, ep := range d.Endpoints {
@@ -109,11 +108,7 @@ func rulesOf(ep state.Endpoint, setNames explain.SetNames) []ruleEntry {
 	rules := map[hns.ACL]*ruleEntry{}
 	entry := func(a hns.ACL) *ruleEntry {
 		if rules[a] == nil {
-			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Policy: policyOf(a.ID), Peer: setNames.PeerWords(a), Ports: explain.PortsText(a)}
-			if raw := setNames.Peer(a); raw != e.Peer {
-				e.Raw = raw
-			}
-			rules[a] = e
+			rules[a] = &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Policy: policyOf(a.ID), Peer: setNames.Peer(a), Ports: explain.PortsText(a)}
 		}
 		return rules[a]
 	}

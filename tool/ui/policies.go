@@ -14,7 +14,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/explain"
 )
 
 // The kinds of policies, as their manifests and warnings write them.
@@ -133,7 +132,7 @@ func (s *snapshot) policy(name string) (any, error) {
 	out.Elsewhere, out.ElsewhereMore = count, !whole
 	for _, set := range s.dump.Sets {
 		if slices.Contains(set.Holders, ipsets.RefSelector.String()+" "+p.key) {
-			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID, Words: explain.SetWords(set.Name)})
+			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID})
 		}
 	}
 	slices.SortStableFunc(out.Sets, func(a, b link) int { return cmp.Compare(a.Name, b.Name) })

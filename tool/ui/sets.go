@@ -10,14 +10,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/explain"
 )
 
 // setEntry is a set in numbers.
 type setEntry struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
-	Words   string    `json:"words,omitempty"` // who is in it
 	Nested  bool      `json:"nested"`
 	Members int       `json:"members"`
 	Holders int       `json:"holders"`
@@ -29,7 +27,7 @@ type setEntry struct {
 
 func entryOf(s state.Set) setEntry {
 	return setEntry{
-		ID: s.ID, Name: s.Name, Words: explain.SetWords(s.Name), Nested: s.Type == string(hns.NestedIPSet),
+		ID: s.ID, Name: s.Name, Nested: s.Type == string(hns.NestedIPSet),
 		Members: len(s.Members), Holders: len(s.Holders), Pins: len(s.Pins), InHNS: s.InHNS,
 		Behind: s.Unknown || len(s.Missing)+len(s.Surplus) > 0, Since: s.Since,
 	}
@@ -65,8 +63,6 @@ type link struct {
 	Name string `json:"name"`
 	ID   string `json:"id,omitempty"` // of a set or endpoint
 	Addr string `json:"address,omitempty"`
-	// Words are who is in a set.
-	Words string `json:"words,omitempty"`
 	// Roles are what a holder does: words of the dump, and pin.
 	Roles []string `json:"roles,omitempty"`
 	// State is missing for a member that HNS lacks, surplus for one that only HNS has.
@@ -157,7 +153,7 @@ func (n *names) holders(s state.Set) []link {
 		role, owner, _ := strings.Cut(h, " ")
 		switch role {
 		case ipsets.RefList.String():
-			add(role, link{Kind: linkSet, Name: owner, ID: n.sets[owner], Words: explain.SetWords(owner)})
+			add(role, link{Kind: linkSet, Name: owner, ID: n.sets[owner]})
 		case ipsets.RefSelector.String():
 			if port, ok := strings.CutPrefix(owner, "port "); ok {
 				add(role, link{Kind: linkPort, Name: strings.TrimSuffix(port, "@")})
@@ -193,7 +189,7 @@ func (n *names) members(s state.Set) []link {
 		l := link{Kind: linkAddress, Name: member, State: state}
 		switch {
 		case s.Type == string(hns.NestedIPSet):
-			l.Kind, l.ID, l.Words = linkSet, n.sets[member], explain.SetWords(member)
+			l.Kind, l.ID = linkSet, n.sets[member]
 		case n.own[member] != "":
 			l.Kind, l.Name, l.Addr = linkPod, n.own[member], member
 		}

@@ -17,7 +17,7 @@ const kinds = {
     show: pod, request: podRequest, draw: showPod, marks: (x) => stateMark(x.state), none: 'There is no pod yet.',
   },
   sets: {
-    word: 'Sets', name: (x) => x.name, also: (x) => `${x.words ? `${x.words}, ` : ''}${count(x.members, 'member')}`,
+    word: 'Sets', name: (x) => x.name, also: (x) => count(x.members, 'member'),
     show: set, request: setRequest, draw: showSet, none: 'No policy needs a set.',
     marks: (x) => [x.pins > 0 ? h('span', { class: 'pill accent' }, count(x.pins, 'pin')) : null, x.behind ? h('span', { class: 'pill warn' }, 'behind') : null, x.inHNS ? null : h('span', { class: 'pill' }, 'not in HNS')],
   },

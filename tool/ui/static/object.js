@@ -16,7 +16,7 @@ function ends(name) {
 
 const policyLink = (name) => h('a', { href: link(toPolicy(name)) }, name);
 const podLink = (name) => h('a', { href: link(toPod(name)) }, name);
-const setLink = (s) => h('li', {}, h('a', { href: link(toSet(s.name)) }, s.words || s.name), s.words ? h('code', { class: 'dim raw' }, s.name) : null);
+const setLink = (s) => h('li', {}, h('a', { href: link(toSet(s.name)) }, s.name));
 
 /** tones are glyph and colour of a state: what is as it should be is not marked by colour alone. */
 const tones = {
@@ -83,7 +83,7 @@ export function showPod(p) {
 function ruleTable(rules) {
   return h('section', { class: 'card' }, h('h3', {}, 'Rules of its endpoint, the first that fits decides'), h('ul', { class: 'acls' }, rules.map((r) => h('li', { class: r.applied === r.wanted ? '' : 'behind' },
     h('span', { class: 'num dim' }, r.priority), h('span', { class: r.action === 'Allow' ? 'ok' : 'dim' }, `${r.direction} ${r.action}`),
-    h('span', {}, `${r.peer}, ${r.ports} `, r.raw ? h('code', { class: 'dim raw' }, `${r.raw} `) : null, r.policy ? policyLink(r.policy) : h('span', { class: 'dim' }, r.id),
+    h('span', {}, `${r.peer}, ${r.ports} `, r.policy ? policyLink(r.policy) : h('span', { class: 'dim' }, r.id),
       r.applied === r.wanted ? null : h('span', { class: 'warn' }, r.wanted ? ' not in HNS yet' : ' still in HNS'))))));
 }
 
@@ -111,7 +111,7 @@ const memberWords = { missing: 'not in HNS yet', surplus: 'only in HNS' };
 /** showSet draws an answer of /sets/…. */
 export function showSet(s) {
   return [
-    h('h2', { class: 'objectname', dir: 'auto', 'data-summary': `set ${s.name}` }, s.words || s.name),
+    h('h2', { class: 'objectname', dir: 'auto', 'data-summary': `set ${s.name}` }, s.name),
     h('p', { class: 'dim' }, h('code', { class: 'setid' }, s.name), s.name === s.id ? null : [' · ', h('code', {}, s.id)], ` · ${s.nested ? 'a set of sets' : 'a set of addresses'} · ${s.inHNS ? 'in HNS' : 'not in HNS'}`),
     s.unknown ? h('p', { class: 'problem' }, 'What HNS has is not known; it is read again.') : null,
     links('Held by', s.heldBy, s.heldByAll, (l) => (l.roles ?? []).map((r) => roleWords[r] ?? r).join(', ')),
@@ -122,7 +122,7 @@ export function showSet(s) {
 /** links lists one side of a set; all counts its links by kind. */
 function links(title, list, all, say) {
   const more = Object.values(all).reduce((sum, n) => sum + n, 0) - list.length;
-  return h('section', { class: 'card' }, h('h3', {}, title), h('ul', {}, list.map((l) => h('li', {}, linkTo(l), h('span', { class: 'dim' }, ` ${l.address ?? l.words ?? ''} `),
+  return h('section', { class: 'card' }, h('h3', {}, title), h('ul', {}, list.map((l) => h('li', {}, linkTo(l), h('span', { class: 'dim' }, ` ${l.address ?? ''} `),
     l.state ? h('span', { class: 'pill warn' }, say(l)) : h('span', { class: 'dim' }, say(l)))),
   list.length === 0 ? h('li', { class: 'dim' }, 'nothing') : null, more > 0 ? h('li', { class: 'dim' }, `and ${more} more`) : null));
 }
