@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
 )
 
 // foundPerKind is how many objects of each kind one search finds.
