@@ -38,7 +38,7 @@ var friendAddr = netip.MustParseAddr("10.1.0.31")
 func newGated(t *testing.T) *gated {
 	t.Helper()
 	begin(t)
-	h := newHost(t, hnsd.Options{Network: cniNetwork, Subnet: cniSubnet}) // win-bridge says what an endpoint gets
+	h := newHost(t, hnsd.Options{Network: cniNetwork}) // win-bridge says what an endpoint gets
 	w := newWorld(t)
 	w.node(ownNode, ownAddr.String())
 	w.namespace("shop", nil)

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
 // manyPackets is how many forbidden packets each row asks about while its pods run.
@@ -69,10 +67,10 @@ func TestGate_AgentKilled(t *testing.T) {
 			for i := range 2 {
 				victim, died := n, make(chan struct{})
 				nth := 1 + rand.IntN(3)
-				g.h.Inject(hnsd.Fault{Proc: "HcnModifyEndpoint", Nth: nth, Do: func() {
+				g.h.atWrite(nth, func() {
 					victim.kill()
 					close(died)
-				}})
+				})
 				waitFor(t, died, "the write at which npm.exe is killed")
 				t.Logf("kill %d at write %d of rules: %d of %d pods run", i+1, nth, len(g.eyes.ran()), len(all))
 				n = g.agent(calm...)

@@ -6,11 +6,14 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
@@ -76,4 +79,14 @@ func (h *host) endpoint(addr netip.Addr) (ours []hns.ACL, foreign []hns.Endpoint
 func (h *host) writes() int {
 	counts := h.Counts()
 	return counts["HcnModifyNetwork"] + counts["HcnModifyEndpoint"]
+}
+
+// atWrite has do run before the nth write of rules from now on.
+func (h *host) atWrite(nth int, do func()) {
+	var seen atomic.Int32
+	h.Sim().OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.Before && strings.HasPrefix(c.Op, "ACL/") && int(seen.Add(1)) == nth {
+			do()
+		}
+	})
 }

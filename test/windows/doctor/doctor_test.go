@@ -91,7 +91,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	require.Positive(t, s.Counts()["HcnQueryEndpointProperties"])
 
-	s.HideNetwork(true)
+	s.HideNetwork()
 	r, err = examine(t.Context(), options{readOnly: true}, simulated(s))
 	require.NoError(t, err)
 	require.Equal(t, notAsked, r.Answers[0].Verdict, "a node without pods: %s", r.Answers[0].Why)
