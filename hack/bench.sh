@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every benchmark of the root module, each once: that they run, and that the
-# requests and bytes of those in test/scale are what the cost model says.
+# requests of those in test/scale are what the cost model says.
 # BENCHTIME and COUNT measure; OUT keeps the results in a file for benchstat,
 # without what is not a result; BENCH and PACKAGES choose.
 set -euo pipefail

@@ -47,8 +47,5 @@ hack/exe.sh "$bin"
 # A DLL without the exports that everybody looks for.
 echo 'int winnpm_nothing;' | x86_64-w64-mingw32-gcc -shared -o "$bin/empty.dll" -x c -
 
-# A service whose process the agent takes for that of HNS.
-x86_64-w64-mingw32-gcc -O2 -Wall -Wextra -Werror -o "$bin/hns.exe" test/windows/service/hns.c
-
 say "running the suite"
 WINNPM_WINE_BIN=$bin WINNPM_WINE=$wine go test -count=1 -v -timeout 10m ./test/windows/agent "$@"

@@ -86,9 +86,9 @@ func TestTraceAsKubectl(t *testing.T) {
 			require.Equal(t, tc.code, code, "from stdin: "+out+errs)
 		})
 	}
-	code, _, stderr := command(t, "", "trace", "deploy/web", "x/b:80", "--server", "http://127.0.0.1:1")
+	code, _, stderr := command(t, "", "trace", "deploy/web", "x/b:80", "--dump", "-")
 	require.Equal(t, exitNoDump, code)
-	require.Contains(t, stderr, "what an agent or a dump knows has no workloads, Services and names of ports")
+	require.Contains(t, stderr, "what a dump knows has no workloads, Services and names of ports")
 }
 
 // In a cluster a Deployment's pods are those of its ReplicaSet, and the namespace is that of

@@ -70,7 +70,6 @@ type agent struct {
 	rec     *recorder.Recorder
 	dp      *dataplane.Dataplane
 	ctl     *controllers.Controller
-	wake    chan struct{} // has HNS read at once
 	metrics *metrics.Metrics
 	events  *events.Recorder
 	starts  *events.PodStarts
@@ -145,7 +144,7 @@ func (a *agent) listeners(ctx context.Context) []*listener {
 
 // newAgent wires the parts. It does no I/O.
 func newAgent(set settings, source controllers.Source, sink events.Sink, this host, svc service, logger klog.Logger) *agent {
-	a := &agent{set: set, host: this, svc: svc, logger: logger, wake: make(chan struct{}, 1)}
+	a := &agent{set: set, host: this, svc: svc, logger: logger}
 	a.waiting.set(a.network())
 	a.metrics = metrics.New(metrics.Options{
 		Version: cli.Version(), Now: time.Now,
@@ -178,7 +177,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	})
 	a.starts = events.NewPodStarts(sink, set.node, logger)
 	a.ctl = controllers.New(controllers.Config{
-		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, Wake: a.wake, OnApplied: a.applied,
+		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true, JudgeContests: true,
 		ApplyInterval: set.ApplyInterval, Budgets: set.Budgets, Logger: logger,
 	})
@@ -224,7 +223,6 @@ func (a *agent) work(ctx context.Context) error {
 	a.waiting.set("")
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	beside.Go(func() { watchHNS(ctx, a.host, a.wake, a.logger) })
 	beside.Go(func() { a.events.Run(ctx) })
 	a.ctl.Run(ctx)
 	return nil

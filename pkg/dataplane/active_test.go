@@ -1,17 +1,12 @@
 package dataplane_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	networkingv1 "k8s.io/api/networking/v1"
-	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -105,70 +100,5 @@ func TestActivationOpensNoWindow(t *testing.T) {
 				require.Empty(t, w.sim.Sets())
 			}
 		})
-	}
-}
-
-// TestIdlePoliciesChangeNothing: after any history HNS and the sets are as if the
-// policies that select no pod of this node had never been told of, by the same
-// requests in each transaction. So one that becomes idle is as good as deleted.
-func TestIdlePoliciesChangeNothing(t *testing.T) {
-	rounds(t, func(t *testing.T, rt *rapid.T, first *string) {
-		cfg := dataplane.Config{MaxBatchedACLs: 30}
-		w := newWalker(rt, t.Context(), cfg, walkSim(), newCluster())
-		told := newWalker(rt, t.Context(), cfg, walkSim(), newCluster()) // of active policies only
-		w.first, told.first = first, first
-		for n := range rapid.IntRange(1, 4).Draw(rt, "endpoints") {
-			addr := walkAddrs[rapid.IntRange(0, walkEndpoints-1).Draw(rt, "address")]
-			for _, each := range []*walker{w, told} {
-				each.createEndpoint(fmt.Sprint("ep-", n), addr, false)
-			}
-		}
-		knows := map[policy.Key]*networkingv1.NetworkPolicy{}
-		for range rapid.IntRange(1, 12).Draw(rt, "transactions") {
-			tx, some := dataplane.NewTransaction(), dataplane.NewTransaction()
-			for range rapid.IntRange(0, 4).Draw(rt, "objects") {
-				e := w.cluster.drawEvent(rt)
-				w.note("%s", e.text)
-				e.apply(w.cluster, tx)
-				e.apply(told.cluster, some)
-			}
-			w.apply(tx)
-			tellActive(w, knows, some)
-			told.apply(some)
-			compareWith(w, told)
-			w.now, told.now = w.now.Add(w.report.RetryAfter), told.now.Add(w.report.RetryAfter)
-		}
-	})
-}
-
-// tellActive corrects a transaction: it has those policies that came to select a local
-// pod of w, or changed, and it deletes the others. knows are those told before.
-func tellActive(w *walker, knows map[policy.Key]*networkingv1.NetworkPolicy, tx *dataplane.Transaction) {
-	active := map[string]bool{}
-	for _, p := range w.dp.Dump().Policies {
-		active[p.Policy] = len(p.Selected) > 0
-	}
-	for key, np := range w.cluster.policies {
-		switch {
-		case !active[key.String()]:
-			tx.DeletePolicy(key)
-			delete(knows, key)
-		case knows[key] != np:
-			tx.SetPolicy(np)
-			knows[key] = np
-		}
-	}
-}
-
-// compareWith fails unless two nodes are alike.
-func compareWith(w, other *walker) {
-	if diff := cmp.Diff(other.report.Calls, w.report.Calls); diff != "" {
-		w.fail("requests (-without idle policies +with them):\n%s", diff)
-	}
-	if diff := cmp.Diff(other.sim.Dump(), w.sim.Dump()); diff != "" {
-		w.fail("HNS (-without idle policies +with them):\n%s", diff)
-	}
-	if diff := cmp.Diff(other.state().Sets, w.state().Sets); diff != "" {
-		w.fail("sets (-without idle policies +with them):\n%s", diff)
 	}
 }

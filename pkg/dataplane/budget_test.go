@@ -2,7 +2,6 @@ package dataplane_test
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"pgregory.net/rapid"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
@@ -24,70 +22,6 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
-
-// judged is what every packet's verdict is when a cluster has been programmed.
-func judged(t *rapid.T, c *cluster) map[probe]bool {
-	sim := hnsfault.New(hnsfault.Options{})
-	for i, addr := range walkAddrs {
-		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: fmt.Sprint("ep-", i), Addrs: []netip.Addr{mustAddr(addr)}}))
-	}
-	now := time.Unix(1_700_000_000, 0)
-	dp := dataplane.New(dataplane.Config{Client: sim, Now: func() time.Time { return now }})
-	tx := c.all()
-	for range 20 {
-		report, err := dp.ApplyDataplane(t.Context(), tx)
-		require.NoError(t, err)
-		require.Empty(t, report.Errors)
-		if tx = dataplane.NewTransaction(); report.Converged() {
-			break
-		}
-		now = now.Add(max(report.RetryAfter, 1))
-	}
-	return verdicts(t, sim, probes(sim, append(slices.Clone(walkNodes), "10.0.1.9", "192.0.2.1"), 80, 81))
-}
-
-// Whatever is over its budget, and however much of it: nothing is allowed that would
-// not be if there were no budgets.
-func TestClosingNeverOpens(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		whole := newCluster()
-		for range rapid.IntRange(1, 30).Draw(t, "events") {
-			whole.drawEvent(t).apply(whole, dataplane.NewTransaction())
-		}
-		for key, p := range whole.pods { // those that are drawn below are closed
-			if p.OverBudget != "" {
-				delete(whole.pods, key)
-			}
-		}
-		maps.DeleteFunc(whole.spaces, func(_ string, ns desired.Namespace) bool { return ns.OverBudget != "" })
-		maps.DeleteFunc(whole.policies, func(_ policy.Key, np *networkingv1.NetworkPolicy) bool { return policy.Excess(&np.Spec) != "" })
-
-		none := policy.Budgets{Labels: -1, LabelBytes: -1, Ports: -1}
-		closed := whole.clone()
-		for _, key := range sortedKeys(closed.pods) {
-			if p := closed.pods[key]; rapid.IntRange(0, 2).Draw(t, "pod") == 0 {
-				p.Fit(none)
-				closed.pods[key] = p
-			}
-		}
-		for _, name := range sortedKeys(closed.spaces) {
-			if ns := closed.spaces[name]; rapid.IntRange(0, 2).Draw(t, "namespace") == 0 {
-				ns.Fit(none)
-				closed.spaces[name] = ns
-			}
-		}
-		for _, key := range sortedKeys(closed.policies) {
-			if np := closed.policies[key].DeepCopy(); rapid.IntRange(0, 2).Draw(t, "policy") == 0 {
-				np.Spec = policy.Close(&np.Spec, "too much")
-				closed.policies[key] = np
-			}
-		}
-		without, with := judged(t, whole), judged(t, closed)
-		for p, allowed := range with {
-			require.True(t, !allowed || without[p], "%+v passes because something is over its budget", p)
-		}
-	})
-}
 
 // overWorld is a node with a pod of ordinary size and one that is over its budget.
 type overWorld struct {

@@ -6,16 +6,12 @@ import (
 	"runtime/metrics"
 )
 
-// Heap returns the bytes of objects on the heap, including dead ones that were not
-// collected yet.
-func Heap() int64 { return int64(read("/memory/classes/heap/objects:bytes")) } //nolint:gosec // memory is smaller
-
 // Live returns the bytes of objects on the heap that something still needs. It runs the
 // garbage collector.
 func Live() int64 {
 	runtime.GC()
 	runtime.GC() // for what pools and finalizers kept in the first one
-	return Heap()
+	return int64(read("/memory/classes/heap/objects:bytes")) //nolint:gosec // memory is smaller
 }
 
 // Allocated returns the bytes that were ever allocated on the heap.

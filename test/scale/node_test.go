@@ -9,27 +9,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 const (
 	batch       = 30 // ACLs in one Add, as by default
 	gracePeriod = 5 * time.Minute
-	interval    = 500 * time.Millisecond // from one transaction to the next under load
+	latency     = 10 * time.Millisecond // of each call of the DLLs
 )
 
-// node is one node: the dataplane on the meter.
+// start is where every fake clock begins.
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// node is one node: the dataplane on the simulator, with a clock that each call of the DLLs
+// moves.
 type node struct {
 	t     testing.TB
 	world *world
-	meter *meter
+	sim   *hnsfault.Sim
 	dp    *dataplane.Dataplane
-	reads reads // of the next transaction
+	reads reads     // of the next transaction
+	now   time.Time // when the calls were counted last
 }
 
 // newNode returns a node whose HNS has an endpoint for each local pod.
 func newNode(t testing.TB, w *world) *node {
-	n := &node{t: t, world: w, meter: newMeter()}
+	n := &node{t: t, world: w, now: start, sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})}
 	for _, p := range w.pods {
 		if p.Local {
 			n.plug(p.Addr)
@@ -39,11 +45,39 @@ func newNode(t testing.TB, w *world) *node {
 	return n
 }
 
+// programmed returns a node with everything in HNS.
+func programmed(t testing.TB, w *world) *node {
+	n := newNode(t, w)
+	n.apply(w.transaction())
+	n.reads = reads{}
+	return n
+}
+
+// clock returns the fake time.
+func (n *node) clock() time.Time { return n.now.Add(time.Duration(n.sim.DLLCalls()) * latency) }
+
+// pass moves the fake clock.
+func (n *node) pass(d time.Duration) { n.now = n.now.Add(d) }
+
+// take returns the calls since the last take.
+func (n *node) take() cost {
+	c := cost{counts: counts{n.sim.Counts(), n.sim.DLLCalls()}, sent: n.sim.Written()}
+	n.now = n.clock()
+	n.sim.ResetCalls()
+	return c
+}
+
+// cost is what transactions took.
+type cost struct {
+	counts
+	sent int // bytes of content
+}
+
 // plug gives an address an endpoint, as the CNI does.
 func (n *node) plug(addr netip.Addr) {
 	n.reads.enumerate = true
 	n.reads.unknown = append(n.reads.unknown, endpointOf(addr))
-	require.NoError(n.t, n.meter.sim.CreateEndpoint(hnssim.NewEndpoint{ID: endpointOf(addr), Addrs: []netip.Addr{addr}}))
+	require.NoError(n.t, n.sim.CreateEndpoint(hnssim.NewEndpoint{ID: endpointOf(addr), Addrs: []netip.Addr{addr}}))
 }
 
 // endpointOf returns the GUID of an address's endpoint.
@@ -55,11 +89,11 @@ func endpointOf(addr netip.Addr) string {
 // restart puts a new process in the place of the old one.
 func (n *node) restart() {
 	n.reads = reads{network: true, enumerate: true}
-	for _, e := range n.meter.sim.Endpoints() {
+	for _, e := range n.sim.Endpoints() {
 		n.reads.unknown = append(n.reads.unknown, e.ID)
 	}
 	n.dp = dataplane.New(dataplane.Config{
-		Client: n.meter, Node: "n1", Now: n.meter.clock, GracePeriod: gracePeriod, MaxBatchedACLs: batch,
+		Client: n.sim, Node: "n1", Now: n.clock, GracePeriod: gracePeriod, MaxBatchedACLs: batch,
 	})
 }
 
@@ -74,37 +108,29 @@ func (n *node) apply(tx *dataplane.Transaction) {
 		if report.Converged() {
 			return
 		}
-		n.meter.pass(report.RetryAfter)
+		n.pass(report.RetryAfter)
 		tx = dataplane.NewTransaction()
 	}
 	n.t.Fatal("not converged")
 }
 
-// cost applies transactions one after the other, each when an interval has
-// passed since the one before began, and returns what they took. It fails when
-// one asks HNS for anything else than the model says.
+// cost applies transactions and returns what they took. It fails when one asks HNS for
+// anything else than the model says.
 func (n *node) cost(txs ...*dataplane.Transaction) cost {
 	n.t.Helper()
-	var sum cost
-	began := n.meter.clock()
-	for i, tx := range txs {
-		if early := began.Add(time.Duration(i) * interval).Sub(n.meter.clock()); early > 0 {
-			n.meter.pass(early)
+	sum := cost{counts: counts{calls: map[string]int{}}}
+	for _, tx := range txs {
+		before := stateOf(n.sim)
+		n.take()
+		n.apply(tx)
+		took := n.take()
+		require.Equal(n.t, expected(before, stateOf(n.sim), n.reads), took.counts)
+		n.reads = reads{}
+		for op, calls := range took.calls {
+			sum.calls[op] += calls
 		}
-		sum.join(n.transact(tx))
+		sum.dll += took.dll
+		sum.sent += took.sent
 	}
-	sum.fake = n.meter.clock().Sub(began)
 	return sum
-}
-
-func (n *node) transact(tx *dataplane.Transaction) cost {
-	n.t.Helper()
-	before := stateOf(n.meter.sim)
-	n.meter.take()
-	used := usageOf(func() { n.apply(tx) })
-	asked, simulator := n.meter.take()
-	want := expected(before, stateOf(n.meter.sim), n.reads)
-	n.reads = reads{}
-	require.Equal(n.t, want, asked)
-	return cost{counts: asked, events: tx.Len(), used: used.minus(simulator)}
 }

@@ -1,8 +1,5 @@
-// Package scale measures what events cost: requests to HNS and their bytes, the
-// agent's CPU time and memory, in clusters of up to 100,000 pods and 5,000
-// policies. What is the same on every machine is asserted (TestCounts, and in
-// the benchmarks at full size); times are reported. docs/performance.md has the
-// table and the formulas.
+// Package scale asserts the requests to HNS that events cost, at several sizes of the
+// cluster; benchmarks report times. docs/performance.md has the table and the formulas.
 package scale
 
 import (
@@ -47,15 +44,14 @@ func newWorld(pods, policies int) *world {
 	w := &world{}
 	loads := pods / replicas
 	for i := range nearLoads {
-		w.addNamespace(namespaceOf(i), fmt.Sprintf("near-%d", i%teams))
+		w.addNamespace(namespaceOf(i), teamOf(i))
 	}
 	for i := range min(farNamespace, loads-nearLoads) {
-		w.addNamespace(namespaceOf(nearLoads+i), fmt.Sprintf("far-%d", i%teams))
+		w.addNamespace(namespaceOf(nearLoads+i), teamOf(nearLoads+i))
 	}
 	for load := range loads {
-		labels := labelsOf(load)
 		for r := range replicas {
-			w.pods = append(w.pods, newPod(load, r, labels))
+			w.pods = append(w.pods, newPod(load, r))
 		}
 	}
 	for i := range policies {
@@ -77,40 +73,23 @@ func namespaceOf(load int) string {
 	return fmt.Sprintf("far-%d", (load-nearLoads)%farNamespace)
 }
 
+// teamOf returns the label of a workload's namespace.
+func teamOf(load int) string {
+	if load < nearLoads {
+		return fmt.Sprintf("near-%d", load%teams)
+	}
+	return fmt.Sprintf("far-%d", (load-nearLoads)%farNamespace%teams)
+}
+
 func appOf(load int) string { return fmt.Sprintf("app-%d", load) }
 
-// tierOf returns one of four words, other ones for the rest of the cluster.
-func tierOf(load int) string {
-	part := "far"
-	if load < nearLoads {
-		part = "near"
-	}
-	return part + "-" + [...]string{"web", "api", "db", "cache"}[load%4]
-}
-
-// labelsOf returns what all pods of a workload bear.
-func labelsOf(load int) map[string]string {
-	return map[string]string{
-		"app":                          appOf(load),
-		"tier":                         tierOf(load),
-		"version":                      fmt.Sprintf("v%d", load%3),
-		"pod-template-hash":            hashOf(load),
-		"app.kubernetes.io/managed-by": "Helm",
-	}
-}
-
-func hashOf(load int) string { return fmt.Sprintf("%010x", uint64(load)*0x9e3779b97f4a7c15>>24) }
-
-func newPod(load, replica int, labels map[string]string) desired.Pod {
+func newPod(load, replica int) desired.Pod {
 	n := load*replicas + replica
+	name := fmt.Sprintf("app-%d-%05x", load, n)
 	return desired.Pod{
-		Namespace: namespaceOf(load),
-		Name:      fmt.Sprintf("app-%d-%s-%05x", load, hashOf(load), n),
-		UID:       types.UID(fmt.Sprintf("%08x-5ca1-4e00-8000-%012x", n, n)),
-		Labels:    labels,
-		Addr:      addrOf(n),
-		Ports:     []desired.PodPort{{Name: "http", Protocol: "TCP", Number: 8080}},
-		Local:     load < nearLoads && replica*nearLoads+load < localPods,
+		Namespace: namespaceOf(load), Name: name, UID: types.UID(name), Labels: map[string]string{"app": appOf(load)}, Addr: addrOf(n),
+		Ports: []desired.PodPort{{Name: "http", Protocol: "TCP", Number: 8080}},
+		Local: load < nearLoads && replica*nearLoads+load < localPods,
 	}
 }
 
@@ -122,38 +101,23 @@ func addrOf(n int) netip.Addr {
 
 // newPolicy returns policy i of a cluster of so many workloads.
 func newPolicy(i, loads int) *networkingv1.NetworkPolicy {
-	load, next, beside, team := 0, 0, 0, ""
-	if n := i / nearPolicies; i%nearPolicies == 0 {
-		load, next, beside, team = n%nearLoads, (n+1)%nearLoads, (n+2)%nearLoads, fmt.Sprintf("near-%d", n%teams)
-	} else {
-		far := loads - nearLoads
-		load, next, beside, team = nearLoads+i%far, nearLoads+(i+1)%far, nearLoads+(i+2)%far, fmt.Sprintf("far-%d", i%teams)
+	first, many := nearLoads, loads-nearLoads // of the rest
+	if i%nearPolicies == 0 {
+		i, first, many = i/nearPolicies, 0, nearLoads
 	}
-	app := &metav1.LabelSelector{MatchLabels: map[string]string{"app": appOf(next)}}
-	ofTeam := &metav1.LabelSelector{MatchLabels: map[string]string{"team": team}}
-	tiers := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{tierOf(next), tierOf(beside)}},
-	}}
+	load, next := first+i%many, first+(i+1)%many
+	spec := networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": appOf(load)}}}
 	ports := []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(int32(1 + i)))}}
-	spec := networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": appOf(load)}},
+	peer := networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": teamOf(next)}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": appOf(next)}},
 	}
-	from := func(peers ...networkingv1.NetworkPolicyPeer) {
-		spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: peers, Ports: ports}}
-	}
-	switch i / nearPolicies % 4 {
-	case 0:
-		from(networkingv1.NetworkPolicyPeer{NamespaceSelector: ofTeam, PodSelector: app})
-	case 1:
-		from(networkingv1.NetworkPolicyPeer{NamespaceSelector: ofTeam, PodSelector: tiers})
-	case 2:
-		from(networkingv1.NetworkPolicyPeer{NamespaceSelector: ofTeam}, networkingv1.NetworkPolicyPeer{PodSelector: app})
-	case 3:
+	if i%2 == 0 {
+		spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{Ports: ports, From: []networkingv1.NetworkPolicyPeer{peer}}}
+	} else {
+		block := networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "192.168.0.0/16", Except: []string{"192.168.7.0/24"}}}
 		spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
-		spec.Egress = []networkingv1.NetworkPolicyEgressRule{{Ports: ports, To: []networkingv1.NetworkPolicyPeer{
-			{NamespaceSelector: ofTeam, PodSelector: app},
-			{IPBlock: &networkingv1.IPBlock{CIDR: "192.168.0.0/16", Except: []string{"192.168.7.0/24"}}},
-		}}}
+		spec.Egress = []networkingv1.NetworkPolicyEgressRule{{Ports: ports, To: []networkingv1.NetworkPolicyPeer{peer, block}}}
 	}
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespaceOf(load), Name: fmt.Sprintf("policy-%d", i)}, Spec: spec,

@@ -161,7 +161,7 @@ func (l *life) allowance() map[string]int {
 	out := map[string]int{}
 	d := l.dp.Dump()
 	for _, ep := range d.Endpoints {
-		out[strings.ToLower(ep.ID)] = maxAsks * (len(ep.Next.Refused) + 2*min(1, len(ep.Next.Compromises)))
+		out[strings.ToLower(ep.ID)] = maxAsks * len(ep.Next.Refused)
 	}
 	for _, s := range d.Sets {
 		if s.Refused || s.Again != nil {

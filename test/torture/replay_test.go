@@ -209,6 +209,7 @@ func (r *replay) apply(tx *dataplane.Transaction) {
 	}
 	r.note("applied: pending %d, unprogrammed %d, again in %v, errors %q", r.report.Pending, r.report.Unprogrammed, r.report.RetryAfter, r.report.Errors)
 	r.checkErrors()
+	r.checkDump()
 	if r.fired && !r.served {
 		r.served = true
 		r.checkServed()

@@ -105,7 +105,7 @@ func (f fair) but(d state.Dump) fair {
 			if !strings.EqualFold(id, ep.ID) {
 				continue
 			}
-			f.partly[id] = f.partly[id] || len(ep.Next.Refused)+len(ep.Next.Compromises) > 0 || slices.ContainsFunc(rules, func(a hns.ACL) bool {
+			f.partly[id] = f.partly[id] || len(ep.Next.Refused) > 0 || slices.ContainsFunc(rules, func(a hns.ACL) bool {
 				return slices.ContainsFunc(a.SetIDs(), func(set string) bool { return f.refused[set] })
 			})
 		}

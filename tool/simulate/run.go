@@ -41,6 +41,9 @@ func Run(ctx context.Context, o Options) int {
 	done, err := printResult(ctx, o, q)
 	if err != nil {
 		complain(o, err)
+		if errors.Is(err, manifest.ErrEmpty) { // such as of a command in a pipe that failed
+			return cli.ExitUsage
+		}
 		return cli.ExitBadInput
 	}
 	if !done {

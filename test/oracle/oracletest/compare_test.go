@@ -25,7 +25,7 @@ var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: 6, corev1.Pr
 // not leave the pod's network stack, and so never comes to its port of the switch.
 // If it did, the rules that are there would say what the policies say to the
 // letter: it is this that is compared.
-func (w *world) compare(c oracle.Cluster, probes []gen.Probe, coverage *gen.Coverage) {
+func (w *world) compare(c oracle.Cluster, probes []gen.Probe) {
 	tracers := w.tracers()
 	for _, endpoint := range w.sim.Endpoints() {
 		own := ipv4Of(endpoint.Addrs)
@@ -42,14 +42,14 @@ func (w *world) compare(c oracle.Cluster, probes []gen.Probe, coverage *gen.Cove
 				continue // what a pod sends to itself does not pass the switch
 			}
 			for _, probe := range probes {
-				w.compareOne(c, tracers, endpoint.ID, hns.In, other, own, probe, coverage)
-				w.compareOne(c, tracers, endpoint.ID, hns.Out, own, other, probe, coverage)
+				w.compareOne(c, tracers, endpoint.ID, hns.In, other, own, probe)
+				w.compareOne(c, tracers, endpoint.ID, hns.Out, own, other, probe)
 			}
 		}
 	}
 }
 
-func (w *world) compareOne(c oracle.Cluster, tracers *second, endpoint string, direction hns.Direction, src, dst netip.Addr, probe gen.Probe, coverage *gen.Coverage) {
+func (w *world) compareOne(c oracle.Cluster, tracers *second, endpoint string, direction hns.Direction, src, dst netip.Addr, probe gen.Probe) {
 	verdict, err := tracers.both(w.t, endpoint, direction, hnssim.Packet{
 		Src: src, Dst: dst, Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port,
 	})
@@ -58,7 +58,6 @@ func (w *world) compareOne(c oracle.Cluster, tracers *second, endpoint string, d
 	if direction == hns.Out {
 		want = egress
 	}
-	coverage.Verdict(c, src, dst, probe, direction == hns.In, want)
 	if want.Tiered {
 		w.compareTiers(c, want, verdict, fmt.Sprintf("%s %v -> %v %d/%s at %s", direction, src, dst, probe.Port, probe.Protocol, endpoint))
 		return

@@ -1,7 +1,6 @@
 package oracletest
 
 import (
-	"flag"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,28 +17,19 @@ import (
 // -rapid.checks replaces the numbers; the race detector gets by with a tenth, and a
 // change with less.
 func TestOracle(t *testing.T) {
-	var coverage gen.Coverage
-	drawn := 0
 	draw := func(name string, quick, clusters int, prop property) {
 		t.Run(name, func(t *testing.T) {
-			if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-				drawn++
-			}
 			t.Cleanup(effort.Checks(effort.Of(quick, clusters/10, clusters)))
-			rapid.Check(t, func(t *rapid.T) { prop(gen.New(t), newWorld(t, drawSetup(t)), t, &coverage) })
+			rapid.Check(t, func(t *rapid.T) { prop(gen.New(t), newWorld(t, drawSetup(t)), t) })
 		})
 	}
 	draw("Whole", 10, 1500, whole)
 	draw("Pieces", 7, 1000, pieces)
 	draw("History", 4, 600, history)
-	t.Log(coverage.Report())
-	if drawn == 3 && !t.Failed() && effort.All() {
-		require.Empty(t, coverage.Missing(), "never generated, allowed or denied")
-	}
 }
 
 // property brings what a generator draws into a world, and holds it against the oracle.
-type property func(*gen.Gen, *world, *rapid.T, *gen.Coverage)
+type property func(*gen.Gen, *world, *rapid.T)
 
 // check is rapid.Check, of less under the race detector and for a change.
 func check(t *testing.T, prop func(*rapid.T)) {
@@ -56,18 +46,16 @@ func ever(t *testing.T, seen int, never string) {
 }
 
 // whole brings a cluster in with one transaction.
-func whole(g *gen.Gen, w *world, t *rapid.T, coverage *gen.Coverage) {
+func whole(g *gen.Gen, w *world, t *rapid.T) {
 	c := g.Cluster()
-	coverage.Cluster(c)
 	w.start(c, false)
-	w.check(c, g, coverage)
+	w.check(c, g)
 }
 
 // pieces brings a cluster in object by object in any order, in transactions of
 // any size; endpoints come before, between or after them.
-func pieces(g *gen.Gen, w *world, t *rapid.T, coverage *gen.Coverage) {
+func pieces(g *gen.Gen, w *world, t *rapid.T) {
 	c := g.Cluster()
-	coverage.Cluster(c)
 	list := shuffled(t, events(oracle.Cluster{}, c, true))
 	before := rapid.IntRange(0, len(list)).Draw(t, "events before the endpoints")
 	size := rapid.IntRange(1, 4).Draw(t, "transaction size")
@@ -75,29 +63,26 @@ func pieces(g *gen.Gen, w *world, t *rapid.T, coverage *gen.Coverage) {
 	w.plug(c, false)
 	w.tell(list[before:], size)
 	w.settle(w.apply(dataplane.NewTransaction()))
-	w.check(c, g, coverage)
+	w.check(c, g)
 	w.sameAsFresh(c)
 }
 
 // history lets a cluster change for a while.
-func history(g *gen.Gen, w *world, t *rapid.T, coverage *gen.Coverage) {
+func history(g *gen.Gen, w *world, t *rapid.T) {
 	c := g.Cluster()
-	coverage.Cluster(c)
 	w.start(c, false)
 	g.Some(6, "transaction", func() {
 		before := c
 		g.Some(4, "change", func() {
 			m := g.Mutation(c)
-			coverage.Mutation(m)
 			w.note("event: %s", m.Kind)
 			c = m.After
 		})
 		c.Lost = w.lose(before, c)
-		coverage.Cluster(c)
 		w.change(before, c, g.Flip("endpoints change later"), g.Flip("tell all"))
-		w.compare(c, g.Probes(c, 2), coverage)
+		w.compare(c, g.Probes(c, 2))
 	})
-	w.check(c, g, coverage)
+	w.check(c, g)
 	c.Lost = w.lose(c, c) // none
 	w.sameAsFresh(c)
 }

@@ -63,7 +63,6 @@ egress:
 // TestSmall holds what TestOracle holds of random clusters, of one cluster.
 func TestSmall(t *testing.T) {
 	for _, s := range []setup{{}, {shared: true}} {
-		var coverage gen.Coverage
 		w := newWorld(t, s)
 		c := small(t)
 		w.start(c, false)
@@ -72,9 +71,9 @@ func TestSmall(t *testing.T) {
 			{Protocol: corev1.ProtocolTCP, Port: 80}, {Protocol: corev1.ProtocolTCP, Port: 85},
 			{Protocol: corev1.ProtocolTCP, Port: 91}, {Protocol: corev1.ProtocolUDP, Port: 80},
 		}
-		w.compare(c, probes, &coverage)
+		w.compare(c, probes)
 		w.reconcile()
-		w.compare(c, probes, &coverage)
+		w.compare(c, probes)
 		w.explain(c, probes, func(x explained) {
 			x.sameAsOracle(x.side.Actual)
 			x.sameAsHNS()

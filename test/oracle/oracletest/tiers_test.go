@@ -30,7 +30,7 @@ func TestOracleTiers(t *testing.T) {
 						seen[what] += n
 					}
 				}()
-				p.prop(gen.NewTiered(t), w, t, &gen.Coverage{})
+				p.prop(gen.NewTiered(t), w, t)
 			})
 		})
 	}
