@@ -81,7 +81,7 @@ func (h *host) writes() int {
 	return counts["HcnModifyNetwork"] + counts["HcnModifyEndpoint"]
 }
 
-// atWrite has do run before the nth write of rules from now on.
+// atWrite calls do before the nth write of rules from now on.
 func (h *host) atWrite(nth int, do func()) {
 	var seen atomic.Int32
 	h.Sim().OnCall(func(c hnsfault.Call, when hnsfault.When) {

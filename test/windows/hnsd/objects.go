@@ -87,7 +87,7 @@ func (s *Server) find(k kind, id string) (object, error) {
 	return object{}, refuse(missing[k], "%s %s was not found", k, id)
 }
 
-// run does a call, and has it seen.
+// run carries out a call and tells the observer.
 func (s *Server) run(ctx context.Context, op operation, r request) (rawhns.Answer, error) {
 	s.mu.Lock()
 	h := s.habits

@@ -41,9 +41,9 @@ type Server struct {
 	turn   sync.Mutex // held by the call that takes its time
 	seeing sync.Mutex // held during a call that is observed
 
-	mu       sync.Mutex // guards following; never held during a call of the simulator
-	networks []*network // in the order of their creation, own first
-	made     map[string]settings
+	mu       sync.Mutex          // guards following; never held during a call of the simulator
+	networks []*network          // in the order of their creation, own first
+	made     map[string]settings // endpoints, as clients made them
 	spaces   map[string]settings // namespaces
 	in       map[string]string   // endpoints → the namespaces that they are attached to
 	handles  map[uint64]handle
@@ -176,24 +176,24 @@ func (s *Server) SetLatency(d time.Duration) {
 	s.habits.latency = d
 }
 
-// Refuse has HNS answer every HcnModifyNetwork and HcnModifyEndpoint whose request
-// matches with a code, and do nothing of it.
+// Refuse makes HNS reject every HcnModifyNetwork and HcnModifyEndpoint whose request matches, with
+// this code.
 func (s *Server) Refuse(match func(request string) bool, code uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.habits.match, s.habits.code = match, code
 }
 
-// HeedNoFilter has HNS enumerate endpoints and networks whatever the query's filter says.
+// HeedNoFilter makes HNS ignore the filters of enumerations.
 func (s *Server) HeedNoFilter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.habits.deaf = true
 }
 
-// Observe has seen run after each call of the DLLs that makes, changes or deletes an object, before
-// it is answered and before the next such call is carried out. So it sees every state that there
-// ever is. nil, as at first: no observer.
+// Observe sets a function that runs after each call of the DLLs that makes, changes or deletes an
+// object, before the call is answered and before the next such call is carried out. So it sees every
+// state that there ever is. nil, as at first: no observer.
 func (s *Server) Observe(seen func(export string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
