@@ -178,9 +178,6 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 	wg.Go(func() { c.nodes.run(ctx) })
 	wg.Go(func() { c.contests.run(ctx) })
-	if c.cfg.Source.Older != nil {
-		wg.Go(func() { c.findOlder(ctx) })
-	}
 	if c.cfg.Observer != nil {
 		wg.Go(func() { c.reconcile(ctx) })
 	}

@@ -79,7 +79,12 @@ func TestOneOfTwoPoliciesIsRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("0x%08X", code), func(t *testing.T) {
 			t.Parallel()
 			l := begin(t, twoPolicies)
-			l.become(hnsfault.Personality{Seed: 1, Refuses: []hnsfault.Refusal{{What: hnsfault.PortRanges, Code: code}}})
+			l.become(character{Personality: hnsfault.Personality{Refuse: func(c hnssim.Call) uint32 {
+				if slices.ContainsFunc(hnsfault.Rules(c), func(a hns.ACL) bool { return strings.Contains(a.LocalPorts, "-") }) {
+					return code
+				}
+				return 0
+			}}})
 			l.goOn()
 			require.False(t, l.passes("ep-1", hns.In, "10.9.9.9", "10.0.0.1", 80))
 			require.True(t, l.passes("ep-1", hns.In, "10.0.1.1", "10.0.0.1", 80))
@@ -116,7 +121,7 @@ func TestOneSetIsRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("0x%08X", code), func(t *testing.T) {
 			t.Parallel()
 			l := begin(t, oneSet)
-			l.become(hnsfault.Personality{Seed: 1, Codes: map[hnsfault.Answer]uint32{hnsfault.BadSet: code}})
+			l.become(character{Personality: hnsfault.Personality{Code: func(*hns.OpError) uint32 { return code }}})
 			l.sim.RejectSet(func(s hns.SetPolicy) bool { return s.Name == "podlabel-app:odd" })
 			l.goOn()
 			for id, addr := range map[string]string{"ep-1": "10.0.0.1", "ep-2": "10.0.0.2"} {
@@ -165,32 +170,27 @@ func TestEndpointMadeAnew(t *testing.T) {
 // TestLossIsRepairedWithinAMinute: HNS forgets something and its process lives on.
 func TestLossIsRepairedWithinAMinute(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(*life) error{
-		"the rules of an endpoint": func(l *life) error { return l.sim.LoseRules("ep-1") },
-		"a set":                    func(l *life) error { return l.sim.LoseSet(l.setID("podlabel-app:api")) },
-		"everything":               func(l *life) error { l.sim.LoseAll(); return nil },
+	isAPI := func(s hns.SetPolicy) bool { return s.Name == "podlabel-app:api" }
+	noSet, noRule := func(hns.SetPolicy) bool { return false }, func(string, hns.ACL) bool { return false }
+	for name, lose := range map[string]func(*life){
+		"the rules of an endpoint": func(l *life) {
+			l.sim.Forget("", "", noSet, func(on string, a hns.ACL) bool { return on == "ep-1" && a.Ours() })
+		},
+		"a set": func(l *life) { l.sim.Forget("", "", isAPI, noRule) },
+		"everything": func(l *life) {
+			l.sim.Forget("", "", func(s hns.SetPolicy) bool { return strings.HasPrefix(s.ID, hns.SetIDPrefix) }, func(_ string, a hns.ACL) bool { return a.Ours() })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := begin(t, oneSet)
 			l.goOn()
 			l.live(10 * time.Minute)
-			require.NoError(t, lose(l))
+			lose(l)
 			l.live(time.Minute + 2*time.Second)
 			l.isRight()
 		})
 	}
-}
-
-// setID returns the Id of a set.
-func (l *life) setID(name string) string {
-	for _, s := range l.sim.Sets() {
-		if s.Name == name {
-			return s.ID
-		}
-	}
-	l.fail("no set %s", name)
-	return ""
 }
 
 // TestRefusedForAMoment: a rule, or a set, is refused once and then is not. It is
@@ -305,13 +305,14 @@ func TestARemovalFailsForGood(t *testing.T) {
 func TestOthersRulesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]hnsfault.Personality{
-		"restless":     {Seed: 1, Spelling: hnsfault.Spelling{Restless: true, Counter: true, Shuffled: true}},
-		"undocumented": {Seed: 1, Refuses: []hnsfault.Refusal{{What: hnsfault.ForeignExtras, Code: 0x803B001B}}},
+		"restless":     {Show: (&spelling{restless: true, counter: true}).show},
+		"shuffled":     {Show: hnsfault.Shuffle(1)},
+		"undocumented": {Refuse: hnsfault.OnlyDocumented},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := begin(t, oneSet+"\npolicy x/good {podSelector: {}, ingress: [{ports: [{port: 81}]}]}\napply")
-			l.become(p)
+			l.become(character{Personality: p})
 			others := func() []string {
 				e, _ := l.sim.Endpoint("ep-1")
 				_, foreign := hns.Endpoint{Policies: e.Policies}.Split()
