@@ -215,7 +215,7 @@ func (g *gated) takeDown(box sandbox) error {
 // end stops pods at once, and forgets what was seen of them.
 func (g *gated) end(all []*started) {
 	g.t.Helper()
-	g.h.SetLatency(0)
+	g.h.takes(0)
 	g.eyes.forget()
 	var running sync.WaitGroup
 	for _, p := range all {

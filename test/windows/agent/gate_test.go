@@ -31,7 +31,7 @@ func TestGate_NothingPasses(t *testing.T) {
 	}{{"strict", 0, 20, 60}, {"wait", 0, 20, 60}, {"strict", 10 * time.Millisecond, 1, 10}, {"wait", 10 * time.Millisecond, 10, 60}} {
 		t.Run(fmt.Sprintf("%s, %v a call, %d pods", row.mode, row.latency, row.pods), func(t *testing.T) {
 			g.use(entry(row.mode, row.wait))
-			g.h.SetLatency(row.latency)
+			g.h.takes(row.latency)
 			all := g.start(row.pods)
 			g.nothingPassed(t, all)
 			g.end(all)
@@ -45,7 +45,7 @@ func TestGate_OffLetsPass(t *testing.T) {
 	n := g.agent(calm...)
 	n.waitReady()
 	g.use(entry("off", 10))
-	g.h.SetLatency(10 * time.Millisecond)
+	g.h.takes(10 * time.Millisecond)
 	all := g.start(1)
 	g.waitClosed(1)
 	require.Positive(t, g.eyes.leaks())
@@ -62,7 +62,7 @@ func TestGate_AgentKilled(t *testing.T) {
 			n := g.agent(calm...)
 			n.waitReady()
 			all := g.schedule(10)
-			g.h.SetLatency(5 * time.Millisecond)
+			g.h.takes(5 * time.Millisecond)
 			wait := g.startAll(all, kubeletTries)
 			for i := range 2 {
 				victim, died := n, make(chan struct{})

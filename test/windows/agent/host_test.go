@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,4 +90,9 @@ func (h *host) atWrite(nth int, do func()) {
 			do()
 		}
 	})
+}
+
+// takes sets how long HNS takes for each call of the DLLs that a request is made of, 0 at first.
+func (h *host) takes(each time.Duration) {
+	h.Sim().SetPersonality(hnsfault.Personality{Latency: each})
 }

@@ -90,21 +90,18 @@ func (s *Server) find(k kind, id string) (object, error) {
 // run carries out a call and tells the observer.
 func (s *Server) run(ctx context.Context, op operation, r request) (rawhns.Answer, error) {
 	s.mu.Lock()
-	h := s.habits
+	seen, deaf := s.seen, s.deaf
 	s.mu.Unlock()
-	if op.verb == "Modify" && op.kind != kindNamespace && h.match != nil && h.match(r.text[0]) {
-		return rawhns.Answer{}, refuse(h.code, "refused: %.200s", r.text[0])
-	}
-	if h.seen != nil && slices.Contains([]string{"Create", "Modify", "Delete"}, op.verb) {
+	if seen != nil && slices.Contains([]string{"Create", "Modify", "Delete"}, op.verb) {
 		s.seeing.Lock()
 		defer s.seeing.Unlock()
-		defer h.seen(op.name)
+		defer seen(op.name)
 	}
 	switch op.verb {
 	case "":
 		return version(r.text[0]), nil
 	case "Enumerate":
-		return s.enumerate(op.kind, r.text[0], h.deaf)
+		return s.enumerate(op.kind, r.text[0], deaf)
 	case "Create":
 		return s.create(op.kind, r)
 	case "Open":

@@ -16,7 +16,6 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/Microsoft/go-winio/pkg/guid"
 
@@ -38,7 +37,6 @@ type Server struct {
 	personality hnsfault.Personality
 	own         *network
 
-	turn   sync.Mutex // held by the call that takes its time
 	seeing sync.Mutex // held during a call that is observed
 
 	mu       sync.Mutex          // guards following; never held during a call of the simulator
@@ -50,16 +48,8 @@ type Server struct {
 	last     uint64 // handle that was opened
 	lastID   int    // of the GUIDs made so far
 	counts   map[string]int
-	habits   habits
-}
-
-// habits tell one HNS from another.
-type habits struct {
-	latency time.Duration
-	match   func(request string) bool // the requests that are refused; nil: none
-	code    uint32                    // of that refusal
-	seen    func(export string)
-	deaf    bool // a query has no filter, whatever it says
+	seen     func(export string)
+	deaf     bool // enumerations ignore their filters
 }
 
 // New returns a server whose node has one network without endpoints.
@@ -169,26 +159,11 @@ func (s *Server) ResetCounts() {
 	clear(s.counts)
 }
 
-// SetLatency sets how long each call of the DLLs takes, 0 at first.
-func (s *Server) SetLatency(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.habits.latency = d
-}
-
-// Refuse makes HNS reject every HcnModifyNetwork and HcnModifyEndpoint whose request matches, with
-// this code.
-func (s *Server) Refuse(match func(request string) bool, code uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.habits.match, s.habits.code = match, code
-}
-
 // HeedNoFilter makes HNS ignore the filters of enumerations.
 func (s *Server) HeedNoFilter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.habits.deaf = true
+	s.deaf = true
 }
 
 // Observe sets a function that runs after each call of the DLLs that makes, changes or deletes an
@@ -197,7 +172,7 @@ func (s *Server) HeedNoFilter() {
 func (s *Server) Observe(seen func(export string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.habits.seen = seen
+	s.seen = seen
 }
 
 // Serve answers the connections that l accepts until ctx ends, and closes l. It
@@ -232,48 +207,23 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 		if err != nil {
 			return
 		}
-		a, err := s.answer(ctx, r)
-		if err != nil {
-			return
-		}
-		if _, err := conn.Write(frame(a)); err != nil {
+		if _, err := conn.Write(frame(s.answer(ctx, r))); err != nil {
 			return
 		}
 	}
 }
 
-// answer counts a call, takes the time that a call takes, and does it. An error says that ctx ended
-// meanwhile.
-func (s *Server) answer(ctx context.Context, r request) (rawhns.Answer, error) {
+// answer counts a call and does it.
+func (s *Server) answer(ctx context.Context, r request) rawhns.Answer {
 	op := ops[r.op]
 	s.mu.Lock()
 	s.counts[op.name]++
-	latency := s.habits.latency
 	s.mu.Unlock()
-	if err := s.takeTime(ctx, latency); err != nil {
-		return rawhns.Answer{}, err
-	}
 	a, err := s.run(ctx, op, r)
 	if err != nil {
-		a = refusal(err)
+		return refusal(err)
 	}
-	return a, nil
-}
-
-// takeTime lets the latency of a call pass: calls of all processes take it one after the other, as
-// they do in HNS. It fails when ctx ends.
-func (s *Server) takeTime(ctx context.Context, latency time.Duration) error {
-	if latency == 0 {
-		return nil
-	}
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	select {
-	case <-time.After(latency):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return a
 }
 
 // Call makes one call as the DLLs would, for a program that runs beside the server. It is a
@@ -293,5 +243,5 @@ func (s *Server) Call(export, id string, handle uint64, texts ...string) (rawhns
 	default:
 		copy(r.text[:], texts)
 	}
-	return s.answer(context.Background(), r)
+	return s.answer(context.Background(), r), nil
 }
