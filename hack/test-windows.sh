@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Windows programs, a Wine prefix with an HNS in it and a real API
 # server, and runs the end-to-end suite of npm.exe. Arguments go to "go test":
-# hack/test-windows.sh -run TestScenario_B5
+# hack/test-windows.sh -run TestGate_
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { echo "test-windows: $*" >&2; }
@@ -30,13 +30,11 @@ bin=$work/bin
 mkdir "$bin"
 ln -s "$servers"/{apiserver-up,kube-apiserver,etcd} "$bin"
 
-say "building kubectl-npm, npm.exe and the contract suite"
-go build -o "$bin/" ./cmd/kubectl-npm
+say "building npm.exe and the contract suite"
 hack/exe.sh "$bin"
 (
 	export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
 	go test -c -o "$bin/adapter.exe" ./pkg/hns/hcsadapter
-	go build -o "$bin/docker.exe" ./test/windows/cmd/docker
 
 	# The plugin, and who runs it: containerd's CNI and a plugin that makes endpoints.
 	go build -o "$bin/winnpm-cni.exe" ./cmd/winnpm-cni
@@ -49,8 +47,5 @@ hack/exe.sh "$bin"
 # A DLL without the exports that everybody looks for.
 echo 'int winnpm_nothing;' | x86_64-w64-mingw32-gcc -shared -o "$bin/empty.dll" -x c -
 
-# A service whose process the agent takes for that of HNS.
-x86_64-w64-mingw32-gcc -O2 -Wall -Wextra -Werror -o "$bin/hns.exe" test/windows/service/hns.c
-
 say "running the suite"
-WINNPM_WINE_BIN=$bin WINNPM_WINE=$wine go test -count=1 -v -timeout 20m ./test/windows/agent "$@"
+WINNPM_WINE_BIN=$bin WINNPM_WINE=$wine go test -count=1 -v -timeout 10m ./test/windows/agent "$@"

@@ -27,7 +27,7 @@ type bundleOptions struct {
 func newSupportBundle(std cli.Streams) *cobra.Command {
 	o := bundleOptions{}
 	cmd := &cobra.Command{
-		Use:   "support-bundle (--node NODE | --server URL | --manifests PATH) [-o FILE]",
+		Use:   "support-bundle (--node NODE | --manifests PATH) [-o FILE]",
 		Short: "Write all that an agent knows into one zip file",
 		Long: `Writes one zip file with what the agent of a node knows: its state, its last
 transactions with every request to HNS, settings, health, metrics and goroutines.
@@ -44,8 +44,11 @@ Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
 			if err := o.validate(); err != nil {
 				return err
 			}
-			if o.live() && o.node == "" {
+			switch {
+			case o.live() && o.node == "":
 				return errors.New("a cluster has many agents: say with --node which one to ask")
+			case o.file == "-":
+				return errors.New("-o -: a bundle is a zip file, which is not for a terminal: give the name of a file")
 			}
 			if err := o.run(cmd.Context(), std); err != nil {
 				return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("support-bundle: %w", err)}
@@ -53,7 +56,7 @@ Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
 			return nil
 		},
 	}
-	o.agentFlags(cmd)
+	o.manifestFlags(cmd)
 	o.clusterFlags(cmd)
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "`FILE` to write (default winnpm-NODE-TIME.zip in this folder)")
 	return cmd
@@ -61,7 +64,7 @@ Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
 
 // run writes the bundle to a temporary file, and renames it when it is complete.
 func (o *bundleOptions) run(ctx context.Context, std cli.Streams) error {
-	if err := vacant(o.file); err != nil {
+	if err := checkNotExists(o.file); err != nil {
 		return err
 	}
 	half, err := os.CreateTemp(filepath.Dir(o.file), ".winnpm-*.zip")
@@ -85,7 +88,7 @@ func (o *bundleOptions) run(ctx context.Context, std cli.Streams) error {
 	if file == "" {
 		file = fileName(b)
 	}
-	if err := vacant(file); err != nil {
+	if err := checkNotExists(file); err != nil {
 		return err
 	}
 	if err := half.Close(); err != nil {
@@ -109,8 +112,8 @@ func (o *bundleOptions) write(ctx context.Context, std cli.Streams, to io.Writer
 	})
 }
 
-// vacant returns an error if the file exists.
-func vacant(file string) error {
+// checkNotExists returns an error if the file exists.
+func checkNotExists(file string) error {
 	if file == "" {
 		return nil
 	}

@@ -45,18 +45,28 @@ func opened(t *testing.T, file string) bundle.Bundle {
 	return b
 }
 
+// TestSupportBundle: the bundle of a node comes through the API server.
 func TestSupportBundle(t *testing.T) {
-	server, nasty := bundleServer(t, "win-1"), bundleServer(t, "../up/ "+strings.Repeat("n", 300))
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	t.Cleanup(other.Close)
-	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	if !inOwnProcess(t) {
+		return
+	}
+	fake := fakeCluster(t)
+	of := func(node string, handler http.HandlerFunc) {
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		fake.Backends["kube-system/npm-"+node+":10091"] = server.Listener.Addr().String()
+		fake.Pods = append(fake.Pods, agentOn("npm-"+node, node))
+	}
+	fake.Backends["kube-system/npm-win-1:10091"] = bundleServer(t, "win-1").Listener.Addr().String()
+	fake.Backends["kube-system/npm-win-2:10091"] = bundleServer(t, "../up/ "+strings.Repeat("n", 300)).Listener.Addr().String()
+	of("other", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+	of("broken", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "PK")
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
-	}))
-	t.Cleanup(broken.Close)
-	older := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(older.Close)
+	})
+	of("off", http.NotFound)
+	t.Setenv("KUBECONFIG", fake.Kubeconfig)
 	manifests, err := filepath.Abs(shop)
 	require.NoError(t, err)
 
@@ -67,17 +77,19 @@ func TestSupportBundle(t *testing.T) {
 		file   string // a pattern; "" for none
 		stderr string // a part of the line
 	}{
-		{"of an agent", []string{"--server", server.URL}, 0, `winnpm-win-1-20260102T030405Z\.zip`, ""},
-		{"with a name", []string{"--server", server.URL, "-o", "b.zip"}, 0, `b\.zip`, ""},
+		{"of an agent", []string{"--node", "win-1"}, 0, `winnpm-win-1-20260102T030405Z\.zip`, ""},
+		{"with a name", []string{"--node", "win-1", "-o", "b.zip"}, 0, `b\.zip`, ""},
 		{"of manifests", []string{"--manifests", manifests}, 0, `winnpm-simulation-\d{8}T\d{6}Z\.zip`, ""},
 		{"of one node", []string{"--manifests", manifests, "--node", "win-1"}, 0, `winnpm-win-1-\d{8}T\d{6}Z\.zip`, ""},
-		{"a strange name", []string{"--server", nasty.URL}, 0, `winnpm-_+up_n{50,60}-20260102T030405Z\.zip`, ""},
+		{"a strange name", []string{"--node", "win-2"}, 0, `winnpm-_+up_n{50,60}-20260102T030405Z\.zip`, ""},
 
-		{"not over another", []string{"--server", server.URL, "-o", "taken"}, 1, "", "kubectl npm: support-bundle: taken is there already; give another name with -o"},
-		{"no such folder", []string{"--server", server.URL, "-o", "none/b.zip"}, 1, "", "none"},
-		{"something else", []string{"--server", other.URL}, 1, "", "no support bundle: zip: not a valid zip file"},
-		{"broken off", []string{"--server", broken.URL}, 1, "", "unexpected EOF"},
-		{"an older agent", []string{"--server", older.URL}, 1, "", older.URL + debug.BundlePath + ": 404 Not Found"},
+		{"not over another", []string{"--node", "win-1", "-o", "taken"}, 1, "", "kubectl npm: support-bundle: taken is there already; give another name with -o"},
+		{"no such folder", []string{"--node", "win-1", "-o", "none/b.zip"}, 1, "", "none"},
+		{"something else", []string{"--node", "other"}, 1, "", "no support bundle: zip: not a valid zip file"},
+		{"broken off", []string{"--node", "broken"}, 1, "", "unexpected EOF"},
+		{"a closed agent", []string{"--node", "off"}, 1, "", "the agent kube-system/npm-off on off: 404 Not Found: its Toggles.EnableHTTPDebugAPI is off"},
+		{"no agent", []string{"--node", "linux-1"}, 1, "", "no agent on node linux-1: kubectl -n kube-system get pods -o wide -l k8s-app=azure-npm shows where they are"},
+		{"no node", nil, 2, "", "kubectl npm: support-bundle: a cluster has many agents: say with --node which one to ask"},
 		{"no manifests", []string{"--manifests", "none"}, 1, "", "kubectl npm: support-bundle: none: cannot be read"},
 		{"of a dump", []string{"--dump", "-"}, 2, "", "there is no flag --dump"},
 		{"too much", []string{"b.zip"}, 2, "", "It takes flags alone"},

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/agents"
@@ -113,36 +112,29 @@ func (o *checkOptions) ask(ctx context.Context, cluster *agents.Cluster, namespa
 	if nodesErr != nil {
 		c.Note = fmt.Sprintf("UNKNOWN: nodes without an agent are not known: %v", nodesErr)
 	}
-	o.each(ctx, cluster, all, func(ctx context.Context, i int, at endpoint, err error) {
-		var d state.Dump
-		if err == nil {
-			err = at.get(ctx, debug.ManagerPath, intoDump(&d))
+	errs := agents.Each(ctx, all, o.timeout, func(ctx context.Context, i int, a agents.Agent) error {
+		d, err := agents.Dump(ctx, cluster, a)
+		if err != nil {
+			return err
 		}
-		n := nodeCheck{Node: all[i].Node, State: nodeUnknown}
-		switch {
-		case err != nil:
-			n.Why = reason(ctx, err)
-		case withoutTexts(d):
-			n.Why = at.name + " does not say what its policies are, as an agent of another version"
-		default:
-			n.Why = printable.Line(notInForce(d, np))
-			if n.Why == "" && !all[i].Agent.Ready {
-				n.Why = "the agent is not ready: kubectl npm status says why"
-			}
-			n.State = nodeInForce
-			if n.Why != "" {
-				n.State = nodeNotInForce
-			}
+		n := nodeCheck{State: nodeInForce, Why: printable.Line(notInForce(d, np))}
+		if n.Why == "" && !a.Ready {
+			n.Why = "the agent is not ready: kubectl npm status says why"
+		}
+		if n.Why != "" {
+			n.State = nodeNotInForce
 		}
 		c.Nodes[i] = n
+		return nil
 	})
+	for i, err := range errs {
+		if err != nil {
+			c.Nodes[i] = nodeCheck{State: nodeUnknown, Why: cli.Line(err)}
+		}
+		c.Nodes[i].Node = all[i].Node
+	}
 	slices.SortStableFunc(c.Nodes, func(a, b nodeCheck) int { return cmp.Compare(b.State.code(), a.State.code()) })
 	return c, nil
-}
-
-// withoutTexts reports whether a dump has policies without what they say.
-func withoutTexts(d state.Dump) bool {
-	return slices.ContainsFunc(d.Policies, func(p state.Policy) bool { return p.Spec == nil })
 }
 
 // notInForce says why a policy is not in force on the node of a dump, "" when it is. Where it
@@ -150,10 +142,12 @@ func withoutTexts(d state.Dump) bool {
 func notInForce(d state.Dump, np *networkingv1.NetworkPolicy) string {
 	name := np.Namespace + "/" + np.Name
 	i := slices.IndexFunc(d.Policies, func(p state.Policy) bool { return p.Policy == name })
-	switch {
-	case i < 0:
+	if i < 0 {
 		return "the agent does not know the policy yet"
-	case !equality.Semantic.DeepEqual(*d.Policies[i].Spec, np.Spec):
+	}
+	spec := d.Policies[i].Spec // nil for an oversized policy, which is among the problems
+	switch {
+	case spec == nil && len(d.Policies[i].Problems) == 0, spec != nil && !equality.Semantic.DeepEqual(*spec, np.Spec):
 		return "the agent knows an older version of the policy"
 	case len(d.Policies[i].Problems) > 0:
 		return strings.Join(d.Policies[i].Problems, "; ")

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -16,8 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/agents"
 	"github.com/winnpm/winnpm/tool/explain"
 )
@@ -44,6 +40,12 @@ func (c *clusterOptions) kubectlFlags(cmd *cobra.Command) {
 		},
 	})
 	completions(cmd, c)
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if _, err := clientcmd.ParseTimeout(c.overrides.Timeout); err != nil {
+			return fmt.Errorf("--request-timeout %q: give a time, like 30s or 5m", c.overrides.Timeout)
+		}
+		return nil
+	}
 }
 
 // kubectl returns the configuration that kubectl would use.
@@ -86,7 +88,7 @@ func (s *source) clusterFlags(cmd *cobra.Command) {
 // clustersAlone refuses the flags for the way to a cluster beside another source. It comes after
 // the flags of both.
 func clustersAlone(cmd *cobra.Command) {
-	for _, other := range []string{"manifests", "dump", "server"} {
+	for _, other := range []string{"manifests", "dump"} {
 		if cmd.Flags().Lookup(other) == nil {
 			continue
 		}
@@ -98,11 +100,11 @@ func clustersAlone(cmd *cobra.Command) {
 
 // live reports whether the agents of a cluster are the source.
 func (s *source) live() bool {
-	return !s.lists && s.bare()
+	return !s.listsObjects && s.bare()
 }
 
 // bare reports whether no flag names another source than a cluster.
-func (s *source) bare() bool { return len(s.manifests) == 0 && s.dump == "" && s.server == "" }
+func (s *source) bare() bool { return len(s.manifests) == 0 && s.dump == "" }
 
 // moved reports whether the agents are said to be elsewhere than usual.
 func (c clusterOptions) moved() bool {
@@ -114,7 +116,7 @@ func (c clusterOptions) open() (*agents.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	api.Timeout = cmp.Or(api.Timeout, fetchTimeout) // of what is looked up
+	api.Timeout = cmp.Or(api.Timeout, agents.Timeout) // of what is looked up
 	return agents.New(api, c.namespace, c.selector)
 }
 
@@ -220,39 +222,20 @@ func askAgent(ctx context.Context, cluster *agents.Cluster, where place, q expla
 	if where.hidden != nil {
 		return explain.Answer{}, where.hidden
 	}
-	agent, at, err := findAgent(ctx, cluster, where.node)
+	agent, err := cluster.Find(ctx, where.node)
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	var d state.Dump
-	if err := at.get(ctx, debug.ManagerPath, intoDump(&d)); err != nil {
+	d, err := agents.Dump(ctx, cluster, agent)
+	if err != nil {
 		return explain.Answer{}, err
 	}
 	a, err := explain.Explain(d, q, nil)
 	if err != nil {
-		return explain.Answer{}, fmt.Errorf("%s: %w", at.name, err)
+		return explain.Answer{}, fmt.Errorf("%s: %w", agent.Words(), err)
 	}
 	if !agent.Ready {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("%s is not ready, what it says may be incomplete: kubectl -n %s logs %s says why", at.name, agent.Namespace, agent.Name))
+		a.Warnings = append(a.Warnings, fmt.Sprintf("%s is not ready, what it says may be incomplete: kubectl -n %s logs %s says why", agent.Words(), agent.Namespace, agent.Name))
 	}
 	return a, nil
-}
-
-// findAgent returns the agent of a node, and where it answers.
-func findAgent(ctx context.Context, cluster *agents.Cluster, node string) (agents.Agent, endpoint, error) {
-	agent, err := cluster.Find(ctx, node)
-	if err != nil {
-		return agents.Agent{}, endpoint{}, err
-	}
-	return agent, endpointOf(cluster, agent), nil
-}
-
-// endpointOf returns where an agent answers.
-func endpointOf(cluster *agents.Cluster, agent agents.Agent) endpoint {
-	return endpoint{
-		// The agent answers only requests from its own node whose Host header is an address.
-		url:  "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(agent.Port))),
-		via:  cluster.Transport(agent),
-		name: fmt.Sprintf("the agent %s on %s", agent, agent.Node),
-	}
 }

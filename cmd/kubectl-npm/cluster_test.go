@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/agents/agentstest"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
@@ -46,11 +43,11 @@ spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{namespaceSelect
 
 // fakeCluster has an agent on the nodes win-1 to win-3; the last one has no
 // port that anybody listens on.
-func fakeCluster(t *testing.T) *agentstest.Cluster {
+func fakeCluster(t *testing.T) *apiServer {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "two.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(twoNodes), 0o600))
-	fake := agentstest.New(t)
+	fake := newAPIServer(t)
 	fine := func() error { return nil }
 	for _, node := range []string{"win-1", "win-2"} {
 		d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{file}, Node: node})
@@ -62,10 +59,10 @@ func fakeCluster(t *testing.T) *agentstest.Cluster {
 	}
 	for pod, node := range map[string]string{"x/web": "win-1", "z/db": "win-2", "z/lin": "linux-1", "z/penguin": "linux-2", "z/late": "win-3", "z/new": "win-2"} {
 		namespace, name, _ := strings.Cut(pod, "/")
-		fake.Pods = append(fake.Pods, agentstest.Pod(namespace, name, node))
+		fake.Pods = append(fake.Pods, podOn(namespace, name, node))
 	}
 	for _, node := range []string{"win-1", "win-2", "win-3"} {
-		fake.Pods = append(fake.Pods, agentstest.Agent("npm-"+node, node))
+		fake.Pods = append(fake.Pods, agentOn("npm-"+node, node))
 	}
 	return fake
 }
@@ -90,18 +87,18 @@ func TestTraceCluster(t *testing.T) {
 	if !inOwnProcess(t) {
 		return
 	}
-	unready := func(c *agentstest.Cluster) {
+	unready := func(c *apiServer) {
 		for i := range c.Pods {
 			if c.Pods[i].Name == "npm-win-2" {
 				c.Pods[i].Status.Conditions = nil
 			}
 		}
 	}
-	hideZ := func(c *agentstest.Cluster) { c.Forbidden = []string{"get pods z", "list pods z"} }
+	hideZ := func(c *apiServer) { c.Forbidden = []string{"get pods z", "list pods z"} }
 	for _, tc := range []struct {
 		name   string
 		args   []string
-		change func(*agentstest.Cluster)
+		change func(*apiServer)
 		code   int
 		stdout []string // parts of it; nil for nothing at all
 		stderr string   // a part of the line; "" for nothing at all
@@ -148,9 +145,9 @@ func TestTraceCluster(t *testing.T) {
 		{"no pod", []string{"x/web", "10.1.2.3:80/TCP", "--node", "win-9"}, nil, exitNoDump, nil, "trace: no agent on node win-9: kubectl ", nil},
 		{"no such pod", []string{"x/wep", "z/db:80/TCP"}, nil, exitNoDump, nil, `there is no pod x/wep in the cluster`, nil},
 		{"addresses", []string{"10.1.2.3", "10.1.2.4:80/TCP"}, nil, exitNoDump, nil, "neither end is a pod: say with --node which agent to ask", nil},
-		{"no right", []string{"x/web", "x/web:80/TCP"}, func(c *agentstest.Cluster) {
+		{"no right", []string{"x/web", "x/web:80/TCP"}, func(c *apiServer) {
 			c.Forbidden = []string{"get pods/portforward", "create pods/portforward"}
-		}, exitNoDump, nil, "the agent kube-system/npm-win-1 on win-1: port-forward to kube-system/npm-win-1: pods/portforward is forbidden: nobody may get them; deploy/trace has the rights that it takes; --dump asks a saved dump instead", nil},
+		}, exitNoDump, nil, "the agent kube-system/npm-win-1 on win-1: port-forward to kube-system/npm-win-1: pods/portforward is forbidden: nobody may get them; deploy/trace has the rights that it takes; kubectl -n kube-system logs npm-win-1 says more", nil},
 		{"to a namespace that one may not read", []string{"x/web", "z/db:5432/TCP"}, hideZ, exitUnknown, []string{
 			"UNKNOWN  x/web -> z/db:5432/TCP", "\nout of x/web on win-1: allowed, ",
 			"\ninto z/db: UNKNOWN, looking for the node of z/db: pods is forbidden: nobody may get them; deploy/trace has the rights that it takes\n",
@@ -214,26 +211,17 @@ func TestTraceWhichSource(t *testing.T) {
 	require.Equal(t, stdout, byContext)
 
 	called := len(fake.Calls())
-	server := debugEndpoint(t, same)
-	code, _, stderr = command(t, "", "trace", "shop/storefront-0->shop/db-0:5432/TCP", "--server", server.URL)
-	require.Equal(t, exitBlocked, code, stderr)
 	code, _, stderr = command(t, "", "trace", "shop/storefront-0->shop/db-0:5432/TCP", "--manifests", shop)
 	require.Equal(t, exitBlocked, code, stderr)
-	code, _, stderr = command(t, "", "trace", question, "--server", "http://127.0.0.1:1")
-	require.Equal(t, exitNoDump, code)
-	require.Contains(t, stderr, "is the agent running there?")
 	require.Len(t, fake.Calls(), called, "the cluster was not asked")
 
-	code, _, stderr = command(t, "", "trace", question, "--agent-namespace", "x", "--server", server.URL)
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "are for the agents of a cluster, which are not asked here")
-	code, _, stderr = command(t, "", "trace", question, "--kubeconfig", fake.Kubeconfig, "--server", server.URL)
+	code, _, stderr = command(t, "", "trace", question, "--kubeconfig", fake.Kubeconfig, "--dump", "-")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "exclude each other: give one of them")
 }
 
 func TestConfigOfCluster(t *testing.T) {
-	fake := agentstest.New(t)
+	fake := newAPIServer(t)
 	t.Setenv("KUBECONFIG", fake.Kubeconfig)
 	of := func(file, context string) (*rest.Config, error) {
 		c := clusterOptions{loading: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: clientcmd.ConfigOverrides{CurrentContext: context}}
@@ -251,54 +239,6 @@ func TestConfigOfCluster(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	_, err = of(empty, "")
 	require.EqualError(t, err, "no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG")
-}
-
-// What a command reads from one agent it reads from the one of --node.
-func TestFetchCluster(t *testing.T) {
-	if !inOwnProcess(t) {
-		return
-	}
-	fake := fakeCluster(t)
-	fetch := func(s source) (text string, err error) {
-		s.cluster.namespace, s.cluster.selector = "kube-system", "k8s-app=azure-npm"
-		err = s.fetch(t.Context(), debug.ManagerPath, func(body io.Reader) error {
-			all, err := io.ReadAll(body)
-			text = string(all)
-			return err
-		})
-		return text, err
-	}
-	here := clusterOptions{loading: &clientcmd.ClientConfigLoadingRules{ExplicitPath: fake.Kubeconfig}}
-	text, err := fetch(source{node: "win-2", cluster: here})
-	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(text, `{"NodeName":"win-2"`), text[:40])
-	_, err = fetch(source{cluster: here})
-	require.EqualError(t, err, "a cluster has many agents: say with --node which one to ask")
-	_, err = fetch(source{node: "linux-1", cluster: here})
-	require.EqualError(t, err, "no agent on node linux-1: kubectl -n kube-system get pods -o wide -l k8s-app=azure-npm shows where they are")
-
-	off := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(off.Close)
-	fake.Backends["kube-system/npm-win-2:10091"] = off.Listener.Addr().String()
-	_, err = fetch(source{node: "win-2", cluster: here})
-	require.EqualError(t, err, "the agent kube-system/npm-win-2 on win-2: 404 Not Found: its Toggles.EnableHTTPDebugAPI is off")
-}
-
-// TestSupportBundleCluster: the bundle of a node comes through the API server.
-func TestSupportBundleCluster(t *testing.T) {
-	if !inOwnProcess(t) {
-		return
-	}
-	fake := fakeCluster(t)
-	fake.Backends["kube-system/npm-win-2:10091"] = bundleServer(t, "win-2").Listener.Addr().String()
-	t.Setenv("KUBECONFIG", fake.Kubeconfig)
-	t.Chdir(t.TempDir())
-	code, stdout, stderr := command(t, "", "support-bundle", "--node", "win-2")
-	require.Equal(t, 0, code, stderr)
-	require.Regexp(t, `^winnpm-win-2-\d{8}T\d{6}Z\.zip  \d+ bytes\n$`, stdout)
-	code, _, stderr = command(t, "", "support-bundle")
-	require.Equal(t, 2, code)
-	require.Equal(t, "kubectl npm: support-bundle: a cluster has many agents: say with --node which one to ask\n", stderr)
 }
 
 func TestHelp(t *testing.T) {

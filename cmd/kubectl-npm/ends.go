@@ -42,9 +42,9 @@ const serviceKind = "Service"
 // mostPairs is the maximum number of questions that one command line may expand to.
 const mostPairs = 16
 
-// asked is a question as the user writes it: its ends may be workloads or Services, and its
+// query is a question as the user writes it: its ends may be workloads or Services, and its
 // port may be a name.
-type asked struct {
+type query struct {
 	from, to end
 	port     string
 	protocol policy.Protocol // "": TCP, or what the name has
@@ -62,14 +62,14 @@ func (e end) String() string {
 	return e.namespace + "/" + e.name
 }
 
-// parseAsked reads FROM->TO:PORT[/PROTO]. Names without a namespace are in the one given.
-func parseAsked(text, namespace string) (asked, error) {
+// parseQuery reads FROM->TO:PORT[/PROTO]. Names without a namespace are in the one given.
+func parseQuery(text, namespace string) (query, error) {
 	from, rest, ok := strings.Cut(text, "->")
 	at := strings.LastIndex(rest, ":")
 	if !ok || at < 0 {
-		return asked{}, errors.New("write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP")
+		return query{}, errors.New("write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP")
 	}
-	a := asked{from: parseEnd(from, namespace), to: parseEnd(rest[:at], namespace)}
+	a := query{from: parseEnd(from, namespace), to: parseEnd(rest[:at], namespace)}
 	port, protocol, has := strings.Cut(strings.TrimSpace(rest[at+1:]), "/")
 	a.port, a.protocol = port, policy.Protocol(strings.ToUpper(protocol))
 	return a, cmp.Or(checkName(a.from), checkName(a.to), checkPort(port), checkProtocol(a.protocol, has))
@@ -123,7 +123,7 @@ func parseEnd(text, namespace string) end {
 }
 
 // plain returns the question and true if it names no workload, Service or named port, so that no lookup is needed.
-func (a asked) plain() (explain.Question, bool, error) {
+func (a query) plain() (explain.Question, bool, error) {
 	_, err := strconv.Atoi(a.port)
 	if err != nil || len(a.looksUp()) > 0 {
 		return explain.Question{}, false, nil
@@ -132,11 +132,11 @@ func (a asked) plain() (explain.Question, bool, error) {
 	return q, true, err
 }
 
-func (a asked) looksUp() []end {
+func (a query) looksUp() []end {
 	return slices.DeleteFunc([]end{a.from, a.to}, func(e end) bool { return e.kind == "" || e.kind == "Pod" })
 }
 
-func (asked) question(from, to, port string, protocol policy.Protocol) (explain.Question, error) {
+func (query) question(from, to, port string, protocol policy.Protocol) (explain.Question, error) {
 	return explain.Parse(fmt.Sprintf("%s->%s:%s/%s", from, to, port, protocol))
 }
 
@@ -154,7 +154,7 @@ type resolved struct {
 }
 
 // resolve looks up what the question names.
-func (a asked) resolve(ctx context.Context, c catalog) (resolved, error) {
+func (a query) resolve(ctx context.Context, c catalog) (resolved, error) {
 	var r resolved
 	if a.from.kind == serviceKind {
 		return r, fmt.Errorf("service %s opens no connections: name the workload that does", a.from)
@@ -240,7 +240,7 @@ func (e end) pods(ctx context.Context, c catalog, r *resolved) ([]representative
 	case len(found) == 0 && e.kind == "Pod": // the agent suggests similar names
 		return []representative{{name: e.String()}}, nil, nil
 	case len(found) == 0:
-		return nil, nil, fmt.Errorf("%s %s has no running pod%s", strings.ToLower(e.kind), e, e.meant(all))
+		return nil, nil, fmt.Errorf("%s %s has no running pod%s", strings.ToLower(e.kind), e, e.suggestion(all))
 	}
 	return e.distinct(found, r), svc, nil
 }
@@ -288,8 +288,8 @@ func (e end) service(ctx context.Context, c catalog) (*corev1.Service, error) {
 	return svc, nil
 }
 
-// meant returns a suggestion for the name of a workload that has no pod; "" if no name is similar.
-func (e end) meant(all []corev1.Pod) string {
+// suggestion returns a suggestion for the name of a workload that has no pod; "" if no name is similar.
+func (e end) suggestion(all []corev1.Pod) string {
 	names := map[string]bool{}
 	for i := range all {
 		if ref := metav1.GetControllerOf(&all[i]); ref != nil {
@@ -307,7 +307,7 @@ func runs(p *corev1.Pod) bool {
 }
 
 // portOf returns the number and protocol of the port on the pod of to.
-func (a asked) portOf(to representative, svc *corev1.Service) (string, policy.Protocol, error) {
+func (a query) portOf(to representative, svc *corev1.Service) (string, policy.Protocol, error) {
 	port, protocol := intstr.Parse(a.port), a.protocol
 	if svc != nil {
 		p, err := a.servicePort(svc)
@@ -342,7 +342,7 @@ func (a asked) portOf(to representative, svc *corev1.Service) (string, policy.Pr
 }
 
 // servicePort finds the port of a Service by number or name.
-func (a asked) servicePort(svc *corev1.Service) (corev1.ServicePort, error) {
+func (a query) servicePort(svc *corev1.Service) (corev1.ServicePort, error) {
 	var ports []string
 	for _, p := range svc.Spec.Ports {
 		number := strconv.Itoa(int(p.Port))

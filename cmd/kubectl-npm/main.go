@@ -35,14 +35,19 @@ func main() {
 
 // run runs a command line and returns the exit code.
 func run(ctx context.Context, args []string, std cli.Streams) int {
-	std, stop := watched(std, args)
-	defer stop()
 	if len(args) == 0 || args[0] != "completion" && !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		std.Out = printable.Text(std.Out) // what shells read is our own text, with tabs
 	}
 	std.Err = printable.Text(std.Err)
 	root := cli.NewRoot(program, "See and test how WinNPM enforces the network policies of a cluster", std)
 	root.AddCommand(newCheck(std), newPlan(std), newReplay(std), newSimulate(std), newStatus(std), newSupportBundle(std), newTrace(std), newUI(std))
+	root.InitDefaultCompletionCmd(args...)
+	completion, _, err := root.Find([]string{"completion"})
+	if err == nil {
+		completion.RunE = func(cmd *cobra.Command, _ []string) error {
+			return errors.New("say for which shell: bash, fish, powershell or zsh")
+		}
+	}
 	return cli.Run(ctx, root, args, std.Err, errorLines)
 }
 

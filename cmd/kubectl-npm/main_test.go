@@ -67,6 +67,10 @@ func TestCommandLine(t *testing.T) {
 		{"trace", 2, "", "kubectl npm: trace: 0 arguments: write trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"},
 		{"trace a/b -> c/d:80/TCP", 2, "", "kubectl npm: trace: there is no flag -> (in ->); kubectl npm trace --help lists them"},
 		{"trace a/b to c/d:80/TCP", 2, "", "kubectl npm: trace: 3 arguments: write trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"},
+		{"completion foo", 2, "", `kubectl npm: completion: there is no command "foo"; there is bash, fish, powershell, zsh`},
+		{"completion", 2, "", "kubectl npm: completion: say for which shell: bash, fish, powershell or zsh"},
+		{"status --request-timeout bogus", 2, "", `kubectl npm: status: --request-timeout "bogus": give a time, like 30s or 5m`},
+		{"support-bundle --manifests " + shop + " -o -", 2, "", "kubectl npm: support-bundle: -o -: a bundle is a zip file, which is not for a terminal: give the name of a file"},
 		{"replay", 2, "", "kubectl npm: replay: 0 arguments: write the file of one support bundle, like replay bundle.zip"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
@@ -83,6 +87,16 @@ func TestCommandLine(t *testing.T) {
 				require.Equal(t, tc.stderr+"\n", stderr)
 			}
 		})
+	}
+}
+
+// TestEmptyStream: what a failed command in a pipe leaves is not taken for a cluster without policies.
+func TestEmptyStream(t *testing.T) {
+	for _, stdin := range []string{"", "\n# nothing\n---\n"} {
+		code, stdout, stderr := command(t, stdin, "simulate", "--manifests", "-", "--once")
+		require.Equal(t, cli.ExitUsage, code)
+		require.Empty(t, stdout)
+		require.Equal(t, "kubectl npm: simulate: stdin: is empty; give it manifests\n", stderr)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/whatif"
 )
@@ -43,18 +42,15 @@ func filesIn(t *testing.T, dir string) func(name string, documents ...string) st
 }
 
 func TestPlan(t *testing.T) {
-	server := debugEndpoint(t, same)
 	dir := t.TempDir()
 	file := filesIn(t, dir)
-	dump := filepath.Join(dir, "dump.json")
-	saveDump(t, server.URL, dump)
+	dump := savedDump(t, same)
 	fresh, old, both := file("new.yaml", newPolicy), file("old.yaml", oldPolicy), file("both.yaml", strings.Replace(aService, "Service", "ConfigMap", 1), newPolicy)
-	gone := server.URL
-	tiered := debugEndpoint(t, func(d *state.Dump) {
+	tiered := savedDump(t, func(d *state.Dump) {
 		d.ClusterPolicies = []state.ClusterPolicy{{Name: "no-toolbox", Spec: &v1alpha2.ClusterNetworkPolicySpec{
 			Tier: v1alpha2.AdminTier, Priority: 1, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}},
 		}}}
-	}).URL
+	})
 	for _, tc := range []struct {
 		name, args string
 		code       int
@@ -62,7 +58,6 @@ func TestPlan(t *testing.T) {
 		stderr     string // the line; "" for nothing at all
 	}{
 		{"manifests", "-f " + fresh + " --manifests " + shop, 0, "monitoring/open: new\nOPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. ", ""},
-		{"an agent", "-f " + fresh + " --server " + gone, 0, "monitoring/open: new\nOPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. ", ""},
 		{"a dump", "-f " + fresh + " --dump " + dump, 0, "monitoring/open: new\nOPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. ", ""},
 		{"stdin", "-f - --manifests " + shop, 0, "monitoring/open: new\n", ""},
 		{"unchanged", "-f " + old + " --manifests " + shop, 0, "shop/default-deny: unchanged\nNothing changes: ", ""},
@@ -85,7 +80,7 @@ func TestPlan(t *testing.T) {
 		{"not expressible", "-f " + file("six.yaml", sixPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  NetworkPolicy sandbox/six: IPv6Peer: ", ""},
 		{"a cluster policy", "-f " + file("admin.yaml", adminDeny) + " --manifests " + shop, 0, "ClusterNetworkPolicy/no-toolbox: new\n", ""},
 		{"delete a cluster policy that is not there", "-f " + file("admin.yaml", adminDeny) + " --delete --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "admin.yaml") + ":1: ClusterNetworkPolicy no-toolbox is not there, so there is nothing to delete; check its name"},
-		{"delete a cluster policy of an agent", "-f " + file("admin.yaml", adminDeny) + " --delete --server " + tiered, 0, "ClusterNetworkPolicy/no-toolbox: deleted\n", ""},
+		{"delete a cluster policy of a dump", "-f " + file("admin.yaml", adminDeny) + " --delete --dump " + tiered, 0, "ClusterNetworkPolicy/no-toolbox: deleted\n", ""},
 		{"a bad cluster policy", "-f " + file("bad-admin.yaml", badAdmin) + " --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "bad-admin.yaml") + ":1: document 1: ClusterNetworkPolicy bad: spec.priority: Required value"},
 		{"not enforced", "-f " + file("older.yaml", older, newPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  AdminNetworkPolicy older: NotEnforced: ", ""},
 		{"bad input", "-f " + file("bad.yaml", badPolicy) + " --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "bad.yaml") + `:1: document 1: NetworkPolicy sandbox/bad: spec.ingres: unknown field; did you mean ingress?`},
@@ -107,17 +102,6 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, tc.code == 1 || tc.code == 2, strings.Count(stderr, "\n") == 1, stderr)
 		})
 	}
-}
-
-// saveDump does what the documentation says.
-func saveDump(t *testing.T, server, path string) {
-	t.Helper()
-	resp, err := http.Get(server + debug.ManagerPath) //nolint:noctx // of this test's own server
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, body, 0o600))
 }
 
 // listKinds are the kinds of lists and their versions, by what paths call them.

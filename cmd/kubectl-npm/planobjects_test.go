@@ -30,8 +30,7 @@ const (
 func TestPlanOfObjects(t *testing.T) {
 	dir := t.TempDir()
 	file := filesIn(t, dir)
-	dump := filepath.Join(dir, "dump.json")
-	saveDump(t, debugEndpoint(t, same).URL, dump)
+	dump := savedDump(t, same)
 	more, audit, ns := file("more.yaml", oneMore), file("audit.yaml", calledAPI), file("ns.yaml", trusted)
 	gone := file("gone.yaml", noToolbox)
 	for _, tc := range []struct {

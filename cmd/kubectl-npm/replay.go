@@ -10,14 +10,8 @@ import (
 	"github.com/winnpm/winnpm/tool/bundle"
 )
 
-// replayOptions are the command line of `kubectl npm replay`.
-type replayOptions struct {
-	verbose bool
-}
-
 func newReplay(std cli.Streams) *cobra.Command {
-	o := replayOptions{}
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "replay BUNDLE",
 		Short: "Print the timeline of a support bundle",
 		Long: `Prints what an agent recorded: a line for each of its last transactions and
@@ -27,22 +21,19 @@ changes of other programs that it repaired.
 BUNDLE is what kubectl npm support-bundle wrote, or recording.jsonl of it.
 
 Exit code: 0 it was printed, 1 no bundle, 2 wrong usage.`,
-		Example: `  kubectl npm replay winnpm-node1-20261122T040000Z.zip
-  kubectl npm replay bundle.zip --verbose`,
-		Args: cli.Needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
+		Example: `  kubectl npm replay winnpm-node1-20261122T040000Z.zip`,
+		Args:    cli.Needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return o.run(std, args[0])
+			return replay(std, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "show every object and call")
-	return cmd
 }
 
-// run prints the timeline. Bad input is one line.
-func (o *replayOptions) run(std cli.Streams, file string) error {
+// replay prints the timeline of a bundle. Bad input is one line.
+func replay(std cli.Streams, file string) error {
 	rec, err := readRecording(file)
 	if err == nil {
-		err = rec.WriteText(std.Out, o.verbose)
+		err = rec.WriteText(std.Out)
 	}
 	if err != nil {
 		return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("replay: %s: %w", file, err)}

@@ -2,16 +2,11 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -26,35 +21,22 @@ import (
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// localAgent is the address of an agent's HTTP endpoint on its node.
-const localAgent = "127.0.0.1:10091"
-
-// fetchTimeout is how long an agent may take for an answer.
-const fetchTimeout = time.Minute
-
 // source holds the flags that say where a command reads its state.
 type source struct {
 	manifests    []string
 	recursive    bool
 	node         string
-	dump, server string
-	others       string // what else can be asked, for an error
+	dump         string
 	cluster      clusterOptions
-	lists        bool           // the command lists the objects of a cluster instead of asking its agents
+	listsObjects bool           // the command lists the objects of a cluster instead of asking its agents
 	inputs       bounded.Inputs // shared by the two sets of manifests that plan reads
 }
 
-// flags adds the flags of all sources to a command.
+// flags adds the flags of manifests and of a saved dump to a command.
 func (s *source) flags(cmd *cobra.Command) {
-	s.agentFlags(cmd)
-	s.dumpFlag(cmd)
-	cmd.MarkFlagsMutuallyExclusive("manifests", "dump", "server")
-	s.others = "--dump and --manifests ask something else"
-}
-
-// dumpFlag adds the flag for a saved dump.
-func (s *source) dumpFlag(cmd *cobra.Command) {
+	s.manifestFlags(cmd)
 	cmd.Flags().StringVar(&s.dump, "dump", "", "a saved dump or support bundle, a `file`; - is a dump on stdin")
+	cmd.MarkFlagsMutuallyExclusive("manifests", "dump")
 }
 
 // manifestFlags adds the flags for a simulated agent.
@@ -65,21 +47,13 @@ func (s *source) manifestFlags(cmd *cobra.Command) {
 	f.StringVar(&s.node, "node", "", "with --manifests: only the pods of this `node` have endpoints (default: every pod is local)")
 }
 
-// agentFlags adds the flags for a running or simulated agent.
-func (s *source) agentFlags(cmd *cobra.Command) {
-	s.manifestFlags(cmd)
-	cmd.Flags().StringVar(&s.server, "server", "", "ask one agent at a `URL`, like http://"+localAgent+" behind a port-forward")
-	cmd.MarkFlagsMutuallyExclusive("manifests", "server")
-	s.others = "--manifests asks something else"
-}
-
 // listFlags adds the flags of a live cluster to a command that lists its objects instead of asking agents.
 func (s *source) listFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.cluster.kubectlFlags(cmd)
 	f.Lookup("node").Usage = "with --manifests or a cluster: this `node` alone is of interest (default: all that run Windows)"
 	clustersAlone(cmd)
-	s.lists = true
+	s.listsObjects = true
 }
 
 func (s *source) validate() error {
@@ -89,14 +63,8 @@ func (s *source) validate() error {
 	if s.node != "" && len(s.manifests) == 0 && s.listed() == "" {
 		return errors.New("--node is for --manifests and clusters: a dump is of its own node")
 	}
-	if !s.lists && s.cluster.moved() {
+	if !s.listsObjects && s.cluster.moved() {
 		return errors.New("--agent-namespace and --selector are for the agents of a cluster, which are not asked here")
-	}
-	if s.server == "" {
-		return nil
-	}
-	if u, err := url.Parse(s.server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("--server %q: write it like http://%s", s.server, localAgent)
 	}
 	return nil
 }
@@ -104,33 +72,29 @@ func (s *source) validate() error {
 // listed returns the kubeconfig of the cluster whose objects are the source, ""
 // for another source.
 func (s *source) listed() string {
-	if s.lists && s.bare() {
+	if s.listsObjects && s.bare() {
 		return s.cluster.loading.GetDefaultFilename()
 	}
 	return ""
 }
 
-// read returns a dump of the source, and for manifests the places of their policies.
+// read returns a saved dump, or that of a simulation with the places of its policies.
 func (s *source) read(ctx context.Context, std cli.Streams) (state.Dump, explain.Places, error) {
 	switch {
 	case len(s.manifests) > 0:
 		return simulate.Snapshot(ctx, s.simulation(std))
 	case s.dump == "-":
 		var d state.Dump
-		err := whole(intoDump(&d))(std.In)
+		err := readAll(intoDump(&d))(std.In)
 		if errors.Is(err, bounded.ErrTooLarge) {
 			err = fmt.Errorf("stdin: %w", err)
 		}
 		return d, nil, err
-	case s.dump != "":
-		d, err := openDump(s.dump)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", s.dump, err)
-		}
-		return d, nil, err
 	}
-	var d state.Dump
-	err := s.fetch(ctx, debug.ManagerPath, intoDump(&d))
+	d, err := openDump(s.dump)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.dump, err)
+	}
 	return d, nil, err
 }
 
@@ -153,7 +117,7 @@ func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error
 	defer f.Close()
 	head := make([]byte, 2) // of a zip file
 	if _, err := f.ReadAt(head, 0); err != nil || string(head) != "PK" {
-		return nil, whole(other)(f)
+		return nil, readAll(other)(f)
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -163,9 +127,9 @@ func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error
 	return &b, err
 }
 
-// whole returns a function that reads an input to its end, within the limits of bounded.Inputs, and
+// readAll returns a function that reads an input to its end, within the limits of bounded.Inputs, and
 // then passes it to use. It is for files and standard input, not for responses of an agent.
-func whole(use func(io.Reader) error) func(io.Reader) error {
+func readAll(use func(io.Reader) error) func(io.Reader) error {
 	return func(r io.Reader) error {
 		text, err := (&bounded.Inputs{}).Read(r)
 		if err != nil {
@@ -200,71 +164,15 @@ func (s *source) world(ctx context.Context, std cli.Streams) (whatif.World, erro
 	return whatif.FromDump(d)
 }
 
-// fetch sends a GET of path to the agent and passes the body of the response to use.
+// fetch sends a GET of path to the agent on the node and passes the body of the response to use.
 func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) error) error {
-	at, err := s.endpoint(ctx)
-	if err != nil {
-		return err
-	}
-	return at.get(ctx, path, use)
-}
-
-// endpoint returns the HTTP endpoint of the agent.
-func (s *source) endpoint(ctx context.Context) (endpoint, error) {
-	if !s.live() {
-		return endpoint{url: strings.TrimSuffix(s.server, "/"), via: &http.Transport{DisableKeepAlives: true}, others: s.others}, nil
-	}
-	if s.node == "" {
-		return endpoint{}, errors.New("a cluster has many agents: say with --node which one to ask")
-	}
 	cluster, err := s.cluster.open()
 	if err != nil {
-		return endpoint{}, err
-	}
-	_, at, err := findAgent(ctx, cluster, s.node)
-	at.others = s.others
-	return at, s.cluster.advise(err)
-}
-
-// endpoint is the HTTP endpoint of an agent.
-type endpoint struct {
-	url  string
-	via  http.RoundTripper
-	name string // of the agent; "" where the URL says enough
-	// others is what else can be asked, for an error.
-	others string
-}
-
-// get sends a GET of path and passes the body of the response to use.
-func (e endpoint) get(ctx context.Context, path string, use func(io.Reader) error) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
-	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: e.via}
-	what := cmp.Or(e.name, e.url+path)
-	resp, err := client.Do(req)
-	if wrapped := (*url.Error)(nil); e.name != "" && errors.As(err, &wrapped) {
-		return fmt.Errorf("%s: %w; %s", e.name, wrapped.Err, cmp.Or(e.others, "--dump asks a saved dump instead")) // the URL is of no address here
-	}
+	agent, err := cluster.Find(ctx, s.node)
 	if err != nil {
-		return fmt.Errorf("%w; is the agent running there? %s", err, e.others)
+		return s.cluster.advise(err)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusNotFound {
-		return fmt.Errorf("%s: %s: its Toggles.EnableHTTPDebugAPI is off", what, resp.Status)
-	}
-	if resp.StatusCode != http.StatusOK {
-		why, err := io.ReadAll(io.LimitReader(resp.Body, 200))
-		if err != nil {
-			why = []byte(err.Error())
-		}
-		return fmt.Errorf("%s: %s: %s", what, resp.Status, why)
-	}
-	if err := use(resp.Body); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+	return cluster.Get(ctx, agent, path, use)
 }

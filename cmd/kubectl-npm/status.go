@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -22,17 +20,8 @@ import (
 	"github.com/winnpm/winnpm/tool/agents"
 )
 
-// statusPath is the path at which an agent answers with its status.
-const statusPath = "/npm/v1/debug/status"
-
-const (
-	// agentsAtOnce is how many agents are asked at the same time.
-	agentsAtOnce = 16
-	// mostStatus is how long an agent's answer may be, in bytes.
-	mostStatus = 16 << 20
-	// warningsShown is how many warnings of a node are told without -o wide.
-	warningsShown = 5
-)
+// warningsShown is how many warnings of a node are told without -o wide.
+const warningsShown = 5
 
 // statusOptions are the command line of `kubectl npm status` and, in part, of `kubectl npm check`.
 type statusOptions struct {
@@ -49,13 +38,13 @@ func newStatus(std cli.Streams) *cobra.Command {
 		Use:   "status",
 		Short: "Say how the agents of a cluster are: ready or why not, and what is not in force",
 		Long: `Asks the agent of every node, through the cluster's API server, at the same time: its
-version, whether it is ready or why not, what it has still to write, its warnings, the
-policies that are not in force, and how long pods that start were open. The worst node comes
-first. An agent that does not answer takes no longer than --timeout; 16 are asked at a time.
+version, whether it is ready or why not, what it has still to write, its warnings, and the
+policies that are not in force. The worst node comes first. An agent that does not answer
+takes no longer than --timeout; 16 are asked at a time.
 
 Exit code: 0 every agent is ready and has nothing to do, 3 one is not ready, has pending
-work or a policy that is not in force, 4 one does not answer, does not say enough or is
-missing, or you may not list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
+work or a policy that is not in force, 4 one does not answer or is missing, or you may not
+list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
 		Example: `  kubectl npm status
   kubectl npm status --context prod -o wide
   kubectl npm status -w`,
@@ -112,10 +101,6 @@ type nodeStatus struct {
 	SetsBehind int             `json:"setsBehind"` // in HNS
 	NotInForce []string        `json:"notInForce"` // policies
 	Warnings   []state.Warning `json:"warnings"`
-	// StartsWithin is how long 99 of 100 isolated pods that started were open at most, of
-	// Starts; in seconds.
-	StartsWithin float64 `json:"startsWithinSeconds,omitempty"`
-	Starts       int     `json:"starts"`
 }
 
 // code is the exit code of a node.
@@ -198,60 +183,36 @@ func (o *statusOptions) ask(ctx context.Context, cluster *agents.Cluster) (clust
 		return clusterStatus{}, err
 	}
 	out := clusterStatus{Nodes: make([]nodeStatus, len(all))}
+	statuses := make([]debug.Status, len(all))
 	if nodesErr != nil {
 		out.Note = fmt.Sprintf("nodes without an agent are not known: %v", nodesErr)
 	}
-	o.each(ctx, cluster, all, func(ctx context.Context, i int, at endpoint, err error) {
-		out.Nodes[i] = statusOf(ctx, all[i], at, err)
+	errs := agents.Each(ctx, all, o.timeout, func(ctx context.Context, i int, a agents.Agent) (err error) {
+		statuses[i], err = agents.Status(ctx, cluster, a)
+		return err
 	})
+	for i, on := range all {
+		out.Nodes[i] = statusOf(on, statuses[i], errs[i])
+	}
 	slices.SortStableFunc(out.Nodes, func(a, b nodeStatus) int { return cmp.Compare(b.code(), a.code()) })
 	return out, nil
 }
 
-// each calls use for every node, for some of them at the same time, each for no longer than the
-// timeout.
-func (o *statusOptions) each(ctx context.Context, cluster *agents.Cluster, all []agents.OnNode, use func(ctx context.Context, i int, at endpoint, err error)) {
-	room := make(chan struct{}, agentsAtOnce)
-	var asking sync.WaitGroup
-	for i, on := range all {
-		asking.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("no answer within %s", o.timeout))
-			defer cancel()
-			at := endpointOf(cluster, on.Agent)
-			at.others = fmt.Sprintf("kubectl -n %s logs %s says more", on.Agent.Namespace, on.Agent.Name)
-			use(ctx, i, at, on.Err)
-		})
-	}
-	asking.Wait()
-}
-
-// statusOf asks one agent.
-func statusOf(ctx context.Context, on agents.OnNode, at endpoint, err error) nodeStatus {
+// statusOf returns what the agent of a node says, or why it does not.
+func statusOf(on agents.OnNode, says debug.Status, err error) nodeStatus {
 	n := nodeStatus{Node: on.Node, NotInForce: []string{}, Warnings: []state.Warning{}}
+	if on.Err == nil {
+		n.Agent = on.Agent.String()
+	}
 	if err != nil {
 		n.Answer = cli.Line(err)
 		return n
 	}
-	n.Agent = on.Agent.String()
-	var says agentSays
-	err = at.get(ctx, statusPath, func(body io.Reader) error {
-		return json.NewDecoder(io.LimitReader(body, mostStatus)).Decode(&says)
-	})
-	if err != nil {
-		n.Answer = reason(ctx, err)
-		return n
-	}
 	// What an agent says is an observation: it makes no line or column of its own.
-	n.Version = printable.Line(says.Version)
-	if missing := says.missing(); len(missing) > 0 {
-		n.Answer = fmt.Sprintf("%s does not say %s, as an agent of another version: whether all is in force is not known", at.name, strings.Join(missing, ", "))
-		return n
-	}
-	n.Ready, n.Reason, n.Pods = says.Ready.OK, printable.Line(says.Ready.Reason), says.Counts.LocalPods
-	n.Pending, n.SetsBehind = len(*says.Pending), len(*says.Behind)
-	for _, w := range *says.Warnings {
+	n.Version, n.Ready, n.Reason = printable.Line(says.Version), says.Ready.OK, printable.Line(says.Ready.Reason)
+	n.Pods, n.Pending, n.SetsBehind = says.Counts.LocalPods, says.Counts.Pending, says.Counts.Behind
+	for _, entry := range says.Warnings {
+		w := entry.Warning
 		w = state.Warning{Kind: printable.Line(w.Kind), Object: printable.Line(w.Object), Reason: state.Reason(printable.Line(string(w.Reason))), Message: printable.Line(w.Message)}
 		n.Warnings = append(n.Warnings, w)
 		if (w.Kind == "NetworkPolicy" || w.Kind == "ClusterNetworkPolicy") && !slices.Contains(n.NotInForce, w.Object) {
@@ -259,49 +220,7 @@ func statusOf(ctx context.Context, on agents.OnNode, at endpoint, err error) nod
 		}
 	}
 	slices.Sort(n.NotInForce)
-	err = at.get(ctx, debug.NodeMetricsPath, func(body io.Reader) (err error) {
-		n.StartsWithin, n.Starts, err = startsWithin(io.LimitReader(body, mostStatus))
-		return err
-	})
-	if err != nil { // metrics may be off; the rest is known
-		n.Starts = 0
-	}
 	return n
-}
-
-// agentSays is what an agent answers to statusPath. What is nil it did not say.
-type agentSays struct {
-	Version string
-	Ready   *struct {
-		OK     bool
-		Reason string
-	}
-	Counts   struct{ LocalPods int }
-	Pending  *[]json.RawMessage
-	Behind   *[]json.RawMessage
-	Warnings *[]state.Warning
-}
-
-// missing names what an answer has to have, and has not. Nothing said is not nothing pending.
-func (s agentSays) missing() []string {
-	var out []string
-	for _, field := range []struct {
-		name string
-		said bool
-	}{{"ready", s.Ready != nil}, {"pending", s.Pending != nil}, {"behind", s.Behind != nil}, {"warnings", s.Warnings != nil}} {
-		if !field.said {
-			out = append(out, field.name)
-		}
-	}
-	return out
-}
-
-// reason is why an agent did not answer, in one line.
-func reason(ctx context.Context, err error) string {
-	if ctx.Err() != nil {
-		return context.Cause(ctx).Error()
-	}
-	return cli.Line(err)
 }
 
 // write prints names for scripts, or a table for people.
@@ -321,7 +240,7 @@ func (c clusterStatus) write(w io.Writer, form string) error {
 func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 	var b bytes.Buffer
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	head := "NODE\tSTATE\tVERSION\tPENDING\tNOT IN FORCE\tWARNINGS\tSTARTS WITHIN"
+	head := "NODE\tSTATE\tVERSION\tPENDING\tNOT IN FORCE\tWARNINGS"
 	if wide {
 		head += "\tPODS\tAGENT"
 	}
@@ -351,28 +270,14 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 
 func (n nodeStatus) row(wide bool) string {
 	word := map[bool]string{true: "ready", false: "NOT READY"}[n.Ready]
-	cells := []string{n.Node, word, cmp.Or(n.Version, "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings)), n.starts()}
+	cells := []string{n.Node, word, cmp.Or(n.Version, "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings))}
 	if n.Answer != "" {
-		word = "NO ANSWER"
-		if n.Version != "" {
-			word = "UNKNOWN"
-		}
-		cells = []string{n.Node, word, cmp.Or(n.Version, "-"), "-", "-", "-", "-"}
+		cells = []string{n.Node, "NO ANSWER", "-", "-", "-", "-"}
 	}
 	if wide {
 		cells = append(cells, fmt.Sprint(n.Pods), cmp.Or(n.Agent, "-"))
 	}
 	return strings.Join(cells, "\t")
-}
-
-func (n nodeStatus) starts() string {
-	switch {
-	case n.Starts == 0:
-		return "-"
-	case n.StartsWithin == 0:
-		return fmt.Sprintf("longer than measured (%d pods)", n.Starts)
-	}
-	return fmt.Sprintf("%gs (99%% of %d pods)", n.StartsWithin, n.Starts)
 }
 
 // says returns the lines below the table about a node: why it is not ready, and its warnings.

@@ -22,7 +22,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/agents/agentstest"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
@@ -32,9 +31,8 @@ func answering(d func() state.Dump, ready error) http.Handler {
 }
 
 // agentsInTrouble is a cluster with one agent that is well, one that hangs, one without the pages,
-// one that may not read the cluster, one that may not be asked, one that is older and says
-// less; and a node without an agent.
-func agentsInTrouble(t *testing.T) (*agentstest.Cluster, func(change func(*state.Dump))) {
+// one that may not read the cluster and one that may not be asked; and a node without an agent.
+func agentsInTrouble(t *testing.T) (*apiServer, func(change func(*state.Dump))) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "two.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(twoNodes), 0o600))
@@ -53,27 +51,9 @@ func agentsInTrouble(t *testing.T) (*agentstest.Cluster, func(change func(*state
 	}
 	hanging := make(chan struct{})
 	t.Cleanup(func() { close(hanging) })
-	starts := http.NewServeMux()
-	starts.Handle("/", answering(dump, nil))
-	starts.HandleFunc(debug.NodeMetricsPath, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `npm_pod_start_open_seconds_bucket{cni="false",le="0.128"} 90
-npm_pod_start_open_seconds_bucket{cni="false",le="0.256"} 100
-npm_pod_start_open_seconds_bucket{cni="false",le="+Inf"} 100
-npm_pod_start_open_seconds_bucket{cni="true",le="0.128"} 0
-npm_pod_start_open_seconds_bucket{cni="true",le="0.256"} 100
-npm_pod_start_open_seconds_bucket{cni="true",le="+Inf"} 100
-`)
-	})
-	older := http.NewServeMux() // it says less of itself, and its dump has no texts of policies
-	older.HandleFunc(statusPath, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"version":"v0.0.9","ready":{"ok":true}}`)
-	})
-	older.HandleFunc(debug.ManagerPath, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"NodeName":"win-7","time":"2026-01-01T00:00:00Z","policies":[{"policy":"x/web","ingress":true,"rules":1,"selected":["x/web"]}]}`)
-	})
-	fake := agentstest.New(t)
+	fake := newAPIServer(t)
 	for node, handler := range map[string]http.Handler{
-		"win-1": starts,
+		"win-1": answering(dump, nil),
 		"win-2": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-hanging:
@@ -83,12 +63,11 @@ npm_pod_start_open_seconds_bucket{cni="true",le="+Inf"} 100
 		"win-3": http.NotFoundHandler(),
 		"win-4": answering(dump, errors.New("pods is forbidden: the agent may not list them")),
 		"win-5": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "nobody may", http.StatusForbidden) }),
-		"win-7": older,
 	} {
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
 		fake.Backends["kube-system/npm-"+node+":10091"] = server.Listener.Addr().String()
-		fake.Pods = append(fake.Pods, agentstest.Agent("npm-"+node, node))
+		fake.Pods = append(fake.Pods, agentOn("npm-"+node, node))
 	}
 	fake.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "win-6"}}}
 	t.Setenv("KUBECONFIG", fake.Kubeconfig)
@@ -102,29 +81,27 @@ func TestStatus(t *testing.T) {
 	fake, change := agentsInTrouble(t)
 	code, stdout, stderr := command(t, "", "status", "--timeout", "1s")
 	require.Equal(t, exitUnknown, code, stderr)
-	require.Equal(t, `NODE   STATE      VERSION  PENDING  NOT IN FORCE  WARNINGS  STARTS WITHIN
-win-2  NO ANSWER  -        -        -             -         -
-win-3  NO ANSWER  -        -        -             -         -
-win-5  NO ANSWER  -        -        -             -         -
-win-6  NO ANSWER  -        -        -             -         -
-win-7  UNKNOWN    v0.0.9   -        -             -         -
-win-4  NOT READY  v1.2.3   0        0             0         -
-win-1  ready      v1.2.3   0        0             0         0.256s (99% of 200 pods)
+	require.Equal(t, `NODE   STATE      VERSION  PENDING  NOT IN FORCE  WARNINGS
+win-2  NO ANSWER  -        -        -             -
+win-3  NO ANSWER  -        -        -             -
+win-5  NO ANSWER  -        -        -             -
+win-6  NO ANSWER  -        -        -             -
+win-4  NOT READY  v1.2.3   0        0             0
+win-1  ready      v1.2.3   0        0             0
 win-2: no answer within 1s
 win-3: the agent kube-system/npm-win-3 on win-3: 404 Not Found: its Toggles.EnableHTTPDebugAPI is off
 win-5: the agent kube-system/npm-win-5 on win-5: 403 Forbidden: nobody may
 win-6: no agent on node win-6
-win-7: the agent kube-system/npm-win-7 on win-7 does not say pending, behind, warnings, as an agent of another version: whether all is in force is not known
 win-4: not ready: pods is forbidden: the agent may not list them
-1 of 7 nodes are as they should be
+1 of 6 nodes are as they should be
 `, stdout)
 	code, stdout, _ = command(t, "", "status", "--timeout", "1s", "-o", "name")
 	require.Equal(t, exitUnknown, code)
-	require.Equal(t, "node/win-2\nnode/win-3\nnode/win-5\nnode/win-6\nnode/win-7\nnode/win-4\nnode/win-1\n", stdout)
+	require.Equal(t, "node/win-2\nnode/win-3\nnode/win-5\nnode/win-6\nnode/win-4\nnode/win-1\n", stdout)
 
 	// Those that do not answer go, and then what is wrong is told by code 3.
 	fake.Nodes, fake.Pods = nil, fake.Pods[:0:0]
-	fake.Pods = append(fake.Pods, agentstest.Agent("npm-win-1", "win-1"))
+	fake.Pods = append(fake.Pods, agentOn("npm-win-1", "win-1"))
 	code, stdout, _ = command(t, "", "status", "-o", "wide")
 	require.Equal(t, 0, code, stdout)
 	require.Contains(t, stdout, "kube-system/npm-win-1\n1 of 1 nodes are as they should be\n")
@@ -134,7 +111,7 @@ win-4: not ready: pods is forbidden: the agent may not list them
 	})
 	code, stdout, _ = command(t, "", "status")
 	require.Equal(t, exitBlocked, code)
-	require.Contains(t, stdout, "\nwin-1  ready  v1.2.3   1        1             1  ")
+	require.Contains(t, stdout, "\nwin-1  ready  v1.2.3   1        1             1\n")
 	require.Contains(t, stdout, "\nwin-1: NetworkPolicy x/web: IPv6Peer: why\uFFFDFORGED\uFFFDline\n0 of 1 nodes are as they should be\n")
 	code, stdout, _ = command(t, "", "status", "-o", "json")
 	require.Equal(t, exitBlocked, code)
@@ -172,7 +149,7 @@ func TestStatusFollows(t *testing.T) {
 		return
 	}
 	fake, change := agentsInTrouble(t)
-	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentstest.Agent("npm-win-1", "win-1")}
+	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentOn("npm-win-1", "win-1")}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &lookedAt{}
@@ -205,19 +182,18 @@ func TestCheck(t *testing.T) {
 	fake.Policies = []networkingv1.NetworkPolicy{np}
 	code, stdout, stderr := command(t, "", "check", "x/web", "--timeout", "1s")
 	require.Equal(t, exitUnknown, code, stderr)
-	require.Equal(t, `NetworkPolicy x/web: in force on 2 of 7 nodes, UNKNOWN on 5
+	require.Equal(t, `NetworkPolicy x/web: in force on 2 of 6 nodes, UNKNOWN on 4
   win-2: UNKNOWN: no answer within 1s
   win-3: UNKNOWN: the agent kube-system/npm-win-3 on win-3: 404 Not Found: its Toggles.EnableHTTPDebugAPI is off
   win-5: UNKNOWN: the agent kube-system/npm-win-5 on win-5: 403 Forbidden: nobody may
   win-6: UNKNOWN: no agent on node win-6
-  win-7: UNKNOWN: the agent kube-system/npm-win-7 on win-7 does not say what its policies are, as an agent of another version
 `, stdout)
 	began := time.Now()
 	code, _, _ = command(t, "", "check", "x/web", "--timeout", "1s", "--wait", "--wait-timeout", "1s")
 	require.Equal(t, exitUnknown, code, "what nobody knows is not in force, however long it is waited for")
 	require.Less(t, time.Since(began), 20*time.Second)
 
-	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentstest.Agent("npm-win-1", "win-1")}
+	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentOn("npm-win-1", "win-1")}
 	code, stdout, _ = command(t, "", "check", "-n", "x", "web")
 	require.Equal(t, 0, code, stdout)
 	require.Equal(t, "NetworkPolicy x/web: in force on 1 of 1 nodes\n", stdout)

@@ -44,7 +44,7 @@ about; of several pods that differ all are, and the exit code is that of the wor
 is that of the agents of a cluster, of a saved dump (what
 ` + debug.ManagerPath + ` answers), or of a simulation of manifests.
 
-Without --manifests, --dump or --server the agents of the cluster are asked through its
+Without --manifests or --dump the agents of the cluster are asked through its
 API server: the one on the node of each pod, or the one of --node.
 
 Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong usage.`,
@@ -56,7 +56,7 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 			if err := o.validate(); err != nil {
 				return err
 			}
-			a, err := parseAsked(strings.Join(args, "->"), o.inNamespace())
+			a, err := parseQuery(strings.Join(args, "->"), o.inNamespace())
 			if err != nil {
 				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
 			}
@@ -94,11 +94,11 @@ func (o *traceOptions) run(ctx context.Context, std cli.Streams, q explain.Quest
 	if err := printAs(std.Out, o.output, a, a.WriteText); err != nil {
 		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
 	}
-	return ended(a.Verdict)
+	return exitFor(a.Verdict)
 }
 
-// ended returns the exit code of a verdict, as an error; nil if the connection is allowed.
-func ended(v explain.Verdict) error {
+// exitFor returns the exit code of a verdict, as an error; nil if the connection is allowed.
+func exitFor(v explain.Verdict) error {
 	switch v {
 	case explain.Allowed:
 		return nil

@@ -33,7 +33,7 @@ func (o *traceOptions) inNamespace() string {
 }
 
 // runAll resolves a question and prints one answer for each pair of pods that it stands for.
-func (o *traceOptions) runAll(ctx context.Context, std cli.Streams, a asked) error {
+func (o *traceOptions) runAll(ctx context.Context, std cli.Streams, a query) error {
 	t, err := o.answers(ctx, std, a)
 	if err == nil {
 		err = printAs(std.Out, o.output, t, t.write)
@@ -41,10 +41,10 @@ func (o *traceOptions) runAll(ctx context.Context, std cli.Streams, a asked) err
 	if err != nil {
 		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
 	}
-	return ended(t.Verdict)
+	return exitFor(t.Verdict)
 }
 
-func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a asked) (traces, error) {
+func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (traces, error) {
 	if slices.Contains(o.manifests, "-") { // it is read more than once
 		text, err := (&bounded.Inputs{}).Read(std.In)
 		if err != nil {
@@ -117,7 +117,7 @@ func (o *traceOptions) catalog(std cli.Streams) (catalog, error) {
 		objects, _, err := manifest.Load(o.manifests, manifest.Options{Node: o.node, Namespace: o.cluster.overrides.Context.Namespace, Stdin: std.In, Recursive: o.recursive, AllMakers: true})
 		return inManifests{objects}, err
 	}
-	return nil, errors.New("what an agent or a dump knows has no workloads, Services and names of ports: name a pod and the number of a port, or ask a cluster or manifests")
+	return nil, errors.New("what a dump knows has no workloads, Services and names of ports: name a pod and the number of a port, or ask a cluster or manifests")
 }
 
 // inManifests has the objects of manifests.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -56,11 +55,9 @@ Exit code: 0 it was interrupted, 1 bad input or an address that is in use, 2 wro
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", ui.DefaultListen, "`address` of the pages")
-	s.manifestFlags(cmd)
-	s.dumpFlag(cmd)
+	s.flags(cmd)
 	s.clusterFlags(cmd)
 	f.Lookup("node").Usage = "with --manifests: only the pods of this `node` have endpoints (default: every pod is local)"
-	cmd.MarkFlagsMutuallyExclusive("manifests", "dump")
 	return cmd
 }
 
@@ -104,20 +101,5 @@ func (s *source) pages(ctx context.Context, std cli.Streams) (http.Handler, erro
 	if err != nil {
 		return nil, err
 	}
-	return ui.ClusterHandler(ui.ClusterConfig{
-		Nodes: func(ctx context.Context) (nodes []string, unlisted, err error) {
-			all, unlisted, err := cluster.All(ctx)
-			for _, on := range all {
-				nodes = append(nodes, on.Node)
-			}
-			return nodes, unlisted, err
-		},
-		Get: func(ctx context.Context, node, path string, use func(io.Reader) error) error {
-			_, at, err := findAgent(ctx, cluster, node)
-			if err != nil {
-				return err
-			}
-			return at.get(ctx, path, use)
-		},
-	}), nil
+	return ui.ClusterHandler(cluster), nil
 }

@@ -65,12 +65,10 @@ type agent struct {
 	client  hns.Client // svc, measured
 	logger  klog.Logger
 	waiting phase
-	notes   notes
 
 	rec     *recorder.Recorder
 	dp      *dataplane.Dataplane
 	ctl     *controllers.Controller
-	wake    chan struct{} // has HNS read at once
 	metrics *metrics.Metrics
 	events  *events.Recorder
 	starts  *events.PodStarts
@@ -130,7 +128,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 func (a *agent) listeners(ctx context.Context) []*listener {
 	pages := a.pages()
 	at := func(what, address, keys string) *listener {
-		return &listener{what: what, address: address, keys: keys, host: a.host, logger: a.logger, note: func(text string) { a.notes.set(what, text) }}
+		return &listener{what: what, address: address, keys: keys, host: a.host, logger: a.logger}
 	}
 	first := at("HTTP endpoint", a.set.listen, "--listen or ListeningAddress and ListeningPort")
 	first.serve = func(l net.Listener) error { return debug.Serve(ctx, l, debug.Handler(pages)) }
@@ -145,7 +143,7 @@ func (a *agent) listeners(ctx context.Context) []*listener {
 
 // newAgent wires the parts. It does no I/O.
 func newAgent(set settings, source controllers.Source, sink events.Sink, this host, svc service, logger klog.Logger) *agent {
-	a := &agent{set: set, host: this, svc: svc, logger: logger, wake: make(chan struct{}, 1)}
+	a := &agent{set: set, host: this, svc: svc, logger: logger}
 	a.waiting.set(a.network())
 	a.metrics = metrics.New(metrics.Options{
 		Version: cli.Version(), Now: time.Now,
@@ -178,7 +176,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	})
 	a.starts = events.NewPodStarts(sink, set.node, logger)
 	a.ctl = controllers.New(controllers.Config{
-		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, Wake: a.wake, OnApplied: a.applied,
+		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true, JudgeContests: true,
 		ApplyInterval: set.ApplyInterval, Budgets: set.Budgets, Logger: logger,
 	})
@@ -224,7 +222,6 @@ func (a *agent) work(ctx context.Context) error {
 	a.waiting.set("")
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	beside.Go(func() { watchHNS(ctx, a.host, a.wake, a.logger) })
 	beside.Go(func() { a.events.Run(ctx) })
 	a.ctl.Run(ctx)
 	return nil
@@ -273,12 +270,6 @@ func (a *agent) pages() debug.Config {
 				return a.dry.ready()
 			}
 			return a.ctl.Ready()
-		},
-		Notes: func() []string {
-			if a.waiting.get() != nil {
-				return a.notes.list()
-			}
-			return append(a.notes.list(), a.ctl.Notes()...)
 		},
 		Node:  a.set.node,
 		Pprof: a.set.Pprof,

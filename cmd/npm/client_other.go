@@ -17,6 +17,3 @@ func newHNS(hcsadapter.Options) (service, error) {
 func errNoHNS() error {
 	return fmt.Errorf("this build cannot reach a Host Networking Service on %s; kubectl npm simulate runs everywhere", runtime.GOOS)
 }
-
-// hnsPID returns 0: there is no HNS here.
-func hnsPID() (uint32, error) { return 0, nil }

@@ -39,13 +39,12 @@ type fakeService struct {
 
 	holders chan struct{} // one place: who is in it has the node's lock
 	lockErr error
-	pid     uint32 // of the process behind HNS
 	pipe    func(path string) (net.Listener, error)
 }
 
 func newFake() *fakeService {
 	return &fakeService{
-		Sim: hnsfault.New(hnsfault.Options{}), version: hcsadapter.Version{Major: 15}, holders: make(chan struct{}, 1), pid: 7,
+		Sim: hnsfault.New(hnsfault.Options{}), version: hcsadapter.Version{Major: 15}, holders: make(chan struct{}, 1),
 		pipe: func(string) (net.Listener, error) { return gatetest.New(), nil },
 	}
 }
@@ -101,19 +100,12 @@ func (f *fakeService) lock(ctx context.Context, waiting func(int)) (unlock func(
 	}
 }
 
-func (f *fakeService) hnsPID() (uint32, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.pid, nil
-}
-
 // host is a system with this HNS.
 func (f *fakeService) host() host {
 	return host{
 		connect: func(hcsadapter.Options) (service, error) { return f, nil },
 		lock:    f.lock, listen: listen,
-		pipe:   f.pipe,
-		hnsPID: f.hnsPID, pidPoll: 10 * time.Millisecond,
+		pipe: f.pipe,
 	}
 }
 

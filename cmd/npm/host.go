@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/gate/pipe"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
@@ -24,17 +23,11 @@ type host struct {
 	listen func(ctx context.Context, address string) (net.Listener, error)
 	// pipe makes the pipe of the CNI plugin; see pipe.Listen.
 	pipe func(path string) (net.Listener, error)
-	// hnsPID returns the process id of the service behind HNS, 0 while it does
-	// not run.
-	hnsPID func() (uint32, error)
-	// pidPoll is the time between two looks at it.
-	pidPoll time.Duration
 }
 
 func thisHost() host {
 	return host{
 		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen,
-		pipe:   pipe.Listen,
-		hnsPID: hnsPID, pidPoll: pidPoll,
+		pipe: pipe.Listen,
 	}
 }

@@ -50,7 +50,6 @@ func TestStartTellsOfIdlePolicies(t *testing.T) {
 					cluster.Pod{Namespace: "victim", Name: "web", Addr: "10.0.0.9", Labels: map[string]string{"role": "web"}}.Object())
 				fake, sink := newFake(), &toldOf{}
 				this := fake.host()
-				this.pidPoll = time.Minute
 				set := settings{config: defaultConfig(), node: cluster.Node, reconcile: 5 * time.Minute, dryRun: tc.dryRun}
 				a := newAgent(set, server.Source(), sink, this, fake, klog.Logger{})
 				ctx, cancel := context.WithCancel(t.Context())

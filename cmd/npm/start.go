@@ -32,7 +32,7 @@ With --dry-run it only looks, beside whichever agent programs the node: it write
 to HNS or the cluster, is never ready, and logs what it would write (at level debug, line
 by line).
 
-Exit code: 0 stopped by a signal or the service manager, 1 it cannot work,
+Exit code: 0 stopped by a signal, 1 it cannot work,
 2 wrong usage.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -41,8 +41,6 @@ type Config struct {
 	// Readiness says when a pod that Claim tells of is ready. It is nil where nobody calls
 	// that.
 	Readiness Readiness
-	// Wake has everything observed at once. It is never closed; nil: never.
-	Wake <-chan struct{}
 	// Node is this node's name; with "" every pod is local.
 	Node string
 	// JudgeContests makes the Node objects decide which of several pods of other nodes has an
@@ -180,9 +178,6 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 	wg.Go(func() { c.nodes.run(ctx) })
 	wg.Go(func() { c.contests.run(ctx) })
-	if c.cfg.Source.Older != nil {
-		wg.Go(func() { c.findOlder(ctx) })
-	}
 	if c.cfg.Observer != nil {
 		wg.Go(func() { c.reconcile(ctx) })
 	}

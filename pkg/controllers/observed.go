@@ -7,7 +7,7 @@ import (
 )
 
 // maxObserved is how many observations may wait for the worker. While so many do no
-// look is made, but for one at everything.
+// look is made.
 const maxObserved = 16
 
 // observed are the observations that wait for the worker, in order. A transaction
@@ -17,13 +17,10 @@ type observed struct {
 	waiting []*dataplane.Observation
 }
 
-// put adds an observation. One of everything takes the place of those before it.
-func (o *observed) put(obs *dataplane.Observation, everything bool) {
+// put adds an observation.
+func (o *observed) put(obs *dataplane.Observation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if everything {
-		o.waiting = nil
-	}
 	o.waiting = append(o.waiting, obs)
 }
 

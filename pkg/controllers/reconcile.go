@@ -18,8 +18,7 @@ const (
 	heldAtMost = 10 * time.Second
 )
 
-// reconcile reads of HNS what NextLook says, and everything when it is woken, and
-// leaves what it saw to the worker. It reads in its own goroutine, so that a slow look
+// reconcile reads of HNS what NextLook says, and leaves what it saw to the worker. It reads in its own goroutine, so that a slow look
 // delays no event. It begins after the first transaction, which reads by itself.
 func (c *Controller) reconcile(ctx context.Context) {
 	select {
@@ -33,8 +32,6 @@ func (c *Controller) reconcile(ctx context.Context) {
 		timer := time.NewTimer(time.Until(r.begins(time.Now())))
 		select {
 		case <-ctx.Done():
-		case <-c.cfg.Wake:
-			r.wake()
 		case <-c.ended:
 			r.ask()
 		case <-timer.C:
@@ -52,10 +49,8 @@ type reconciler struct {
 	c        *Controller
 	next     dataplane.Look // to be made
 	at       time.Time      // when it is due
-	woken    bool           // everything is to be read, whatever NextLook says
 	held     time.Time      // since when transactions keep a look back; zero: none does
 	rested   time.Time      // when HNS has rested from the last look
-	least    time.Time      // when it has rested for leastRest
 	failures map[string]failure
 }
 
@@ -65,29 +60,12 @@ type failure struct {
 	until time.Time
 }
 
-// wake has everything read at once: HNS may have lost it.
-func (r *reconciler) wake() {
-	r.woken = true
-	delete(r.failures, nameOf(dataplane.Everything()))
-	r.ask()
-}
-
 // ask asks what to read next.
-func (r *reconciler) ask() {
-	if r.next, r.at = r.c.cfg.Observer.NextLook(); r.woken {
-		r.next, r.at = dataplane.Everything(), time.Time{}
-	}
-}
+func (r *reconciler) ask() { r.next, r.at = r.c.cfg.Observer.NextLook() }
 
 // begins returns when the next look begins, if nothing changes until then.
 func (r *reconciler) begins(now time.Time) time.Time {
-	at := latest(r.at, r.failures[nameOf(r.next)].until)
-	if r.woken {
-		return at
-	}
-	if at = latest(at, r.least); !whole(r.next) {
-		at = latest(at, r.rested)
-	}
+	at := latest(latest(r.at, r.failures[nameOf(r.next)].until), r.rested)
 	if at.After(now) {
 		r.held = time.Time{}
 		return at
@@ -113,18 +91,15 @@ func (r *reconciler) look(ctx context.Context) {
 		return
 	}
 	now := time.Now()
-	r.held, r.rested, r.least = time.Time{}, now.Add(lookShare*now.Sub(began)), now.Add(leastRest)
+	r.held, r.rested = time.Time{}, now.Add(max(lookShare*now.Sub(began), leastRest))
 	c.status.looked(look, err)
 	if err != nil {
 		c.cfg.Logger.Error(err, "reading HNS failed", "look", look, "retryAfter", r.failed(look, now))
 		return
 	}
 	delete(r.failures, nameOf(look))
-	if whole(look) {
-		r.woken = false
-	}
 	if obs != nil {
-		c.observed.put(obs, whole(look))
+		c.observed.put(obs)
 		c.queue.Add(Key{Kind: KindObservation})
 	}
 }
@@ -144,9 +119,6 @@ func (r *reconciler) failed(look dataplane.Look, now time.Time) time.Duration {
 
 // nameOf tells looks apart.
 func nameOf(look dataplane.Look) string { return fmt.Sprint(look) }
-
-// whole reports whether a look reads all there is.
-func whole(look dataplane.Look) bool { return look.Enumerate && look.Sets && look.All }
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -109,17 +109,15 @@ func (o *observer) times(from int) []time.Duration {
 type looking struct {
 	c    *Controller
 	cl   *cluster
-	wake chan<- struct{}
 	pods int
 }
 
 func runLooking(t *testing.T, r *recorder, o *observer, play func(t *testing.T, l *looking)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		wake := make(chan struct{}, 1)
 		cl := newCluster()
-		cfg := Config{Source: cl.source(), Wake: wake, Applier: r, Observer: o, Node: "n1"}
-		inBubble(t, cfg, func(t *testing.T, c *Controller) { play(t, &looking{c: c, cl: cl, wake: wake}) })
+		cfg := Config{Source: cl.source(), Applier: r, Observer: o, Node: "n1"}
+		inBubble(t, cfg, func(t *testing.T, c *Controller) { play(t, &looking{c: c, cl: cl}) })
 	})
 }
 
@@ -197,42 +195,6 @@ func TestLooksAfterTheFirstTransaction(t *testing.T) {
 		cl.nodes.set(newNode("n1", "10.9.0.1"))
 		synctest.Wait()
 		require.Equal(t, seconds(60), o.times(0))
-	})
-}
-
-// Whoever is woken looks at everything at once: while a transaction hangs, however
-// long the last look took, and whatever failed before.
-func TestWakeLooksAtOnce(t *testing.T) {
-	r, o := &recorder{}, newObserver(10*time.Second)
-	runLooking(t, r, o, func(t *testing.T, l *looking) {
-		l.until(60 * time.Second)
-		l.wake <- struct{}{}
-		l.until(75 * time.Second)
-		hang := make(chan struct{})
-		r.setHang(hang)
-		l.event()
-		l.until(76 * time.Second)
-		l.wake <- struct{}{}
-		l.until(90 * time.Second)
-		require.Equal(t, seconds(60, 76), o.times(0))
-		require.Equal(t, dataplane.Everything(), o.looks()[0].look)
-		require.Equal(t, dataplane.Everything(), o.looks()[1].look)
-		require.Len(t, r.calls(), 3)
-		require.Same(t, o.looks()[0].obs, r.calls()[1].obs)
-
-		o.set(func(o *observer) { o.err, o.takes = errDown, 0 })
-		l.wake <- struct{}{}
-		l.until(100 * time.Second)
-		require.Equal(t, seconds(90, 91, 93, 97), o.times(2))
-		l.wake <- struct{}{}
-		l.until(102 * time.Second)
-		require.Equal(t, seconds(100, 101), o.times(6), "a new reason begins anew")
-		o.set(func(o *observer) { o.err = nil })
-		l.until(time.Hour)
-		require.Equal(t, seconds(103), o.times(8), "until it worked once")
-		require.Equal(t, dataplane.Everything(), o.looks()[8].look)
-		close(hang)
-		synctest.Wait()
 	})
 }
 
@@ -322,28 +284,22 @@ func TestLooksDoNotStarve(t *testing.T) {
 	})
 }
 
-// Looks take a tenth of HNS's time at most, however many are due; one at everything
-// does not wait for that.
+// Looks take a tenth of HNS's time at most, however many are due.
 func TestLooksTakeATenth(t *testing.T) {
 	r, o := &recorder{}, newObserver(100*time.Millisecond)
 	o.at, o.every, o.blank = time.Second, time.Millisecond, true
 	runLooking(t, r, o, func(t *testing.T, l *looking) {
 		l.until(4*time.Second + time.Millisecond)
 		require.Equal(t, seconds(1, 2, 3, 4), o.times(0))
-		o.set(func(o *observer) { o.next, o.at, o.every = dataplane.Everything(), 4500*time.Millisecond, 0 })
-		l.until(4200 * time.Millisecond)
-		l.event()
-		l.until(4800 * time.Millisecond)
-		require.Equal(t, seconds(4.5), o.times(4))
 		o.set(func(o *observer) { o.next, o.at, o.takes, o.every = endpoint("a"), 0, 0, time.Millisecond })
 		l.event()
-		l.until(5590 * time.Millisecond)
-		require.Equal(t, seconds(5.5, 5.52, 5.54, 5.56, 5.58), o.times(5), "who is never content is bounded too")
+		l.until(5090 * time.Millisecond)
+		require.Equal(t, seconds(5, 5.02, 5.04, 5.06, 5.08), o.times(4), "who is never content is bounded too")
 	})
 }
 
 // Observations that wait for a long transaction are handed over in order, one per
-// transaction; one at everything takes the place of those before it.
+// transaction.
 func TestObservationsKeepTheirOrder(t *testing.T) {
 	r, o := &recorder{}, newObserver(0)
 	o.at, o.every = 5*time.Second, time.Millisecond
@@ -377,26 +333,7 @@ func requireSame(t *testing.T, want, got []*dataplane.Observation) {
 	}
 }
 
-func TestEverythingTakesThePlaceOfWhatWaits(t *testing.T) {
-	var o observed
-	a, b, all, c := &dataplane.Observation{}, &dataplane.Observation{}, &dataplane.Observation{}, &dataplane.Observation{}
-	o.put(a, false)
-	o.put(b, false)
-	o.put(all, true)
-	o.put(c, false)
-	first, more := o.take()
-	require.Same(t, all, first)
-	require.True(t, more)
-	second, more := o.take()
-	require.Same(t, c, second)
-	require.False(t, more)
-	none, more := o.take()
-	require.Nil(t, none)
-	require.False(t, more)
-}
-
-// A transaction that hangs has a bounded number of observations wait; whoever is
-// woken looks all the same.
+// A transaction that hangs has a bounded number of observations wait.
 func TestObservationsAreBounded(t *testing.T) {
 	r, o := &recorder{}, newObserver(0)
 	o.at, o.every = 5*time.Second, time.Millisecond
@@ -407,9 +344,6 @@ func TestObservationsAreBounded(t *testing.T) {
 		l.event()
 		l.until(time.Hour)
 		require.Len(t, o.looks(), maxObserved)
-		l.wake <- struct{}{}
-		synctest.Wait()
-		require.Len(t, o.looks(), maxObserved+1)
 		close(hang)
 		synctest.Wait()
 	})
@@ -458,9 +392,9 @@ func TestReadyWhenHNSAnswers(t *testing.T) {
 // A controller ends while a transaction and a look hang.
 func TestShutdownWhileALookHangs(t *testing.T) {
 	r, o := &recorder{}, newObserver(year)
+	o.at = time.Second
 	runLooking(t, r, o, func(t *testing.T, l *looking) {
-		l.wake <- struct{}{}
-		synctest.Wait()
+		l.until(2 * time.Second)
 		require.Len(t, o.looks(), 1)
 		r.setHang(make(chan struct{}))
 		l.cl.pods.set(&corev1.Pod{ObjectMeta: newPod("a", "").ObjectMeta})

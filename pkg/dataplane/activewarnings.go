@@ -51,7 +51,8 @@ func (s activeWarnings) warnings() []state.Warning {
 		for _, key := range needing {
 			object, kind := desired.ObjectOf(key)
 			out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected,
-				Message: fmt.Sprintf("HNS refuses set %s%s: what needs it is %s until it changes, or HNS takes it", n, s.refusals.code(n), insteadOfSet(key))})
+				Message: fmt.Sprintf(
+					"HNS refuses set %s%s: where the policy needs it, what it accepts is left out and each of its denies blocks everything of its direction, until the set changes, or HNS takes it", n, s.refusals.code(n))})
 		}
 		if len(needing) == 0 { // those of named ports are in no policy's list
 			out = append(out, state.Warning{Object: n.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
@@ -71,15 +72,6 @@ func (s activeWarnings) warnings() []state.Warning {
 			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(out)
-}
-
-// insteadOfSet says what becomes of the rules of a policy that need a set which HNS
-// refuses.
-func insteadOfSet(key policy.Key) string {
-	if _, is := state.ClusterName(key); is {
-		return "left out where it accepts, and where it denies matches every peer,"
-	}
-	return "left out"
 }
 
 func (s activeWarnings) ofFlapping(what drift.Subject) state.Warning {

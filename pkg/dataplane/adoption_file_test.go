@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,10 +14,13 @@ import (
 // TestAdoptionFile keeps the cluster, its policies and what the predecessor made
 // of them in a file, from which the suite of npm.exe takes over too.
 func TestAdoptionFile(t *testing.T) {
+	sim := adoptedNode(t).sim
+	inHNS, err := json.MarshalIndent(map[string]any{"Sets": sim.Sets(), "Endpoints": sim.Endpoints()}, "", " ")
+	require.NoError(t, err)
 	archive := txtar.Archive{
 		Comment: []byte(strings.Join(adoptedCluster, "\n") + "\n"),
 		Files: append(txtar.Parse([]byte(adoptedPolicies)).Files,
-			txtar.File{Name: "hns", Data: []byte(adoptedNode(t).sim.Dump())}),
+			txtar.File{Name: "hns", Data: append(inHNS, '\n')}),
 	}
 	path := filepath.Join("testdata", "adoption", "azure-npm.txtar")
 	if *update {

@@ -29,7 +29,7 @@ func TestScenario_B1_OnePodFailsEveryTime(t *testing.T) {
 	require.Zero(t, w.report.Pending)
 	require.Equal(t, []state.Warning{{
 		Object: "x/bad", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
-		Message: "HNS refuses its rules on endpoint ep-1 (0x803b000d HCN_E_INVALID_POLICY): they are left out there until they change or HNS takes them; it is asked again",
+		Message: "HNS refuses its rules on endpoint ep-1 (0x803b000d HCN_E_INVALID_POLICY): there what it accepts is left out and each of its denies blocks everything of its direction, until it changes or HNS takes it; it is asked again",
 	}}, w.report.Warnings)
 	for _, n := range []string{"1", "2", "3"} {
 		to := " -> 10.0.0." + n + " TCP/"
@@ -73,10 +73,11 @@ func TestScenario_B1_BacksOff(t *testing.T) {
 	require.True(t, w.report.Converged())
 }
 
-// TestScenario_B2_HNSRejectsOneSet: rules that need the set are left out, the
+// TestScenario_B2_HNSRejectsOneSet: policies that need the set are quarantined, the
 // rest is applied; when the set's content changes it is tried again.
 func TestScenario_B2_HNSRejectsOneSet(t *testing.T) {
-	text := policyText("labels", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: evil}}}]}, {from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`) +
+	text := policyText("labels", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: evil}}}]}]}`) +
+		policyText("api", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`) +
 		policyText("nested", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 99}]}]}`)
 	for _, rejected := range []string{"podlabel-app:evil", "ns-y", "nslabel-all-namespaces"} {
 		t.Run(rejected, func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestScenario_B2_HNSRejectsOneSet(t *testing.T) {
 			})
 			w.do("namespace x", "namespace y", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web",
 				"pod x/api 10.0.1.1 app=api remote", "pod x/evil 10.0.1.2 app=evil remote", "pod y/p 10.0.1.3 remote",
-				"policy labels", "policy nested", "! apply")
+				"policy labels", "policy api", "policy nested", "! apply")
 			w.settle()
 			w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep in block")
 			require.NotEmpty(t, w.report.Warnings)

@@ -16,17 +16,26 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
+// quarantined are four ClusterNetworkPolicies, a to d, of one rule each.
+func quarantined(subject string, rules ...string) (files string) {
+	for i, rule := range rules {
+		files += tierText(string(rune('a'+i)), fmt.Sprintf("{tier: Admin, priority: %d, subject: {namespaces: %s}, ingress: [%s]}", i, subject, rule))
+	}
+	return files
+}
+
 // TestRefusedSetsOfTiers: HNS refuses a set when it is made, when it changes, or a member
-// of one. A rule that accepts by it is left out, and one that denies matches every peer
-// through its ports; when HNS takes the set both are as they should be, without an event.
+// of one. What a policy accepts by it is left out, and what one denies by it becomes everything;
+// when HNS takes the set both are as they should be, without an event.
 func TestRefusedSetsOfTiers(t *testing.T) {
-	const list = `{tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
-  {action: Accept, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: api}}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
-  {action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: db}}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 81}}}}]},
-  {action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 82}}}]},
-  {action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: api}}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 81}}}}]}]}`
+	list := quarantined("{}",
+		`{action: Accept, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: api}}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}`,
+		`{action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: db}}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 81}}}}]}`,
+		`{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 82}}}]}`,
+		`{action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: api}}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 81}}}}]}`)
 	api, db, other := "10.0.2.1", "10.0.2.2", "10.0.2.3"
 	peers := []string{api, db, other, "10.0.1.1"}
+	closed := "allow block block block block block block block block block block block"
 	truth := "allow block allow block block allow allow allow allow allow allow block"
 	for name, test := range map[string]struct {
 		refuse string
@@ -34,14 +43,14 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 		want   string
 	}{
 		"made, of an Accept":          {"podlabel-app:api", false, "block block allow block block allow allow allow allow allow allow block"},
-		"made, of a Deny":             {"deny-podlabel-app:db", false, "allow block allow block block allow block block allow block block block"},
-		"made, nested, of a Deny":     {"deny-nslabel-team:yy", false, "allow block block block block block allow allow block allow allow block"},
-		"made, a member, of a Deny":   {"deny-ns-y", false, "allow block block block block block allow allow block allow allow block"},
-		"changed, of a Deny":          {"deny-podlabel-app:db", true, "allow block allow block block allow block block allow block block block"},
-		"changed, a member of a Deny": {"deny-ns-y", true, "allow block block block block block allow allow block allow allow block"},
+		"made, of a Deny":             {"deny-podlabel-app:db", false, closed},
+		"made, nested, of a Deny":     {"deny-nslabel-team:yy", false, closed},
+		"made, a member, of a Deny":   {"deny-ns-y", false, closed},
+		"changed, of a Deny":          {"deny-podlabel-app:db", true, closed},
+		"changed, a member of a Deny": {"deny-ns-y", true, closed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tierText("c", list))
+			w := newWorld(t, list)
 			w.do("namespace x team=xx", "namespace y team=yy", "namespace z team=zz", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1",
 				"pod z/api 10.0.2.1 app=api remote", "pod z/other 10.0.2.3 remote", "apply")
 			refuse := func() {
@@ -50,7 +59,7 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 			if !test.late {
 				refuse()
 			}
-			w.do("cluster c")
+			w.do("cluster a", "cluster b", "cluster c", "cluster d")
 			apply(w)
 			if test.late {
 				refuse()
@@ -59,7 +68,7 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 			apply(w)
 			require.Equal(t, test.want, w.in(peers, 80, 81, 82), w.sim.Dump())
 			require.True(t, slices.ContainsFunc(w.report.Warnings, func(warning state.Warning) bool {
-				return warning.Object == "c" && warning.Kind == "ClusterNetworkPolicy" && warning.Reason == state.ReasonHNSRejected
+				return strings.Contains("abc", warning.Object) && warning.Kind == "ClusterNetworkPolicy" && warning.Reason == state.ReasonHNSRejected
 			}), "%+v", w.report.Warnings)
 			w.sim.RejectSet(nil)
 			for range 3 {

@@ -47,15 +47,15 @@ func (s *script) in(peers []string, ports ...int) string {
 
 const fromBoth = `tier: Admin, priority: 5, subject: {namespaces: {matchLabels: {team: xx}}}`
 
-// TestRefusedTierRules: of a list HNS refuses some rule. One that accepts is left out,
-// one that denies is widened step by step, and never left out; the others are there.
-// When HNS takes it again the true list comes.
+// TestRefusedTierRules: HNS refuses some rule of a list. The policy that it belongs to is
+// quarantined: what it accepts is left out, and what it denies blocks everything; the others are
+// there. When HNS takes it again the true list comes.
 func TestRefusedTierRules(t *testing.T) {
-	const list = `{` + fromBoth + `, ingress: [
-  {action: Accept, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
-  {action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 81}}}]},
-  {action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 81}}}]},
-  {action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 82}}}]}]}`
+	list := quarantined("{matchLabels: {team: xx}}",
+		`{action: Accept, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}`,
+		`{action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 81}}}]}`,
+		`{action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 81}}}]}`,
+		`{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 82}}}]}`)
 	peers, ports := []string{"10.0.2.1", "10.0.1.1"}, []int{80, 81, 82}
 	for name, test := range map[string]struct {
 		refuse   func(hns.ACL) bool
@@ -64,19 +64,18 @@ func TestRefusedTierRules(t *testing.T) {
 	}{
 		"nothing":            {nil, "allow block allow allow allow block", 0},
 		"an Accept":          {func(a hns.ACL) bool { return a.Action == hns.Allow && a.LocalPorts == "81" }, "allow block allow allow allow block", 1},
-		"the ports":          {func(a hns.ACL) bool { return a.LocalPorts == "82" }, "allow block allow block allow block", 1},
-		"ports of a Deny":    {func(a hns.ACL) bool { return a.Action == hns.Block && a.LocalPorts != "" }, "allow block block block allow block", 1},
-		"a protocol":         {func(a hns.ACL) bool { return a.Action == hns.Block && a.Protocols != "" }, "allow block block block block block", 1},
+		"the last Deny":      {func(a hns.ACL) bool { return a.LocalPorts == "82" }, "allow block block block allow block", 1},
+		"ports of a Deny":    {func(a hns.ACL) bool { return a.Action == hns.Block && a.LocalPorts != "" }, "allow block block block block block", 1},
 		"all that has peers": {func(a hns.ACL) bool { return a.Action == hns.Block && a.LocalAddresses != "" }, "allow block block block block block", 1},
-		"every condition":    {func(a hns.ACL) bool { return a.LocalAddresses != "" }, "block block block block block block", 1},
+		"every condition":    {func(a hns.ACL) bool { return a.LocalAddresses != "" }, "block block block block block block", 2},
 		"the node":           {func(a hns.ACL) bool { return a.Priority == hns.PriorityNode }, "allow block allow allow allow block", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := tierWorld(t, tierText("c", list))
+			w := tierWorld(t, list)
 			if test.refuse != nil {
 				w.sim.RejectACL(test.refuse)
 			}
-			w.do("cluster c")
+			w.do("cluster a", "cluster b", "cluster c", "cluster d")
 			report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
 			require.NoError(t, err)
 			w.report, w.tx = report, dataplane.NewTransaction()

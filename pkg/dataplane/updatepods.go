@@ -36,7 +36,28 @@ func (r *run) updatePods() {
 		}
 		r.pause() // many may wait for sets, and ask for nothing
 	}
-	r.probe()
+	r.retryQuarantined()
+}
+
+// retryQuarantined asks HNS again about quarantined policies of endpoints that wait for nothing
+// else.
+func (r *run) retryQuarantined() {
+	d := r.d
+	due := d.endpoints.DueQuarantines(r.started)
+	for i, id := range due {
+		if r.ending {
+			return
+		}
+		d.progress.Note("asking again for", progress.Endpoint, "", id)
+		d.endpoints.TryQuarantined(id, r.started)
+		if err := r.updatePod(id); err != nil {
+			d.endpoints.Failed(d.endpoints.Endpoint(id), err, d.sets.At)
+		}
+		if r.yields(len(due) - i - 1) {
+			return
+		}
+		r.pause()
+	}
 }
 
 // updatePod gives one endpoint its desired rules, over one handle of HNS. One that was
@@ -60,9 +81,9 @@ func (r *run) fought(id string, err error) bool {
 	return ep.Fought(conflict)
 }
 
-// update works through an endpoint's steps, acl.MaxAdds at most. What HNS refuses of it is
-// worked around one policy at a time, with steps that are planned anew; that may be
-// long. Between two steps the rest is left to the next transaction when that is due:
+// update works through an endpoint's steps, acl.MaxAdds at most. After a rejection its policies
+// are bisected, with steps that are planned anew, and a pod that is open gets its block before
+// that. Between two steps the rest is left to the next transaction when that is due:
 // each step leaves what some of the changes alone would give (acl.Plan).
 func (r *run) update(id string) error {
 	for {
@@ -79,22 +100,24 @@ func (r *run) update(id string) error {
 				return err
 			}
 			if !done {
-				break
+				r.isolate(id)
 			}
-			ep.TookStep()
 			if r.tires(ep, len(steps)-i-1) {
 				return nil
+			}
+			if !done {
+				break
 			}
 		}
 	}
 }
 
 // tires reports whether the rest of an endpoint's steps is left to the next
-// transaction, which is due; left are those that are planned. After a careful one more
+// transaction, which is due; left are those that are planned. In a bisection more
 // may have to be. The rest has a turn of its own.
 func (r *run) tires(ep *endpoints.Endpoint, left int) bool {
 	d := r.d
-	more := left > 0 || ep.Careful()
+	more := (left > 0 || ep.Bisecting()) && d.endpoints.Endpoint(ep.ID) == ep
 	if !more || !r.yields(1) {
 		return false
 	}

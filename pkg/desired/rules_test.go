@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/render"
 )
 
@@ -42,7 +41,6 @@ func TestGroupsAreShared(t *testing.T) {
 	require.Len(t, one, 2)
 	require.Len(t, two, 2)
 	require.Same(t, one[0], two[0], "a number")
-	none := func(ipsets.Name) bool { return false }
-	require.Equal(t, "8080", one[1].ACLs(none)[0].LocalPorts)
-	require.Equal(t, "8081", two[1].ACLs(none)[0].LocalPorts, "a name")
+	require.Equal(t, "8080", one[1].ACLs()[0].LocalPorts)
+	require.Equal(t, "8081", two[1].ACLs()[0].LocalPorts, "a name")
 }

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -30,7 +29,7 @@ func (d *State) Copy() Copied {
 	out := Copied{View: View{byID: make(map[string]*Endpoint, len(d.byID)), pods: names, unread: d.unreadErrs(), err: d.listing.err}}
 	for id, ep := range d.byID {
 		is := *ep
-		is.refused, is.compromises, is.holds = maps.Clone(ep.refused), maps.Clone(ep.compromises), nil
+		is.rejected, is.holds = maps.Clone(ep.rejected), nil
 		out.byID[id] = &is
 		names[ep.owner] = d.podOf(ep.owner)
 	}
@@ -88,7 +87,7 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })
 		ed.ForeignRules = foreign.of(ep.foreign)
 		if ep.desired.Tiers != nil {
-			explainTiers(&ed, want, ep.tierRules(sets.Rejected))
+			explainTiers(&ed, want, ep.tierRules(ep.quarantined(sets.Rejected)))
 		}
 		ed.Next = ep.next()
 		out = append(out, ed)
@@ -142,18 +141,18 @@ func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL, lists *lists) {
 func (ep *Endpoint) next() state.Next {
 	next := state.Next{
 		Version: ep.version, Due: ep.retryAt, Attempts: ep.tries, Turn: ep.turn,
-		Compromises: ep.dumpCompromises(), Exposed: ep.exposed,
+		Exposed: ep.exposed,
 	}
 	if ep.lastErr != nil {
 		next.Error = ep.lastErr.Error()
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(ep.refused), policy.Key.Compare) {
-		ref := ep.refused[key]
+	for _, key := range slices.SortedFunc(maps.Keys(ep.rejected), policy.Key.Compare) {
+		q := ep.rejected[key]
 		next.Refused = append(next.Refused, key.String())
 		if next.Again == nil {
 			next.Again = map[string]state.Again{}
 		}
-		next.Again[key.String()] = state.Again{At: ref.At, Attempts: ref.Tries, Code: ref.Code}
+		next.Again[key.String()] = state.Again{At: q.At, Attempts: q.Tries, Code: q.Code}
 	}
 	return next
 }
@@ -165,26 +164,13 @@ func explainTiers(ed *state.Endpoint, want []hns.ACL, rules []render.TierRule) {
 		from[r.ACL] = r
 	}
 	for _, a := range want {
-		r, is := from[a]
+		r := from[a]
 		td := state.TierRule{TierSource: r.From.Dump()}
 		for _, by := range r.Via {
 			td.Passed = append(td.Passed, by.Dump())
 		}
-		if is && r.Asked != r.ACL {
-			asked := r.Asked.Canonical()
-			td.Asked = &asked
-		}
 		ed.Tiers = append(ed.Tiers, td)
 	}
-}
-
-// dumpCompromises lists what HNS refuses of a list of tiers.
-func (ep *Endpoint) dumpCompromises() (out []state.Compromise) {
-	for rule, c := range ep.compromises {
-		out = append(out, state.Compromise{Rule: rule, Form: c.form, Alone: c.alone, Again: state.Again{At: c.At, Attempts: c.Tries, Code: c.Code}})
-	}
-	slices.SortFunc(out, func(a, b state.Compromise) int { return cmp.Compare(acl.RuleText(a.Rule), acl.RuleText(b.Rule)) })
-	return out
 }
 
 // DumpDue puts what waits for its time to what a dump says of that.

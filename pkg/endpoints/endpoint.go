@@ -3,13 +3,10 @@ package endpoints
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/acl"
-	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -53,16 +50,9 @@ type Endpoint struct {
 	// long as that is not its owner, the block rule goes first.
 	writtenFor types.UID
 
-	desired render.Rules
-	refused map[policy.Key]refusal // what HNS refuses of a policy, or of the shared rules
-	// distrusted: what was accepted before is refused now. It is apart from state, as it
-	// outlasts what is desired, until HNS takes a write or refuses even the least.
-	distrusted bool
-	unlisted   int // answers in a row with a code that we do not know
-	// compromises are what HNS refuses of a list of tiers, by rule; trial is how many
-	// rules that are not there go into the next careful request.
-	compromises map[hns.ACL]compromise
-	trial       int
+	desired  render.Rules
+	rejected map[policy.Key]quarantine // policies that are quarantined here, and shared rules
+	bisection
 
 	turn     uint64 // in its subqueue of the queue of pending updates; 0: it is settled
 	subqueue string // where it waits, while it does
@@ -94,16 +84,8 @@ func (ep *Endpoint) Known() bool { return ep.state.rules == rulesKnown }
 // Pending reports whether the endpoint waits in the queue of pending updates.
 func (ep *Endpoint) Pending() bool { return ep.state.update != updateSettled }
 
-// Careful reports whether HNS refused the last write, so that steps are planned anew after
-// each.
-func (ep *Endpoint) Careful() bool { return ep.state.careful() }
-
-// TookStep takes that HNS did a step of the update.
-func (ep *Endpoint) TookStep() {
-	if ep.Careful() {
-		ep.trial = max(1, 2*ep.trial)
-	}
-}
+// Bisecting reports whether it is being found out what of the endpoint's rules HNS rejects.
+func (ep *Endpoint) Bisecting() bool { return ep.state.update == updateBisecting }
 
 // Fought reports whether somebody else undoes what is written to an endpoint that
 // was right before: its next write comes at once the first time, with the block
@@ -123,55 +105,12 @@ func (ep *Endpoint) leave() {
 // updatable reports whether rules are desired for the endpoint.
 func (ep *Endpoint) updatable() bool { return ep.owner != "" }
 
-// list returns the complete list of our ACLs that should be on the endpoint,
-// without what HNS refuses.
-func (ep *Endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
-	if ep.desired.Tiers != nil {
-		return ep.listTiers(ep.tierRules(rejected))
-	}
-	out := ep.shared()
-	for _, g := range ep.desired.Groups {
-		if ep.Refuses(g.Key, g.Digest) {
-			continue
-		}
-		out = append(out, g.ACLs(rejected)...)
-	}
-	return out
-}
-
-// shared returns the rules that are no policy's own: node, block, and where the
-// CNI gives none, the allow-all pair that any first ACL makes necessary. An endpoint that its
-// CNI made closed has the pair also where no policy selects its pod. The slice is the caller's.
-func (ep *Endpoint) shared() []hns.ACL {
-	if len(ep.desired.Shared) == 0 && ep.desired.Tiers == nil && (ep.owner == "" || !ep.open.Closed) {
-		return nil
-	}
-	shared := ep.desired.Shared
-	if len(ep.refused) > 0 {
-		shared = slices.DeleteFunc(slices.Clone(shared), func(a hns.ACL) bool { return ep.Refuses(render.RuleKey(a), render.RuleDigest(a)) })
-	}
-	return slices.Concat(acl.MissingDefaults(ep.open, shared), shared)
-}
-
 // possible returns every list of ours that may be on the endpoint.
 func (ep *Endpoint) possible() [][]hns.ACL {
 	if ep.Known() {
 		return [][]hns.ACL{ep.actual}
 	}
 	return ep.attempts
-}
-
-// refusal is what HNS refuses, alone: a policy's rules on an endpoint, or one of
-// the rules that policies share. There is one for each of them at most.
-type refusal struct {
-	digest string // of what was refused: what is another one is not refused
-	backoff.Again
-}
-
-// Refuses reports whether HNS refuses these rules of an owner.
-func (ep *Endpoint) Refuses(key policy.Key, digest string) bool {
-	r, ok := ep.refused[key]
-	return ok && r.digest == digest
 }
 
 // ErrSetsNotReady is that an ACL waits for a set that could not be written.

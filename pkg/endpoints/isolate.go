@@ -3,7 +3,6 @@ package endpoints
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
@@ -61,14 +60,12 @@ func SaysOfRules(err error) bool {
 		(refusedObject(err) != hns.KindEndpoint || errors.Is(err, hns.ErrUnlisted))
 }
 
-// closingSteps returns the Update that takes away the rules which name a set
-// that HNS refuses, when what comes in their place has to wait for other sets; a rule
-// that blocks stays without the set. It
-// is more closed than before and than what is desired. Without it, who left that set
+// closingSteps returns the Update that takes away the accepts which name a set
+// that HNS rejects, when what comes in their place has to wait for other sets. A deny of such a
+// set blocks its direction meanwhile. Without this Update, who left that set
 // would stay in it for the rules, and could join no other.
 func (d *State) closingSteps(ep *Endpoint) []acl.Step {
-	desired := d.listFor(ep)
-	_, removed := acl.Diff(ep.actual, desired)
+	_, removed := acl.Diff(ep.actual, d.listFor(ep))
 	going := map[hns.ACL]int{}
 	for _, a := range removed {
 		if slices.ContainsFunc(d.namesOf([]hns.ACL{a}), d.stuck) {
@@ -85,25 +82,12 @@ func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 			if a.Action == hns.Allow {
 				continue
 			}
-			a = d.unstuck(a)
+			a = everything(a)
 		}
 		acls = append(acls, a)
 	}
-	missing, _ := acl.Diff(acls, ep.shared())
+	missing, _ := acl.Diff(acls, ep.shared(ep.quarantined(d.cache.Rejected)))
 	return []acl.Step{{Verb: hns.Update, ACLs: slices.Concat(acls, missing)}}
-}
-
-// unstuck returns a rule that blocks without the sets that HNS refuses: it matches more.
-func (d *State) unstuck(a hns.ACL) hns.ACL {
-	strip := func(field string) string {
-		ids := strings.Split(field, ",")
-		return strings.Join(slices.DeleteFunc(ids, func(id string) bool {
-			n, known := d.cache.Lookup(id)
-			return known && d.stuck(n)
-		}), ",")
-	}
-	a.LocalAddresses, a.RemoteAddresses = strip(a.LocalAddresses), strip(a.RemoteAddresses)
-	return a
 }
 
 // stuck reports whether others wait for a set that cannot lose who has to leave it, or of

@@ -20,7 +20,7 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 	if ep == nil {
 		ep = &Endpoint{
 			ID: e.ID, holds: map[ipsets.RefKind][]ipsets.Name{},
-			refused: map[policy.Key]refusal{}, compromises: map[hns.ACL]compromise{},
+			rejected:  map[policy.Key]quarantine{},
 			changedIn: state.Span{From: d.generation, To: d.generation}, // also when nothing of ours should be there and something is
 		}
 		d.byID[e.ID] = ep

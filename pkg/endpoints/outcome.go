@@ -107,9 +107,11 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 	switch {
 	case err == nil:
 		ep.state.wrote()
-		ep.distrusted, ep.unlisted = false, 0
 		d.drift.Wrote(drift.OfEndpoint(ep.ID))
 		d.applied(ep, reached, is.Version)
+		if ep.Bisecting() && ep.testing == 0 { // a block may have come first
+			ep.suspects = d.suspectsOf(ep, false)
+		}
 		d.pin(ep) // an update that ends with this step needs no more what it took away
 		if is.Read {
 			ep.foreign, ep.open, ep.seen = is.After.Foreign, is.After.Defaults, d.clock
@@ -172,8 +174,8 @@ func (d *State) NextSteps(id string) (ep *Endpoint, steps []acl.Step, ready bool
 		return ep, nil, true
 	}
 	steps = d.steps(ep)
-	if ep.state.careful() {
-		steps = d.carefulSteps(ep)
+	if ep.Bisecting() {
+		steps = d.bisectSteps(ep)
 	}
 	if len(steps) == 0 {
 		d.Queue(ep)

@@ -65,18 +65,13 @@ func (d *State) AskAgain(next *backoff.Due) {
 		if ep.owner == "" {
 			continue
 		}
-		for _, ref := range ep.refused {
-			if ref.At.After(now) {
-				next.At(ref.At)
-			}
-		}
-		for _, c := range ep.compromises {
-			if c.At.After(now) {
-				next.At(c.At)
+		for _, q := range ep.rejected {
+			if q.At.After(now) {
+				next.At(q.At)
 			}
 		}
 	}
-	if len(d.Probes(now))+len(d.TierProbes(now)) > 0 { // what is due and cannot be tried waits for something else
+	if len(d.DueQuarantines(now)) > 0 { // what is due and cannot be tried waits for something else
 		next.At(now)
 	}
 }

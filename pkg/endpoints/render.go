@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
@@ -84,13 +83,10 @@ func (d *State) render(ep *Endpoint) {
 		names = ep.desired.Tiers.Names()
 	}
 	d.hold(ep, ipsets.RefRule, names)
-	maps.DeleteFunc(ep.refused, func(key policy.Key, ref refusal) bool { // it changed, or is gone
-		return !ep.desired.Has(key, ref.digest)
-	})
-	d.forgetCompromises(ep)
+	ep.forgetChanged()
 	if !slices.Equal(before, d.listFor(ep)) {
-		ep.tries, ep.trial, ep.unlisted, ep.retryAt, ep.repair = 0, 0, 0, time.Time{}, false // due at once
-		ep.state.replan()
+		ep.tries, ep.retryAt, ep.repair = 0, time.Time{}, false // due at once
+		ep.endBisection()
 		if ep.changedIn.To = d.generation; !ep.Pending() {
 			ep.changedIn.From = d.generation
 		}
@@ -104,6 +100,3 @@ func (d *State) render(ep *Endpoint) {
 	}
 	d.Queue(ep)
 }
-
-// listFor returns the list that the endpoint should have now.
-func (d *State) listFor(ep *Endpoint) []hns.ACL { return ep.list(d.cache.Rejected) }

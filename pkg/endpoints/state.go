@@ -6,7 +6,7 @@ import (
 
 // endpointState is where an endpoint is between HNS and what is desired. It is the
 // product of three machines, because something else moves each of them (ADR 25): reads
-// and writes; what is desired and refused; enumerations. What HNS enumerates and nobody
+// and writes; what is desired and rejected; enumerations. What HNS enumerates and nobody
 // has read is an unreadEndpoint, and has no endpointState before the first read.
 //
 // A method is one thing that happened. One that cannot happen in the present state is a
@@ -48,15 +48,14 @@ func (s rulesState) String() string {
 type updateState uint8
 
 const (
-	updateSettled updateState = iota // nothing
-	updatePending                    // it waits in the queue, or is being written
-	updateCareful                    // the same, and HNS refused the last write: one policy at a time
-	updateBare                       // the same, and HNS refused the shared rules: the essential ones alone
+	updateSettled   updateState = iota // nothing
+	updatePending                      // it waits in the queue, or is being written
+	updateBisecting                    // the same, and its policies are bisected, as HNS rejected a write
 )
 
 // String is the name of the state in the model and in docs/design.md.
 func (s updateState) String() string {
-	return [...]string{"settled", "pending", "careful", "bare"}[s]
+	return [...]string{"settled", "pending", "bisecting"}[s]
 }
 
 // listedState says what enumerations say of an endpoint that was read.
@@ -106,36 +105,16 @@ func (s *endpointState) join() { s.update = max(s.update, updatePending) }
 // settle takes that nothing is to be done any more.
 func (s *endpointState) settle() { s.update = updateSettled }
 
-// replan takes that other rules are desired: HNS has refused none of their lists.
+// replan takes that the next write is of all rules that are desired.
 func (s *endpointState) replan() { s.update = min(s.update, updatePending) }
 
-// refuse takes that HNS refused a write as a whole.
-func (s *endpointState) refuse() {
+// bisect takes that HNS rejected a write, or is asked again about policies.
+func (s *endpointState) bisect() {
 	if s.update != updatePending {
-		panic(s.impossible("is to be careful"))
+		panic(s.impossible("is to be bisected"))
 	}
-	s.update = updateCareful
+	s.update = updateBisecting
 }
-
-// strip takes that HNS refused the shared rules together.
-func (s *endpointState) strip() {
-	if s.update != updateCareful {
-		panic(s.impossible("is to be bare"))
-	}
-	s.update = updateBare
-}
-
-// restart takes that HNS refused even the least there is: the next try begins as the
-// first careful one did.
-func (s *endpointState) restart() {
-	if s.update < updateCareful {
-		panic(s.impossible("has nothing left to leave out"))
-	}
-	s.update = updateCareful
-}
-
-// careful reports whether HNS refused the last write.
-func (s endpointState) careful() bool { return s.update >= updateCareful }
 
 // enumerated takes whether an enumeration has the endpoint, and whether one that lacks
 // it is believed. The endpoint is to be read when it may be gone, or may have been made

@@ -14,7 +14,7 @@ import (
 // allStates are the states that an endpoint could be in, whether it can come there or not.
 func allStates() (all []endpointState) {
 	for rules := rulesUnread; rules <= rulesShielded; rules++ {
-		for update := updateSettled; update <= updateBare; update++ {
+		for update := updateSettled; update <= updateBisecting; update++ {
 			for listed := listedShown; listed <= listedLacked; listed++ {
 				all = append(all, endpointState{rules, update, listed, false}, endpointState{rules, update, listed, true})
 			}
@@ -37,12 +37,10 @@ func TestEndpointStates(t *testing.T) {
 		"brokeOff": {(*endpointState).brokeOff, "known>unknown unknown>unknown shielded>shielded", ""},
 		"shield":   {(*endpointState).shield, "unknown>shielded", ""},
 
-		"join":    {(*endpointState).join, "settled>pending pending>pending careful>careful bare>bare", ""},
-		"settle":  {(*endpointState).settle, "settled>settled pending>settled careful>settled bare>settled", ""},
-		"replan":  {(*endpointState).replan, "settled>settled pending>pending careful>pending bare>pending", ""},
-		"refuse":  {(*endpointState).refuse, "pending>careful", ""},
-		"strip":   {(*endpointState).strip, "careful>bare", ""},
-		"restart": {(*endpointState).restart, "careful>careful bare>careful", ""},
+		"join":   {(*endpointState).join, "settled>pending pending>pending bisecting>bisecting", ""},
+		"settle": {(*endpointState).settle, "settled>settled pending>settled bisecting>settled", ""},
+		"replan": {(*endpointState).replan, "settled>settled pending>pending bisecting>pending", ""},
+		"bisect": {(*endpointState).bisect, "pending>bisecting", ""},
 
 		"shown":    {func(s *endpointState) { s.enumerated(true, true) }, "shown>shown missed>shown lacked>shown", "missed"},
 		"in doubt": {func(s *endpointState) { s.enumerated(true, false) }, "shown>shown missed>shown lacked>shown", "missed"},
@@ -93,7 +91,7 @@ func TestEndpointStatesByName(t *testing.T) {
 			names[name] = true
 		}
 	}
-	require.Len(t, names, 4+4+3, "each has a name of its own")
+	require.Len(t, names, 4+3+3, "each has a name of its own")
 
 	model := read(t, "../../test/model/transaction.pml")
 	in := map[string]bool{}

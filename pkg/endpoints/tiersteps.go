@@ -1,9 +1,6 @@
 package endpoints
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -31,28 +28,4 @@ func (d *State) tierSteps(ep *Endpoint) []acl.Step {
 		return []acl.Step{{Verb: hns.Add, ACLs: missing}, whole}
 	}
 	return []acl.Step{whole}
-}
-
-// leavesOpen reports whether a list leaves a direction open that shared rules close. One
-// with a list of tiers is closed as far as it should be by the rules of that, too.
-func (d *State) leavesOpen(ep *Endpoint, list, shared []hns.ACL) bool {
-	if ep.desired.Tiers == nil {
-		return acl.LacksBlock(list, shared)
-	}
-	closed := covered(list, ep.tierRules(d.cache.Rejected))
-	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return acl.BlocksAll(a) && !closed[a.Direction] })
-}
-
-// forgetCompromises drops what HNS refuses of rules that are not desired any more.
-func (d *State) forgetCompromises(ep *Endpoint) {
-	if len(ep.compromises) == 0 {
-		return
-	}
-	desired := map[hns.ACL]bool{}
-	if ep.desired.Tiers != nil {
-		for r := range ep.asked(d.cache.Rejected) {
-			desired[condition(r.ACL)] = true
-		}
-	}
-	maps.DeleteFunc(ep.compromises, func(a hns.ACL, _ compromise) bool { return !desired[a] })
 }

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/acl"
@@ -16,19 +17,20 @@ func (d *State) steps(ep *Endpoint) []acl.Step {
 	if ep.desired.Tiers != nil {
 		return d.tierSteps(ep)
 	}
+	out := ep.quarantined(d.cache.Rejected)
 	c := acl.Change{
 		Applied: ep.actual,
-		Shared:  ep.shared(),
+		Shared:  ep.shared(out),
 		Fresh:   ep.newborn(),
 		Batch:   d.cfg.MaxBatchedACLs,
 	}
 	for _, g := range ep.desired.Groups {
-		if ep.Refuses(g.Key, g.Digest) && g.Digest != "" {
+		if out[g.Key] {
 			continue
 		}
-		c.Groups = append(c.Groups, acl.Share{Key: g.Key, Isolates: g.Isolates, ACLs: g.ACLs(d.cache.Rejected)})
+		c.Groups = append(c.Groups, acl.Share{Key: g.Key, Isolates: g.Isolates, ACLs: g.ACLs()})
 		for _, r := range g.Rules {
-			// One that names a set which HNS refuses does not stay: who left may still be in it.
+			// One that names a rejected set does not stay: who left may still be in it.
 			if r.Unused && !slices.ContainsFunc(r.Names, d.cache.Rejected) {
 				c.Unused = append(c.Unused, r.ACL)
 			}
@@ -56,7 +58,9 @@ func (d *State) Queue(ep *Endpoint) {
 	case !pending:
 		d.started(ep)
 		ep.leave()
-		ep.tries, ep.conflicts, ep.lastErr, ep.trial, ep.repair = 0, 0, nil, 0, false
+		ep.bisection = bisection{}
+		maps.DeleteFunc(ep.rejected, func(_ policy.Key, q quarantine) bool { return q.trying }) // HNS took it
+		ep.tries, ep.conflicts, ep.lastErr, ep.repair = 0, 0, nil, false
 		ep.changedBy = policy.Key{}
 		if ep.Known() {
 			ep.writtenFor, ep.exposed = ep.owner, false

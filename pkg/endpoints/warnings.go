@@ -64,19 +64,8 @@ func (s View) Warn(out []state.Warning, node string) []state.Warning {
 
 func (s View) ofEndpoint(ep *Endpoint) []state.Warning {
 	var out []state.Warning
-	for key, ref := range ep.refused {
-		switch {
-		case !ep.desired.Has(key, ref.digest):
-		case key.Namespace == "":
-			out = append(out, s.onEndpoint(ep, state.ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.ID, InBrackets(ref.Code))))
-		default:
-			out = append(out, state.Warning{Object: key.String(), Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
-				Message: fmt.Sprintf("HNS refuses its rules on endpoint %s%s: they are left out there until they change or HNS takes them; it is asked again", ep.ID, InBrackets(ref.Code))})
-		}
-	}
-	if len(ep.compromises) > 0 && ep.desired.Tiers != nil { // here, as the function's stack is large
-		out = append(out, s.compromises(ep)...)
+	for key, q := range ep.rejected {
+		out = append(out, s.ofQuarantine(ep, key, q.Code))
 	}
 	if dirs := ep.blocksIPv6(); len(dirs) > 0 {
 		out = append(out, s.onEndpoint(ep, state.ReasonIPv6Blocked, fmt.Sprintf(
@@ -106,32 +95,20 @@ func (ep *Endpoint) blocksIPv6() (dirs []string) {
 	return dirs
 }
 
-// compromises tells of the rules of a list of tiers that HNS refuses: one warning for
-// each policy, with the code of one of them.
-func (s View) compromises(ep *Endpoint) (out []state.Warning) {
-	refused, codes := map[policy.Key]int{}, map[policy.Key]uint32{}
-	seen := map[hns.ACL]bool{}
-	for _, r := range ep.desired.Tiers.Rules {
-		c, is := ep.compromises[condition(r.ACL)]
-		if is && !seen[r.ACL] {
-			seen[r.ACL] = true
-			refused[r.Owner()]++
-			codes[r.Owner()] = max(codes[r.Owner()], c.Code)
-		}
+// ofQuarantine tells that HNS rejects a policy, or a rule that policies share, on an endpoint.
+func (s View) ofQuarantine(ep *Endpoint, key policy.Key, code uint32) state.Warning {
+	switch {
+	case key == policy.Key{}:
+		return s.onEndpoint(ep, state.ReasonHNSRejected, fmt.Sprintf(
+			"HNS refuses the rules on endpoint %s that isolate the pod%s: each blocks everything of its direction there, and is tried again", ep.ID, InBrackets(code)))
+	case key.Namespace == "":
+		return s.onEndpoint(ep, state.ReasonHNSRejected,
+			fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.ID, InBrackets(code)))
 	}
-	for _, a := range ep.desired.Shared {
-		if c, is := ep.compromises[condition(a)]; is {
-			out = append(out, s.onEndpoint(ep, state.ReasonHNSRejected,
-				fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", a.ID, ep.ID, InBrackets(c.Code))))
-		}
-	}
-	for key, n := range refused {
-		object, kind := desired.ObjectOf(key)
-		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected, Message: fmt.Sprintf(
-			"HNS refuses %d of its rules on endpoint %s%s: there those that accept are left out, and those that deny match more, until they change or HNS takes them; it is asked again",
-			n, ep.ID, InBrackets(codes[key]))})
-	}
-	return out
+	object, kind := desired.ObjectOf(key)
+	return state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected, Message: fmt.Sprintf(
+		"HNS refuses its rules on endpoint %s%s: there what it accepts is left out and each of its denies blocks everything of its direction, until it changes or HNS takes it; it is asked again",
+		ep.ID, InBrackets(code))}
 }
 
 // onEndpoint returns a warning about an endpoint, or the pod that owns it.

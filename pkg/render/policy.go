@@ -1,7 +1,6 @@
 package render
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -24,22 +23,12 @@ type Rules struct {
 	Tiers *TierList
 }
 
-// Has reports whether there is a group of a policy, or a shared rule, with this
-// meaning.
-func (w *Rules) Has(key policy.Key, digest string) bool {
-	if key.Namespace == "" {
-		return slices.ContainsFunc(w.Shared, func(a hns.ACL) bool { return RuleKey(a) == key && RuleDigest(a) == digest })
-	}
-	return slices.ContainsFunc(w.Groups, func(g *Group) bool { return g.Key == key && g.Digest == digest })
-}
-
 // Group is the share of one policy. It never changes: endpoints may share it.
 type Group struct {
 	Key      policy.Key
 	Isolates [2]bool
 	Rules    []Rule
 	served   []hns.ACL // the rules but those that are unused
-	Digest   string    // SHA-256 of the rules' meaning; "" when nothing is served
 }
 
 // Rule is one ACL with the sets that it names.
@@ -52,19 +41,12 @@ type Rule struct {
 	From   []int // indexes of the policy's rules of its direction that it came from
 }
 
-// ACLs returns the group's rules that name no rejected set. They are not to be
-// changed.
-func (g *Group) ACLs(rejected func(ipsets.Name) bool) []hns.ACL {
-	if !slices.ContainsFunc(g.Rules, func(r Rule) bool { return slices.ContainsFunc(r.Names, rejected) }) {
-		return g.served
-	}
-	var out []hns.ACL
-	for _, r := range g.Rules {
-		if !r.Unused && !slices.ContainsFunc(r.Names, rejected) {
-			out = append(out, r.ACL)
-		}
-	}
-	return out
+// ACLs returns the group's rules but those that are unused. They are not to be changed.
+func (g *Group) ACLs() []hns.ACL { return g.served }
+
+// Names reports whether the group's rules name one of some sets.
+func (g *Group) Names(is func(ipsets.Name) bool) bool {
+	return slices.ContainsFunc(g.Rules, func(r Rule) bool { return !r.Unused && slices.ContainsFunc(r.Names, is) })
 }
 
 // Ports resolves named ports. Ingress names are those of the selected pod
@@ -88,7 +70,7 @@ type ServedPort struct {
 func Policy(c *policy.Compiled, ports Ports, id func(ipsets.Name) string) *Group {
 	r := renderer{
 		out: &Group{Key: c.Key, Isolates: c.Isolates}, aclID: state.ACLID(c.Key), ports: ports, id: id,
-		seen: map[ruleID]int{}, texts: map[string]*portText{},
+		seen: map[ruleID]int{}, texts: map[string]*string{},
 	}
 	for rules := range c.ByRule() {
 		r.entry(rules)
@@ -103,9 +85,8 @@ type renderer struct {
 	aclID string
 	ports Ports
 	id    func(ipsets.Name) string
-	order []ruleID       // of out.Rules
-	seen  map[ruleID]int // its place in out.Rules
-	texts map[string]*portText
+	seen  map[ruleID]int     // its place in out.Rules
+	texts map[string]*string // port conditions; of one text there is one
 }
 
 // ruleID is what tells one ACL of a policy from another. It costs little to compare:
@@ -113,14 +94,8 @@ type renderer struct {
 type ruleID struct {
 	dir   policy.Direction
 	proto string
-	ports *portText
+	ports *string
 	peer  string
-}
-
-// portText is a port condition; of one text there is one in a renderer.
-type portText struct {
-	text   string
-	digest [sha256.Size]byte
 }
 
 // entry renders the rules of one entry of the policy's text: one peer each, the same
@@ -186,7 +161,7 @@ func (e *NamedEgress) Towards(peer policy.Peer) []ServedPort {
 func (r *renderer) add(rule policy.Rule, match portMatch, peer peerText, unused bool) {
 	ports := r.texts[match.ports]
 	if ports == nil {
-		ports = &portText{match.ports, sha256.Sum256([]byte(match.ports))}
+		ports = &match.ports
 		r.texts[match.ports] = ports
 	}
 	is := ruleID{rule.Direction, match.protocol, ports, peer.text}
@@ -194,7 +169,6 @@ func (r *renderer) add(rule policy.Rule, match portMatch, peer peerText, unused 
 	if !twice {
 		at = len(r.out.Rules)
 		r.seen[is] = at
-		r.order = append(r.order, is)
 		r.out.Rules = append(r.out.Rules, Rule{ACL: r.acl(is, peer.literals), Names: peer.names, Unused: unused})
 	}
 	if from := r.out.Rules[at].From; len(from) == 0 || from[len(from)-1] != rule.Index {
@@ -213,7 +187,7 @@ func (r *renderer) acl(is ruleID, literals bool) hns.ACL {
 		RuleType:  hns.Switch,
 		Priority:  hns.PriorityAllow,
 	}
-	meet(&acl, is.ports.text, is.peer, literals)
+	meet(&acl, *is.ports, is.peer, literals)
 	return acl
 }
 
@@ -233,18 +207,10 @@ func meet(acl *hns.ACL, ports, peer string, literals bool) {
 
 // finish sums the group up.
 func (r *renderer) finish() {
-	g, digest := r.out, sha256.New()
-	for i, rule := range g.Rules {
-		if rule.Unused {
-			continue
+	for _, rule := range r.out.Rules {
+		if !rule.Unused {
+			r.out.served = append(r.out.served, rule.ACL)
 		}
-		g.served = append(g.served, rule.ACL)
-		is := r.order[i]
-		// No field has a line feed. A hash never fails.
-		_, _ = fmt.Fprintf(digest, "%d\n%s\n%x\n%s\n", is.dir, is.proto, is.ports.digest, is.peer)
-	}
-	if len(g.served) > 0 {
-		g.Digest = string(digest.Sum(nil))
 	}
 }
 
@@ -366,6 +332,3 @@ func blockText(blocks []netip.Prefix) string {
 // RuleKey is how a shared rule stands among the policies of an endpoint: no policy
 // is without a namespace.
 func RuleKey(a hns.ACL) policy.Key { return policy.Key{Name: a.ID} }
-
-// RuleDigest tells what a shared rule is, whatever its name.
-func RuleDigest(a hns.ACL) string { return fmt.Sprintln(a) }

@@ -1,9 +1,7 @@
 package render
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -31,17 +29,8 @@ type Source struct {
 type TierRule struct {
 	ACL   hns.ACL
 	Names []ipsets.Name // that its peer names
-	ids   []string      // of these
 	From  Source        // what decides
 	Via   []Source      // the rules that passed the packet on, in order
-
-	// What follows is package endpoints' alone to set, as it says what HNS took of the rule:
-	// here it is empty.
-
-	// Asked is the rule before HNS refused it, the same where it did not.
-	Asked hns.ACL
-	// Shared: it is no part of the order, and left out when HNS refuses it.
-	Shared bool
 }
 
 // Owner returns the policy whose Id the rule has; the zero key for a rule that is no
@@ -53,8 +42,8 @@ func (r TierRule) Owner() policy.Key {
 	return r.From.Key
 }
 
-// IsBlock reports whether the rule blocks and has to stay.
-func (r TierRule) IsBlock() bool { return r.ACL.Action == hns.Block && !r.Shared }
+// IsBlock reports whether the rule blocks.
+func (r TierRule) IsBlock() bool { return r.ACL.Action == hns.Block }
 
 // BlocksAll reports whether the rule blocks everything of its direction, so that no later
 // one is reached.
@@ -66,43 +55,6 @@ type TierList struct {
 	// Denied are policies of which a Pass blocks, and Silent those of which nothing is
 	// accepted, for want of room; both in order.
 	Denied, Silent []policy.Key
-}
-
-// As returns the rules as the refusals of sets leave them: one that allows is left out
-// when it needs a rejected set, and one that blocks loses the condition.
-func (l *TierList) As(rejected func(ipsets.Name) bool) []TierRule {
-	out := make([]TierRule, 0, len(l.Rules))
-	for _, r := range l.Rules {
-		if slices.ContainsFunc(r.Names, rejected) {
-			if r.ACL.Action == hns.Allow {
-				continue
-			}
-			r = r.without(rejected)
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-// without returns a rule that blocks without some of its sets: it matches more, and
-// without any of them all peers.
-func (r TierRule) without(gone func(ipsets.Name) bool) TierRule {
-	var names []ipsets.Name
-	var ids []string
-	for i, n := range r.Names {
-		if !gone(n) {
-			names, ids = append(names, n), append(ids, r.ids[i])
-		}
-	}
-	r.Names, r.ids = names, ids
-	r.ACL.LocalAddresses, r.ACL.RemoteAddresses = "", ""
-	meet(&r.ACL, cmp.Or(r.ACL.LocalPorts, r.ACL.RemotePorts), setText(ids), false)
-	return r
-}
-
-// setText joins Ids of sets, as canonical rules have them.
-func setText(ids []string) string {
-	return strings.Join(slices.Sorted(slices.Values(ids)), ",")
 }
 
 // Names returns the sets that the rules of a list name, but for those that are never
@@ -154,9 +106,6 @@ func Lines(dir policy.Direction, lines []tiers.Line[Source], id func(ipsets.Name
 			peer = policy.Peer{Sets: append(slices.Clone(l.Atom.Sets), def.Name)}
 		}
 		r.Names = peer.Sets
-		for _, n := range r.Names {
-			r.ids = append(r.ids, id(n))
-		}
 		matches := []portMatch{{}}
 		if len(l.Atom.Ports) > 0 {
 			matches = matchesOf(l.Atom.Ports)

@@ -1,10 +1,6 @@
 package state
 
-import (
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
-
-	"github.com/winnpm/winnpm/pkg/hns"
-)
+import "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 // ClusterPolicy is one ClusterNetworkPolicy.
 type ClusterPolicy struct {
@@ -21,8 +17,6 @@ type TierRule struct {
 	TierSource
 	// Passed are the rules that passed the connection on, in order.
 	Passed []TierSource `json:"passed,omitempty"`
-	// Asked is the rule that HNS refuses, where another one stands for it.
-	Asked *hns.ACL `json:"asked,omitempty"`
 }
 
 // TierSource is a rule of a policy. Of the block that NetworkPolicies share, and of our
@@ -32,14 +26,4 @@ type TierSource struct {
 	Policy string `json:"policy,omitempty"` // namespace/name, or the name of a ClusterNetworkPolicy
 	Rule   int    `json:"rule"`             // its place in its direction
 	Name   string `json:"name,omitempty"`
-}
-
-// Compromise is a rule of a list of tiers that HNS refuses.
-type Compromise struct {
-	Rule hns.ACL `json:"rule"` // without Id and priority
-	// Form is how much more matches what stands for it; a rule that allows is left out.
-	Form int `json:"form"`
-	// Alone is how often HNS was asked again for it without the others.
-	Alone int `json:"alone,omitempty"`
-	Again
 }

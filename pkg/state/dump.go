@@ -139,13 +139,11 @@ type Next struct {
 	Due      time.Time   `json:"due,omitzero"`       // not before
 	Attempts int         `json:"attempts,omitempty"` // that failed
 	Error    string      `json:"error,omitempty"`    // of the last one
-	Refused  []string    `json:"refused,omitempty"`  // policies of which HNS refuses the rules; "/Id" for a rule that all share
+	Refused  []string    `json:"refused,omitempty"`  // policies that are quarantined; "/Id" for a rule that all share
 	// Again says when HNS is asked again for what it refused.
-	Again map[string]Again `json:"again,omitempty"`
-	// Compromises are the rules of a list of tiers that HNS refuses.
-	Compromises []Compromise `json:"compromises,omitempty"`
-	Turn        uint64       `json:"turn,omitempty"`    // in the queue of pending updates
-	Exposed     bool         `json:"exposed,omitempty"` // it lost its block
+	Again   map[string]Again `json:"again,omitempty"`
+	Turn    uint64           `json:"turn,omitempty"`    // in the queue of pending updates
+	Exposed bool             `json:"exposed,omitempty"` // it lost its block
 }
 
 // Policy is one NetworkPolicy.

@@ -97,7 +97,7 @@ func TestNoAttack(t *testing.T) {
 }
 
 // TestRows plays each row of the table that is objects. cmd/npm plays the
-// others: TestBundleBomb, TestAnswerWithoutEnd, TestTerminalIsLeftAlone.
+// others: TestBundleBomb, TestTerminalIsLeftAlone.
 func TestRows(t *testing.T) {
 	t.Log("\n" + tableHead)
 	for _, attack := range every(effort.Of(16, 4, 1), cluster.Attacks()) {

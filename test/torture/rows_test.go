@@ -26,7 +26,7 @@ var rows = []struct{ row, elsewhere string }{
 	{"C1", ""}, // an address is used again
 	{"C2", ""}, // the endpoint comes late
 	{"C3", ""}, // a listing fails
-	{"C4", "the harness has one network: TestScenario_C4_OtherNetworks (test/windows/agent)"},
+	{"C4", "the harness has one network: the contract suite asks about an endpoint of another network (test/hnstest)"},
 	{"C5", ""},  // relabelled within one expression
 	{"C6", ""},  // the endpoint goes
 	{"C7", ""},  // a pod finishes

@@ -18,10 +18,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
-
-	"github.com/winnpm/winnpm/pkg/controllers"
 )
 
 // Where deploy/ has the agents.
@@ -82,11 +83,24 @@ func New(api *rest.Config, namespace, selector string) (*Cluster, error) {
 	}
 	looks := rest.CopyConfig(api) // an upgraded connection is no answer with an end
 	looks.Wrap(func(next http.RoundTripper) http.RoundTripper { return capped{next} })
-	core, err := controllers.Client(looks, corev1.SchemeGroupVersion, corev1.AddToScheme)
+	core, err := client(looks, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
 	return &Cluster{api: api, core: core, namespace: namespace, selector: parsed}, nil
+}
+
+// client returns a client for one group of the API, whose types add registers.
+func client(api *rest.Config, path string, of schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	if err := add(scheme); err != nil {
+		return nil, err
+	}
+	c := rest.CopyConfig(api)
+	c.APIPath, c.GroupVersion, c.QPS = path, &of, -1
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c.WarningHandlerWithContext = rest.NoWarnings{}
+	return rest.RESTClientFor(c)
 }
 
 // NodeOf returns the node of a pod, which is namespace/name.
@@ -136,9 +150,10 @@ type Agent struct {
 	Ready     bool
 }
 
-func (a Agent) String() string {
-	return a.Namespace + "/" + a.Name
-}
+func (a Agent) String() string { return a.Namespace + "/" + a.Name }
+
+// Words returns what messages call the agent.
+func (a Agent) Words() string { return fmt.Sprintf("the agent %s on %s", a, a.Node) }
 
 // Find returns the agent of a node, the newest of those that run. It fails with
 // ErrNoAgent when the node has none.

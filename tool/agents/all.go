@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/winnpm/winnpm/pkg/controllers"
 )
 
 // OnNode is the agent of a node, or why there is none to ask.
@@ -48,12 +46,12 @@ func (c *Cluster) All(ctx context.Context) (all []OnNode, nodesErr, err error) {
 
 // Policy returns a NetworkPolicy, nil when there is none of the name.
 func (c *Cluster) Policy(ctx context.Context, namespace, name string) (*networkingv1.NetworkPolicy, error) {
-	client, err := controllers.Client(c.api, networkingv1.SchemeGroupVersion, networkingv1.AddToScheme)
+	policies, err := client(c.api, "/apis", networkingv1.SchemeGroupVersion, networkingv1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
 	var np networkingv1.NetworkPolicy
-	err = client.Get().Namespace(namespace).Resource("networkpolicies").Name(name).Do(ctx).Into(&np)
+	err = policies.Get().Namespace(namespace).Resource("networkpolicies").Name(name).Do(ctx).Into(&np)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // that it is not there is an answer

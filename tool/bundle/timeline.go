@@ -53,8 +53,8 @@ func ReadRecording(r io.Reader) (Recording, error) {
 }
 
 // WriteText writes the timeline for people: a line for each step, its failed calls and repairs
-// below, and a summary at the end. verbose adds every object and every call.
-func (rec Recording) WriteText(w io.Writer, verbose bool) error {
+// below, and a summary at the end.
+func (rec Recording) WriteText(w io.Writer) error {
 	b := &printable.Page{}
 	b.Line(0, "recorded on %s by %s, taken %s", cmp.Or(rec.Node, "an unnamed node"), cmp.Or(rec.Agent, "an unknown version"), rec.Taken.UTC().Format(time.RFC3339))
 	if rec.Forgotten > 0 {
@@ -65,33 +65,20 @@ func (rec Recording) WriteText(w io.Writer, verbose bool) error {
 		n := failures(s)
 		failed += n
 		b.Line(0, "%d  +%s  %s  %s  %s  %s", s.Number, seconds(s.Began.Sub(rec.Steps[0].Began)), came(s), calls(s), seconds(s.Took), outcome(s, n))
-		writeStep(b, s, verbose)
+		writeStep(b, s)
 	}
 	b.Line(0, "%s, %s", printable.Count(len(rec.Steps), "step"), printable.Count(failed, "failed call"))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func writeStep(b *printable.Page, s recorder.Step, verbose bool) {
-	if verbose {
-		for _, e := range s.Events {
-			b.Line(2, "event  %s %s %s", e.Operation, e.Kind, e.Object)
-		}
-		if s.MoreEvents > 0 {
-			b.Line(2, "and %s", printable.Count(s.MoreEvents, "more event"))
-		}
-		if s.MoreCalls > 0 {
-			b.Line(2, "%s", printable.Count(s.MoreCalls, "earlier call"))
-		}
-	}
+// writeStep writes the calls of a step that failed or hang, and its repairs.
+func writeStep(b *printable.Page, s recorder.Step) {
 	for i, c := range s.Calls {
-		result := "ok"
-		switch {
-		case c.Error != nil:
+		result := "no answer yet"
+		if c.Error != nil {
 			result = "FAILED: " + c.Error.Message
-		case c.Running:
-			result = "no answer yet"
-		case !verbose:
+		} else if !c.Running {
 			continue
 		}
 		b.Line(2, "call %d  %s  +%s  %s  %s", s.MoreCalls+i+1, target(c), seconds(c.Began.Sub(s.Began)), seconds(c.Took), result)

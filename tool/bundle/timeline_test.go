@@ -12,10 +12,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-func timeline(t *testing.T, rec Recording, verbose bool) string {
+func timeline(t *testing.T, rec Recording) string {
 	t.Helper()
 	var b strings.Builder
-	require.NoError(t, rec.WriteText(&b, verbose))
+	require.NoError(t, rec.WriteText(&b))
 	return b.String()
 }
 
@@ -50,20 +50,9 @@ forgotten before that: 2 steps
 8  +5s  1 object  ACL/Add 1  0s  running
     call 1  ACL/Add e2 (1)  +4ms  2m0s  no answer yet
 6 steps, 1 failed call
-`, timeline(t, rec, false))
+`, timeline(t, rec))
 
-	rec.Steps = rec.Steps[:1]
-	require.Equal(t, `recorded on n1 by v1, taken 2026-01-02T03:04:05Z
-forgotten before that: 2 steps
-3  +0s  3 pods created, 2 policies deleted  ACL/Add 1, Network/Get 1, 4 earlier calls  10ms  1 failed, 1 pending pod
-    event  set pod x/a
-    and 2 more events
-    4 earlier calls
-    call 5  ACL/Add e1 (3)  +1ms  1ms  FAILED: refused
-    call 6  Network/Get (7)  +2ms  1.235ms  ok
-1 step, 1 failed call
-`, timeline(t, rec, true))
-	require.Contains(t, timeline(t, Recording{}, true), "recorded on an unnamed node by an unknown version")
+	require.Contains(t, timeline(t, Recording{}), "recorded on an unnamed node by an unknown version")
 }
 
 // What a bundle says is neither a line of its own nor an order to the terminal.
@@ -73,7 +62,7 @@ func TestTimelineOfAHostileBundle(t *testing.T) {
 			Kind: evil, Error: evil, Look: &dataplane.Look{Endpoints: []string{evil}}, Events: []recorder.Event{{Kind: evil, Operation: evil, Object: evil}},
 			Calls:  []recorder.Call{{Op: evil, Endpoint: evil, Error: &recorder.Error{Message: evil}}},
 			Report: &state.Report{Changes: []state.Change{{Kind: evil, Operation: evil}}, Repairs: []state.Repair{{Kind: evil, Object: evil, Pod: evil, Found: evil}}},
-		}, {Kind: recorder.Observation, Look: &dataplane.Look{Endpoints: []string{evil}}}}}, true)
+		}, {Kind: recorder.Observation, Look: &dataplane.Look{Endpoints: []string{evil}}}}})
 	}
 	got := text("x\x1b[2J\nno differences\u202e")
 	require.Equal(t, strings.Count(text("x"), "\n"), strings.Count(got, "\n"))

@@ -182,6 +182,12 @@ func (c *Cluster) at(name string, addr netip.Addr) End {
 	return e
 }
 
+// namespaceOf returns the namespace of namespace/name.
+func namespaceOf(object string) string {
+	namespace, _, _ := strings.Cut(object, "/")
+	return namespace
+}
+
 // similarShown is how many names are suggested.
 const similarShown = 3
 

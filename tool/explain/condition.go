@@ -91,8 +91,17 @@ func (c *condition) namedPort(text string) bool {
 	return true
 }
 
-// onNamespace reports whether the condition is on labels of the namespace.
-func (c condition) onNamespace() bool { return c.kind == ipsets.KindNamespaceSelector }
+// changes returns the kind of label that the condition is on, "" for none.
+func (c condition) changes() Kind {
+	switch c.kind {
+	case ipsets.KindNamespaceSelector:
+		return NamespaceLabel
+	case ipsets.KindPodLabel, ipsets.KindNestedLabel, ipsets.KindPodSelector:
+		return PodLabel
+	default:
+		return ""
+	}
+}
 
 // holds reports whether a pod meets the condition, and why; known is false when the dump
 // does not tell.

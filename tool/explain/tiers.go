@@ -81,8 +81,7 @@ func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 		return rules
 	}
 	var out []tierRule
-	namespace, _, _ := strings.Cut(pod.Pod, "/")
-	labels, known := c.namespaces[namespace]
+	labels, known := c.namespaces[namespaceOf(pod.Pod)]
 	for _, p := range c.clusters {
 		if !p.Pods.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
 			continue
@@ -195,6 +194,21 @@ func (c *Cluster) meets(r policy.ClusterRule, own, peer End, q question) truth {
 	return who
 }
 
+// anyPort reports whether one of the ports is the packet's, whose destination is a pod,
+// or none. No ports are every port.
+func anyPort(ports []policy.Port, pod *state.Pod, packet hns.Packet) bool {
+	return len(ports) == 0 || slices.ContainsFunc(ports, func(p policy.Port) bool {
+		if protocolNumbers[p.Protocol] != packet.Protocol {
+			return false
+		}
+		port := packet.DstPort
+		if p.Name != "" {
+			return pod != nil && slices.Contains(pod.Ports, fmt.Sprintf("%s:%d/%s", p.Name, port, p.Protocol))
+		}
+		return p.First == 0 || p.First <= port && port <= p.Last
+	})
+}
+
 // isPeer reports whether an end is a peer of a rule: maybe, when it is not known to which
 // sets it belongs.
 func (c *Cluster) isPeer(p policy.Peer, e End) truth {
@@ -235,8 +249,7 @@ func (c *Cluster) unclear(e End) bool {
 	if e.pod == nil {
 		return false
 	}
-	namespace, _, _ := strings.Cut(e.pod.Pod, "/")
-	_, known := c.namespaces[namespace]
+	_, known := c.namespaces[namespaceOf(e.pod.Pod)]
 	return !known || e.pod.InDoubt || e.pod.OverBudget != ""
 }
 

@@ -228,8 +228,12 @@ func utf16(order binary.AppendByteOrder, text string) string {
 }
 
 func TestNothing(t *testing.T) {
-	for _, text := range []string{"", "\n", "# nothing\n---\n# at all\n", "apiVersion: v1\nkind: List\n", "null\n"} {
+	for _, text := range []string{"apiVersion: v1\nkind: List\n", "null\n"} {
 		require.Empty(t, cmp.Diff(manifest.Objects{}, mustLoad(t, text, manifest.Options{})), text)
+	}
+	for _, text := range []string{"", "\n", "# nothing\n---\n# at all\n"} {
+		_, _, err := load(text)
+		require.ErrorIs(t, err, manifest.ErrEmpty, text)
 	}
 }
 

@@ -34,6 +34,7 @@ type loader struct {
 	errs      Errors          // the first maxErrors refusals
 	errors    int             // the number of all refusals
 	inputs    *bounded.Inputs // as Options.Inputs
+	empty     bool            // the last input had no document
 }
 
 // source is one object, not decoded yet.

@@ -12,10 +12,18 @@ import (
 	"golang.org/x/text/transform"
 )
 
+// ErrEmpty is the error of a standard input without any document.
+var ErrEmpty = errors.New("no manifest")
+
 // open reads what path names: one file, the manifests of a folder, or standard input.
 func (l *loader) open(path string) error {
 	if path == "-" {
-		return l.read(cmp.Or(l.StdinName, "stdin"), l.Stdin)
+		name := cmp.Or(l.StdinName, "stdin")
+		err := l.read(name, l.Stdin)
+		if err == nil && l.empty {
+			err = &Error{File: name, Reason: "is empty; give it manifests", Err: ErrEmpty}
+		}
+		return err
 	}
 	info, err := os.Stat(path)
 	switch {

@@ -25,7 +25,9 @@ func (l *loader) documents(name string, text []byte) {
 		return
 	}
 	at := place{file: name}
-	for _, doc := range split(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))) {
+	found := split(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))
+	l.empty = len(found) == 0
+	for _, doc := range found {
 		at.lines = nil
 		texts, err := doc.json()
 		if err != nil {

@@ -49,9 +49,8 @@ func Fixed(d state.Dump, places explain.Places, origin string) Config {
 func Handler(cfg Config) http.Handler {
 	p := &server{cfg: cfg, snapshots: newSnapshots(cfg)}
 	mux := http.NewServeMux()
-	static := newFiles()
-	mux.HandleFunc("GET /{$}", static.index)
-	mux.HandleFunc("GET /ui/{name}", static.file)
+	mux.HandleFunc("GET /{$}", serveStatic)
+	mux.HandleFunc("GET /ui/{name}", serveStatic)
 	mux.HandleFunc("GET /api/status", p.status)
 	for path, make := range map[string]answer{
 		"matrix": serveMatrix, "find": find, "pair": showPair, "trace": p.trace,

@@ -196,13 +196,7 @@ func TestFiles(t *testing.T) {
 
 	app := get(t, h, "/ui/app.js")
 	require.Equal(t, "text/javascript; charset=utf-8", app.Header().Get("Content-Type"), "not what the system's registry says")
-	tag := app.Header().Get("ETag")
-	require.NotEmpty(t, tag)
-	again := get(t, h, "/ui/app.js", "If-None-Match", tag)
-	require.Equal(t, http.StatusNotModified, again.Code)
-	require.Zero(t, again.Body.Len())
-
-	for _, path := range []string{"/ui/", "/ui/nothing.js", "/ui/../page.go", "/static/app.js", "/nothing", "/api/nothing"} {
+	for _, path := range []string{"/ui/", "/ui/nothing.js", "/ui/../page.go", "/ui/%2e%2e%2fpage.go", "/static/app.js", "/nothing", "/api/nothing"} {
 		require.NotEqual(t, http.StatusOK, get(t, h, path).Code, path)
 	}
 	post := httptest.NewRecorder()

@@ -21,7 +21,7 @@ import (
 )
 
 // cniSubnet is of the network in which win-bridge makes endpoints, and host-local gives
-// out addresses. The pods of cluster_test.go are in its lower half.
+// out addresses. The pods that tests make themselves are in its lower half.
 var cniSubnet = netip.MustParsePrefix("10.1.0.0/16")
 
 // containerd is what runs the CNI of a node: test/cni under Wine, which does what
@@ -30,7 +30,7 @@ type containerd struct {
 	h              *host
 	dir, conf, bin string         // its folder, and those of CNI in it
 	stderr         string         // file with what the plugins write there
-	returned       func(answered) // called with each answer before who ordered has it; nil: nobody
+	returned       func(answered) // called with each answer before who ordered has it
 
 	mu      sync.Mutex // guards following
 	stdin   io.WriteCloser
@@ -68,18 +68,9 @@ type answered struct {
 	at           time.Time // when it arrived here
 }
 
-// bornClosed are policies with which an endpoint lets nothing through until somebody adds
-// a rule that comes before them.
-const bornClosed = `,
-        {"name": "EndpointPolicy", "value": {"Type": "ACL", "Settings": {"Action": "Block", "Direction": "In", "RuleType": "Switch", "Priority": 65500}}},
-        {"name": "EndpointPolicy", "value": {"Type": "ACL", "Settings": {"Action": "Block", "Direction": "Out", "RuleType": "Switch", "Priority": 65500}}}`
-
 // list is a list of CNI plugins: win-bridge as flannel configures it, and what comes
 // behind it.
-func (c *containerd) list(chained ...string) string { return c.listWith("", chained...) }
-
-// listWith is list with more policies of endpoints.
-func (c *containerd) listWith(policies string, chained ...string) string {
+func (c *containerd) list(chained ...string) string {
 	list := fmt.Sprintf(`{
   "cniVersion": "1.0.0",
   "name": %q,
@@ -91,18 +82,18 @@ func (c *containerd) listWith(policies string, chained ...string) string {
       "loopbackDSR": true,
       "policies": [
         {"name": "EndpointPolicy", "value": {"Type": "OutBoundNAT", "Settings": {"Exceptions": ["10.1.0.0/16", "10.0.0.0/16"]}}},
-        {"name": "EndpointPolicy", "value": {"Type": "SDNRoute", "Settings": {"DestinationPrefix": "10.0.0.0/16", "NeedEncap": true}}}%s
+        {"name": "EndpointPolicy", "value": {"Type": "SDNRoute", "Settings": {"DestinationPrefix": "10.0.0.0/16", "NeedEncap": true}}}
       ],
       "ipam": {"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": %q, "rangeStart": "10.1.128.1"}]]}
-    }`, cniNetwork, policies, windowsPath(filepath.Join(c.dir, "addresses")), cniSubnet)
+    }`, cniNetwork, windowsPath(filepath.Join(c.dir, "addresses")), cniSubnet)
 	for _, entry := range chained {
 		list += ",\n    " + entry
 	}
 	return list + "\n  ]\n}\n"
 }
 
-// runContainerd starts a node's runtime, until the test ends. returned may be nil.
-func runContainerd(t *testing.T, h *host, returned func(answered), chained ...string) *containerd {
+// runContainerd starts a node's runtime, until the test ends.
+func runContainerd(t *testing.T, h *host, returned func(answered)) *containerd {
 	t.Helper()
 	p := begin(t)
 	dir := t.TempDir()
@@ -115,7 +106,7 @@ func runContainerd(t *testing.T, h *host, returned func(answered), chained ...st
 	for _, plugin := range []string{"win-bridge", "host-local", "winnpm-cni"} {
 		require.NoError(t, os.Symlink(p.exe(plugin), filepath.Join(c.bin, plugin+".exe")))
 	}
-	c.write(c.list(chained...))
+	c.write(c.list())
 	for tries := 1; ; tries++ {
 		ended := c.run(t, p)
 		done, err := c.order("load", sandbox{})
@@ -126,7 +117,7 @@ func runContainerd(t *testing.T, h *host, returned func(answered), chained ...st
 			return c
 		case <-ended:
 			require.True(t, strings.Contains(c.said(t), notLoaded) && tries < 3, "the runtime ended: %s", tail(c.said(t), 60))
-		case <-time.After(aMinute):
+		case <-time.After(settle):
 			require.FailNow(t, "the runtime does not answer")
 		}
 	}
@@ -207,9 +198,7 @@ func (c *containerd) read(from io.Reader) {
 		wait := c.waiting[a.Do+a.ID]
 		delete(c.waiting, a.Do+a.ID)
 		c.mu.Unlock()
-		if c.returned != nil {
-			c.returned(a)
-		}
+		c.returned(a)
 		if wait != nil {
 			wait <- a
 		}
@@ -238,7 +227,7 @@ func (c *containerd) do(do string, s sandbox) answered {
 	select {
 	case a := <-done:
 		return a
-	case <-time.After(aMinute):
+	case <-time.After(settle):
 		require.FailNow(c.h.t, "no answer to "+do, "%+v", s)
 		return answered{}
 	}

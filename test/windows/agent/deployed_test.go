@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
@@ -70,32 +69,10 @@ func TestAsDeployed(t *testing.T) {
 
 	n := start(t, ownNode, h.addr, options{dir: mount, env: env})
 	n.waitReady()
-	h.waitVerdicts(p.kube, ownAddr)
-	require.NotEmpty(t, h.ours(dbAddr))
+	h.waitShop(false)
 	require.Regexp(t, `Using config file: .*azure-npm\.json`, n.said())
-	w.policy("shop", "six", `{podSelector: {matchLabels: {app: far}}, ingress: [{from: [{ipBlock: {cidr: "fd00::/8"}}]}]}`)
-	w.waitEvent("NetworkPolicy", "shop", "six", "IPv6Peer")
 	require.NotContains(t, n.said(), `"level":"warn"`)
 	require.NotContains(t, n.said(), `"level":"error"`)
-}
-
-// waitEvent waits until an object has an Event with a reason.
-func (w *world) waitEvent(kind, namespace, name, reason string) {
-	w.t.Helper()
-	eventually(w.t, settle, func() string {
-		answer, err := w.kube.raw(w.t.Context(), http.MethodGet, "/apis/events.k8s.io/v1/namespaces/"+namespace+"/events", nil)
-		if err != nil {
-			return err.Error()
-		}
-		var list eventsv1.EventList
-		require.NoError(w.t, json.Unmarshal(answer, &list))
-		for _, e := range list.Items {
-			if e.Regarding.Kind == kind && e.Regarding.Name == name && e.Reason == reason {
-				return ""
-			}
-		}
-		return fmt.Sprintf("no Event %s among %s", reason, answer)
-	})
 }
 
 // rights creates what a file has of accounts, roles and bindings.

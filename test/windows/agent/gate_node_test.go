@@ -17,6 +17,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -31,13 +32,13 @@ type gated struct {
 }
 
 // friendAddr is whom the pods of a gated node may meet, at port 80.
-var friendAddr = addr(30)
+var friendAddr = netip.MustParseAddr("10.1.0.31")
 
-// newGated makes the node, and the list of CNI with entries behind win-bridge.
-func newGated(t *testing.T, entries ...string) *gated {
+// newGated makes the node.
+func newGated(t *testing.T) *gated {
 	t.Helper()
 	begin(t)
-	h := newHost(t, bridged())
+	h := newHost(t, hnsd.Options{Network: cniNetwork, Subnet: cniSubnet}) // win-bridge says what an endpoint gets
 	w := newWorld(t)
 	w.node(ownNode, ownAddr.String())
 	w.namespace("shop", nil)
@@ -53,21 +54,13 @@ func newGated(t *testing.T, entries ...string) *gated {
 		if a.Do == "setup" && a.Error == "" {
 			e.run(a)
 		}
-	}, entries...)}
+	})}
 }
 
 // agent starts npm.exe as it is configured for the node's CNI, and otherwise by default.
 func (g *gated) agent(flags ...string) *npm {
 	g.t.Helper()
-	config := fmt.Sprintf(`{"WindowsNetworkName": %q, "Toggles": {"EnablePprof": true}}`, cniNetwork)
-	n := start(g.t, ownNode, g.h.addr, options{config: config, flags: flags})
-	g.t.Cleanup(func() { // before it ends
-		if g.t.Failed() {
-			_, goroutines, err := n.get("/debug/pprof/goroutine?debug=2")
-			g.t.Logf("/healthz: %s; goroutines: %s %v", n.check("/healthz"), goroutines, err)
-		}
-	})
-	return n
+	return start(g.t, ownNode, g.h.addr, options{config: fmt.Sprintf(`{"WindowsNetworkName": %q}`, cniNetwork), flags: flags})
 }
 
 // entry is the plugin's in a list.
@@ -91,8 +84,7 @@ type started struct {
 	tries  []answered // the last one is good, unless the kubelet has given up
 	boxes  []sandbox
 	addr   netip.Addr
-	took   time.Duration // of the last try
-	failed error         // of the test
+	failed error // of the test
 }
 
 // schedule creates pods on the own node as a scheduler leaves them: without an address.
@@ -115,8 +107,8 @@ func (g *gated) schedule(count int) []*started {
 // kubeletTries is how often the kubelet of these tests tries to start a pod.
 const kubeletTries = 20
 
-// podsTake bounds how long pods take to start or to end, 50 of them with 100 ms a call.
-const podsTake = 6 * time.Minute
+// podsTake bounds how long pods take to start or to end.
+const podsTake = 2 * time.Minute
 
 // startAll starts pods at once, each up to tries times, and returns a function that waits
 // for all of them.
@@ -165,7 +157,7 @@ func (g *gated) keepStarting(ctx context.Context, p *started, tries int) error {
 			if len(a.IPs) != 1 {
 				return fmt.Errorf("addresses %v", a.IPs)
 			}
-			p.addr, p.took = a.IPs[0], a.Ended.Sub(a.Began)
+			p.addr = a.IPs[0]
 			return g.kube.setStatus(ctx, pod{namespace: "shop", name: p.name, addr: p.addr})
 		}
 		if err := g.takeDown(box); err != nil {
@@ -193,7 +185,8 @@ func (g *gated) meetsFriends(all []*started) {
 		id := g.eyes.endpoint(p.addr)
 		in := hnssim.Packet{Src: friendAddr, Dst: p.addr, Protocol: 6, DstPort: 80}
 		out := hnssim.Packet{Src: p.addr, Dst: friendAddr, Protocol: 6, DstPort: 80}
-		require.Empty(g.t, g.h.allows(hnsfault.Probe{Endpoint: id, Direction: hns.In, Packet: in}, hnsfault.Probe{Endpoint: id, Direction: hns.Out, Packet: out}))
+		got := g.h.Sim().Ask(hnsfault.Probe{Endpoint: id, Direction: hns.In, Packet: in}, hnsfault.Probe{Endpoint: id, Direction: hns.Out, Packet: out})
+		require.Equal(g.t, []hnsfault.Outcome{hnsfault.Allowed, hnsfault.Allowed}, got)
 	}
 }
 
@@ -232,4 +225,35 @@ func (g *gated) end(all []*started) {
 		}
 	}
 	g.waitFor(&running, all)
+}
+
+// nothingPassed checks that all pods run, and no forbidden packet passed since each did.
+func (g *gated) nothingPassed(t *testing.T, all []*started) {
+	t.Helper()
+	asked := g.eyes.askAtLeast(manyPackets)
+	require.Zero(t, g.eyes.leaks())
+	require.Len(t, g.eyes.ran(), len(all))
+	g.meetsFriends(all)
+	tries := 0
+	for _, p := range all {
+		tries += len(p.tries)
+	}
+	t.Logf("0 of %d forbidden packets passed; %d pods in %d tries; DLL calls: %v", asked, len(all), tries, g.h.Counts())
+}
+
+// waitClosed waits until nothing forbidden passes at so many endpoints.
+func (g *gated) waitClosed(count int) {
+	g.t.Helper()
+	eventually(g.t, settle, func() string {
+		closed := 0
+		for _, w := range g.eyes.ran() {
+			if w.open[len(w.open)-1].passed == 0 {
+				closed++
+			}
+		}
+		if closed == count {
+			return ""
+		}
+		return fmt.Sprintf("%d of %d pods are closed", closed, count)
+	})
 }

@@ -14,12 +14,7 @@ import (
 // A second npm.exe on the node waits, reads nothing and writes nothing, and goes
 // on when the first is gone, even if that was killed.
 func TestSecondAgentWaits(t *testing.T) {
-	begin(t)
-	h := newHost(t, azure())
-	w := shop(t, h)
-	first := start(t, ownNode, h.addr, options{flags: calm})
-	first.waitReady()
-	h.waitVerdicts(w.kube, ownAddr)
+	h, _, first := openShop(t, calm...)
 	h.ResetCounts()
 
 	second := start(t, ownNode, h.addr, options{flags: calm})
@@ -46,12 +41,12 @@ func TestSecondAgentWaits(t *testing.T) {
 func TestPortIsTaken(t *testing.T) {
 	begin(t)
 	h := newHost(t, azure())
-	w := shop(t, h)
+	shop(t, h)
 	squatter, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer squatter.Close()
 	n := spawn(t, ownNode, h.addr, options{flags: append([]string{"--listen", squatter.Addr().String()}, calm...)})
-	h.waitVerdicts(w.kube, ownAddr)
+	h.waitShop(false)
 	eventually(t, settle, func() string { // it may enforce before it listens
 		if strings.Contains(n.said(), "cannot listen, working without it and trying again") {
 			return ""

@@ -41,7 +41,7 @@ func runAll(m *testing.M) (int, error) {
 		return m.Run(), nil // every test says why it is skipped
 	}
 	for _, file := range []string{
-		filepath.Join(p.bin, "apiserver-up"), filepath.Join(p.bin, "kubectl-npm"), p.exe("npm"), p.exe("doctor"), p.exe("contract"), p.exe("adapter"), p.exe("nodelock"), p.exe("hns"),
+		filepath.Join(p.bin, "apiserver-up"), p.exe("npm"), p.exe("doctor"), p.exe("contract"), p.exe("adapter"), p.exe("nodelock"),
 		p.wine, filepath.Join(p.prefix, "drive_c", "windows", "system32", "computenetwork.dll"),
 	} {
 		if _, err := os.Stat(file); err != nil {

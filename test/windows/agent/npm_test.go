@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,9 +45,8 @@ type options struct {
 	env []string
 }
 
-// fast is a configuration with which changes are programmed at once, and with the
-// pages that tests count goroutines and bytes at.
-const fast = `{"ApplyIntervalInMilliseconds": 20, "Toggles": {"EnablePprof": true}}`
+// fast is a configuration with which changes are programmed at once.
+const fast = `{"ApplyIntervalInMilliseconds": 20}`
 
 // The intervals of a run, unless its flags say something else.
 const (
@@ -228,31 +226,4 @@ func (n *npm) check(path string) string {
 func (n *npm) waitReady() {
 	n.t.Helper()
 	eventually(n.t, settle, func() string { return n.check("/readyz") })
-}
-
-// goroutines returns how many there are.
-func (n *npm) goroutines() int {
-	n.t.Helper()
-	return n.number("/debug/pprof/goroutine?debug=1", goroutineTotal)
-}
-
-// heap returns the bytes of the heap right after a garbage collection.
-func (n *npm) heap() int {
-	n.t.Helper()
-	return n.number("/debug/pprof/heap?debug=1&gc=1", heapAlloc)
-}
-
-var (
-	goroutineTotal = regexp.MustCompile(`goroutine profile: total (\d+)`)
-	heapAlloc      = regexp.MustCompile(`# HeapAlloc = (\d+)`)
-)
-
-func (n *npm) number(path string, pattern *regexp.Regexp) int {
-	n.t.Helper()
-	body := n.page(path)
-	found := pattern.FindStringSubmatch(body)
-	require.NotNil(n.t, found, "%s says %.200q", path, body)
-	number, err := strconv.Atoi(found[1])
-	require.NoError(n.t, err)
-	return number
 }

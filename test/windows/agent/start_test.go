@@ -3,61 +3,13 @@
 package agent
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
-
-// npm.exe waits for HNS and for its network, says so, and goes on when they
-// are there.
-func TestWaitsForItsNetwork(t *testing.T) {
-	begin(t)
-	at := freeAddr(t)
-	h := newHostAt(t, at, azure())
-	w := shop(t, h)
-	h.stop() // nobody serves at that address
-
-	n := start(t, ownNode, at, options{})
-	waiting := func() string {
-		if said := n.check("/readyz"); !strings.Contains(said, `waiting for the HNS network of the pods`) {
-			return "/readyz says: " + said
-		}
-		return n.check("/healthz")
-	}
-	eventually(t, settle, waiting)
-
-	other := newHostAt(t, at, hnsd.Options{Network: "other"})
-	eventually(t, settle, func() string {
-		if other.Counts()["HcnEnumerateNetworks"] == 0 {
-			return "npm.exe has not asked the service that came up"
-		}
-		return ""
-	})
-	eventually(t, settle, waiting)
-	require.Empty(t, n.dump().Sets)
-	other.stop()
-
-	found := newHostAt(t, at, azure())
-	found.plug(webAddr, dbAddr)
-	found.waitVerdicts(w.kube, ownAddr)
-	n.waitReady()
-	require.NotEmpty(t, found.ours(dbAddr))
-}
-
-// freeAddr returns an address where nobody listens.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
-}
 
 // A system without HNS is told apart from one whose HNS is not up yet: one line,
 // exit code 1.
@@ -87,20 +39,6 @@ func TestNoHNSOnThisSystem(t *testing.T) {
 			n := spawn(t, ownNode, h.addr, options{})
 			require.Contains(t, n.refusal(), "computenetwork.dll")
 		})
-	}
-}
-
-// A configuration that cannot be meant is one line and exit code 1.
-func TestBadConfiguration(t *testing.T) {
-	begin(t)
-	h := newHost(t, azure())
-	for config, want := range map[string]string{
-		`{"ListeningPort": "many"}`:                 "ListeningPort",
-		`{"Toggles": {"EnablePprof": "sometimes"}}`: "EnablePprof",
-		`{"ListeningPort": 10091`:                   "azure-npm.json",
-	} {
-		n := spawn(t, ownNode, h.addr, options{config: config})
-		require.Contains(t, n.refusal(), want)
 	}
 }
 

@@ -32,7 +32,6 @@ type pod struct {
 	namespace, name, node string
 	addr                  netip.Addr
 	labels                map[string]string
-	ports                 []corev1.ContainerPort
 }
 
 // node creates a Node with an address.
@@ -44,20 +43,14 @@ func (w *world) node(name, addr string) {
 	require.NoError(w.t, w.kube.patch(w.t.Context(), nodes, "", name, "status", status))
 }
 
-// namespace creates a namespace, with what a controller manager puts into it,
-// or gives one that the server made itself its labels.
+// namespace creates a namespace, with what a controller manager puts into it.
 func (w *world) namespace(name string, labels map[string]string) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	require.NoError(w.t, w.kube.create(ctx, namespaces, "", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))
 	w.t.Cleanup(func() { require.NoError(w.t, w.kube.removeNamespace(context.Background(), name)) })
-	w.account(name)
-}
-
-// account creates the account that pods run as.
-func (w *world) account(namespace string) {
-	w.t.Helper()
-	require.NoError(w.t, w.kube.create(w.t.Context(), accounts, namespace, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}} // that pods run as
+	require.NoError(w.t, w.kube.create(ctx, accounts, name, account))
 }
 
 // pods creates pods, some at a time.
@@ -88,17 +81,11 @@ func (w *world) policy(namespace, name, spec string) {
 	require.NoError(w.t, w.kube.create(w.t.Context(), policies, namespace, np))
 }
 
-// deletePolicy removes a policy.
-func (w *world) deletePolicy(namespace, name string) {
-	w.t.Helper()
-	require.NoError(w.t, w.kube.remove(w.t.Context(), policies, namespace, name))
-}
-
 // makePod creates a pod and gives it the status that a kubelet would.
 func (k *kube) makePod(ctx context.Context, p pod) error {
 	err := k.create(ctx, pods, p.namespace, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: p.labels},
-		Spec:       corev1.PodSpec{NodeName: p.node, Containers: []corev1.Container{{Name: "c", Image: "none", Ports: p.ports}}},
+		Spec:       corev1.PodSpec{NodeName: p.node, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
 	})
 	if err != nil {
 		return err
@@ -117,20 +104,4 @@ func (k *kube) setStatus(ctx context.Context, p pod) error {
 		return err
 	}
 	return k.patch(ctx, pods, p.namespace, p.name, "status", string(status))
-}
-
-// labelPatch returns the merge patch that gives an object labels and takes away
-// those of all that are not among them.
-func labelPatch(t *testing.T, labels map[string]string, all ...string) string {
-	t.Helper()
-	merge := map[string]any{}
-	for _, key := range all {
-		merge[key] = nil
-	}
-	for key, value := range labels {
-		merge[key] = value
-	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": merge}})
-	require.NoError(t, err)
-	return string(body)
 }

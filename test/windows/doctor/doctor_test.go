@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
@@ -108,7 +109,12 @@ func TestDeviations(t *testing.T) {
 		"no SCTP":       {refuses: `"132"`, code: 0x80070032, refuted: []string{"A10"}},
 		"no world":      {refuses: `"0.0.0.0/0"`, code: 0x803b002f, refuted: []string{"A7"}},
 		"no long names": {refuses: "nnnnnnnnnnnnn", code: 0x803b000d, refuted: []string{"S15"}},
-		"other codes":   {like: hnsfault.Personality{Codes: map[hnsfault.Answer]uint32{hnsfault.SetExists: 0x80004005}}, refuted: []string{"S11", "S13"}},
+		"other codes": {like: hnsfault.Personality{Code: func(op *hns.OpError) uint32 {
+			if errors.Is(op, hns.ErrAlreadyExists) {
+				return 0x80004005
+			}
+			return 0
+		}}, refuted: []string{"S11", "S13"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, hnsd.Options{Personality: tc.like})

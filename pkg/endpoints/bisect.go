@@ -1,0 +1,129 @@
+package endpoints
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// HNS rejects a request as a whole and does not say why. So the policies of the endpoint are
+// bisected. In each request some suspects are as they should be and the others are quarantined,
+// so no list on the way allows what the whole list denies. The number of suspects that are tested
+// doubles with each request that HNS takes and halves with each that it rejects. A suspect that is
+// rejected alone is quarantined. So a bisection takes at most 2·log2(policies) requests for each
+// policy that HNS rejects.
+
+// bisection is how far the policies of an endpoint are bisected.
+type bisection struct {
+	suspects []policy.Key // in the order in which they are tested
+	testing  int          // how many of them are in the next request
+	widened  int          // 1: the policies that the endpoint lacked were made suspects; 2: all were
+}
+
+// trial returns the list of the next request.
+func (d *State) trial(ep *Endpoint) []hns.ACL {
+	out := ep.quarantined(d.cache.Rejected)
+	for _, key := range ep.suspects[ep.testing:] {
+		out.add(key)
+	}
+	return ep.listWithout(out)
+}
+
+// bisectSteps returns the next request of a bisection, none if the endpoint has all that it can
+// have.
+func (d *State) bisectSteps(ep *Endpoint) []acl.Step {
+	for {
+		list := d.trial(ep)
+		switch added, removed := acl.Diff(ep.actual, list); {
+		case len(removed) > 0:
+			return []acl.Step{{Verb: hns.Update, ACLs: list}}
+		case len(added) > 0:
+			return []acl.Step{{Verb: hns.Add, ACLs: added}}
+		case len(ep.suspects) == 0:
+			return nil
+		}
+		ep.tested()
+	}
+}
+
+// tested ends the test of the suspects in the last request.
+func (b *bisection) tested() {
+	b.suspects = b.suspects[b.testing:]
+	b.testing = min(max(1, 2*b.testing), len(b.suspects))
+}
+
+// suspect makes policies suspects of a rejection: first those that the endpoint lacks, then all. It
+// returns false if that leaves nothing out that was not left out before.
+func (d *State) suspect(ep *Endpoint) bool {
+	before := d.trial(ep)
+	for ep.widened < 2 {
+		ep.widened++
+		ep.suspects, ep.testing = d.suspectsOf(ep, ep.widened == 2), 0
+		if !acl.Same(before, d.trial(ep)) {
+			return true
+		}
+	}
+	return false
+}
+
+// suspectsOf returns the policies of an endpoint, or those of which it lacks a rule. Policies that
+// deny come first, because nothing after a quarantined deny is tested.
+func (d *State) suspectsOf(ep *Endpoint, all bool) []policy.Key {
+	out, have := ep.quarantined(d.cache.Rejected), acl.Count(ep.actual)
+	var keys []policy.Key
+	lacks, denies := map[policy.Key]bool{}, map[policy.Key]bool{}
+	for key, a := range ep.owned() {
+		if _, known := lacks[key]; !known {
+			keys = append(keys, key)
+		}
+		lacks[key] = lacks[key] || all || have[a.Canonical()] == 0
+		denies[key] = denies[key] || a.Action == hns.Block
+	}
+	keys = slices.DeleteFunc(keys, func(key policy.Key) bool { return out[key] || !lacks[key] })
+	return slices.Concat(
+		slices.DeleteFunc(slices.Clone(keys), func(key policy.Key) bool { return !denies[key] }),
+		slices.DeleteFunc(keys, func(key policy.Key) bool { return denies[key] }))
+}
+
+// refused deals with a write that HNS answered and did not do. After an answer with a code that we
+// do not know the same rules are sent once more, unless the pod is open.
+func (d *State) refused(ep *Endpoint, sent []hns.ACL, err *versioned.Refused) error {
+	if !ep.Bisecting() {
+		ep.state.bisect()
+		if errors.Is(err, hns.ErrUnlisted) && !d.Open(ep) || d.suspect(ep) {
+			return nil
+		}
+		return d.rejectedWhole(ep, err)
+	}
+	if steps := d.bisectSteps(ep); len(steps) == 0 || !acl.Same(sent, steps[0].ACLs) {
+		return err // it was a block, or took rules away
+	}
+	switch {
+	case ep.testing > 1:
+		ep.testing /= 2
+	case ep.testing == 1:
+		d.quarantine(ep, ep.suspects[0], err)
+		ep.suspects = ep.suspects[1:]
+		ep.testing = min(1, len(ep.suspects))
+	case !d.suspect(ep):
+		return d.rejectedWhole(ep, err)
+	}
+	return nil
+}
+
+// rejectedWhole ends a bisection in which HNS rejected even the list without any policy.
+func (d *State) rejectedWhole(ep *Endpoint, err error) error {
+	ep.endBisection()
+	return fmt.Errorf("the rules that all policies share: %w", err)
+}
+
+// endBisection has the next request be the one that is desired.
+func (ep *Endpoint) endBisection() {
+	ep.bisection = bisection{}
+	ep.state.replan()
+}

@@ -1,0 +1,161 @@
+package endpoints
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/render"
+)
+
+// A policy that HNS rejects on an endpoint is quarantined there. Its accepts are left out, each of
+// its denies blocks everything of its direction, and its isolation stays. So is, under a key of
+// its own, a rule that policies share and that is not essential. A policy that names a set which
+// HNS rejects is quarantined on every endpoint that needs it.
+
+// quarantine says why a policy is quarantined on an endpoint, and when HNS is asked again.
+type quarantine struct {
+	rules  []hns.ACL // that HNS rejected, without Ids and priorities
+	trying bool      // HNS is being asked again, so the policy counts as desired
+	backoff.Again
+}
+
+// essential reports whether a shared rule is one without which a pod is open, or
+// cut off in the direction that nothing isolates.
+func essential(a hns.ACL) bool {
+	return a.ID == acl.IDBlockIn || a.ID == acl.IDBlockOut || a.ID == acl.IDAllowIn || a.ID == acl.IDAllowOut
+}
+
+// owned yields the desired rules that a quarantine changes, with the policy of each.
+func (ep *Endpoint) owned() iter.Seq2[policy.Key, hns.ACL] {
+	return func(yield func(policy.Key, hns.ACL) bool) {
+		for _, a := range ep.desired.Shared {
+			if !essential(a) && !yield(render.RuleKey(a), a) {
+				return
+			}
+		}
+		for _, g := range ep.desired.Groups {
+			for _, a := range g.ACLs() {
+				if !yield(g.Key, a) {
+					return
+				}
+			}
+		}
+		if ep.desired.Tiers == nil {
+			return
+		}
+		for _, r := range ep.desired.Tiers.Rules {
+			if !yield(r.Owner(), r.ACL) {
+				return
+			}
+		}
+	}
+}
+
+// rulesOf returns the desired rules of a policy, without what depends on other policies.
+func (ep *Endpoint) rulesOf(key policy.Key) (out []hns.ACL) {
+	for owner, a := range ep.owned() {
+		if owner == key {
+			a.ID, a.Priority = "", 0
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// keys are policies; the zero value is none.
+type keys map[policy.Key]bool
+
+func (k *keys) add(key policy.Key) {
+	if *k == nil {
+		*k = keys{}
+	}
+	(*k)[key] = true
+}
+
+// quarantined returns the policies that are quarantined on the endpoint.
+func (ep *Endpoint) quarantined(rejected func(ipsets.Name) bool) (out keys) {
+	for key, q := range ep.rejected {
+		if !q.trying {
+			out.add(key)
+		}
+	}
+	for _, g := range ep.desired.Groups {
+		if g.Names(rejected) {
+			out.add(g.Key)
+		}
+	}
+	if ep.desired.Tiers != nil {
+		for _, r := range ep.desired.Tiers.Rules {
+			if slices.ContainsFunc(r.Names, rejected) {
+				out.add(r.Owner())
+			}
+		}
+	}
+	return out
+}
+
+// quarantine quarantines a policy, until its rules change or HNS takes them.
+func (d *State) quarantine(ep *Endpoint, key policy.Key, err error) {
+	q := ep.rejected[key]
+	q.rules, q.trying = ep.rulesOf(key), false
+	q.Failed(err, d.clock)
+	ep.rejected[key] = q
+	d.pin(ep)
+}
+
+// forgetChanged ends the quarantines of policies whose rules are not those that HNS rejected.
+func (ep *Endpoint) forgetChanged() {
+	maps.DeleteFunc(ep.rejected, func(key policy.Key, q quarantine) bool { return !slices.Equal(q.rules, ep.rulesOf(key)) })
+}
+
+// dueQuarantine reports whether HNS can be asked again about a policy of the endpoint.
+func (ep *Endpoint) dueQuarantine(now time.Time) bool {
+	if ep.Pending() || !ep.Known() || ep.owner == "" {
+		return false
+	}
+	for _, q := range ep.rejected {
+		if !q.At.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// DueQuarantines returns the endpoints with quarantined policies that HNS is to be asked about
+// again now, in order.
+func (d *State) DueQuarantines(now time.Time) (due []string) {
+	for id, ep := range d.byID {
+		if ep.dueQuarantine(now) {
+			due = append(due, id)
+		}
+	}
+	slices.Sort(due)
+	return due
+}
+
+// TryQuarantined has an endpoint wait for an update that tests its quarantined policies again which
+// are due.
+func (d *State) TryQuarantined(id string, now time.Time) {
+	ep := d.byID[id]
+	if ep == nil || !ep.dueQuarantine(now) {
+		return
+	}
+	for key, q := range ep.rejected {
+		if !q.At.After(now) {
+			q.trying = true
+			ep.rejected[key] = q
+		}
+	}
+	if d.Queue(ep); ep.Pending() {
+		ep.changedIn.From, ep.changedIn.To = d.generation, d.generation
+		ep.state.bisect()
+		d.suspect(ep)
+	}
+}
