@@ -103,7 +103,7 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 		Source: a.server.Source(), Applier: recorded, Observer: recorded, Node: cluster.Node, RequireNodeAddr: true, Logger: logger,
 		OnApplied: func(done controllers.Applied) { teller.Applied(done) },
 	})
-	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Idle: a.dp, UpToDate: ctl.UpToDate, Behind: ctl.Behind, Logger: logger})
+	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Logger: logger})
 	running.Go(func() { teller.Run(ctx) })
 	running.Go(func() { ctl.Run(ctx) })
 	<-ctl.Settled()
