@@ -238,13 +238,9 @@ func (s *Server) Call(export, id string, handle uint64, texts ...string) (rawhns
 			r.op = number
 		}
 	}
-	switch {
-	case r.op == 0:
+	if r.op == 0 {
 		return rawhns.Answer{}, fmt.Errorf("hnsd: no export %s", export)
-	case export == callHNS && len(texts) == 3: // as vmcompute.c has it
-		r.text[0] = texts[0] + " " + texts[1]
-	default:
-		copy(r.text[:], texts)
 	}
+	copy(r.text[:], texts)
 	return s.answer(context.Background(), r), nil
 }
