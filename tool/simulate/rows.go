@@ -9,7 +9,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // gridRow is an end of a matrix: a workload, or one pod.
@@ -66,7 +65,7 @@ func (j judge) rows(all bool) ([]gridRow, error) {
 func networked(p state.Pod) bool { return !p.HostNetwork && !p.Finished && p.Addr != "" }
 
 // workloads are those of the cluster.
-func (j judge) workloads() []matrix.Workload { return matrix.Workloads(j.cluster) }
+func (j judge) workloads() []explain.Workload { return explain.Workloads(j.cluster) }
 
 // pairs calls each with every pair of rows that is judged here, and with a pod of each. It
 // reports whether each always went on.
@@ -137,19 +136,9 @@ func (j judge) grids(ctx context.Context, q questions, rows []gridRow) iter.Seq2
 // cell is the verdict of two pods in one letter.
 func (j judge) cell(from, to explain.End, p port) (byte, error) {
 	egress, ingress := j.cluster.Actual(from, to, p.number, p.protocol)
-	var sides [2]*explain.Half
-	here, err := judgedHere(from, egress)
+	halves, err := j.judgedHere(from, to, egress, ingress)
 	if err != nil {
 		return 0, err
 	}
-	if here {
-		sides[0] = &egress
-	}
-	if here, err = judgedHere(to, ingress); err != nil {
-		return 0, err
-	}
-	if here {
-		sides[1] = &ingress
-	}
-	return symbol(sides[0], sides[1]), nil
+	return symbol(halves[0], halves[1]), nil
 }

@@ -1,7 +1,5 @@
 // Package oracletest holds the dataplane on the simulator against the oracle:
-// random clusters, brought in at once, in pieces, or through a history. What HNS
-// does with a packet two tracers say that share no code, the simulator's and
-// test/oracle/tracer, so that no mistake about HNS is made on both sides.
+// random clusters, brought in at once, in pieces, or through a history.
 package oracletest
 
 import (
@@ -148,11 +146,11 @@ func (w *world) lose(before, after oracle.Cluster) []corev1.Pod {
 // check holds a settled world against the oracle, then lets the reconciler
 // clear up what only it may, and looks again.
 func (w *world) check(c oracle.Cluster, g *gen.Gen) {
-	w.compare(c, g.Probes(c, 6))
+	w.compare(c, g.Probes(6))
 	w.checkQuiet()
 	w.reconcile()
 	c.Lost = w.lose(c, c)
-	w.compare(c, g.Probes(c, 2))
+	w.compare(c, g.Probes(2))
 	w.checkSets(c)
 	w.checkQuiet()
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/windows/rawhns"
 )
@@ -25,7 +26,13 @@ import (
 // system gives access to the HNS under test: by single calls, and by the client of the agent.
 type system struct {
 	hns    rawhns.HNS
-	client func(network string) (hns.Client, error) // "": of the networks that pods have
+	client func(hcsadapter.Options) (client, error)
+}
+
+// client is what the questions are asked through.
+type client interface {
+	hns.Client
+	Close()
 }
 
 // options selects the questions.
@@ -84,11 +91,11 @@ func examine(ctx context.Context, o options, s system) (*report, error) {
 	if _, err := s.hns.List("Network"); err != nil {
 		return nil, fmt.Errorf("HNS does not list its networks; run the doctor as Administrator: %w", err)
 	}
-	all, err := s.client("")
+	all, err := s.client(hcsadapter.Options{Now: time.Now})
 	if err != nil {
 		return nil, err
 	}
-	own := all
+	defer all.Close()
 	if !o.readOnly {
 		if err := n.clean(); err != nil {
 			return nil, fmt.Errorf("an earlier run has left something: %w", err)
@@ -97,12 +104,14 @@ func examine(ctx context.Context, o options, s system) (*report, error) {
 		if err := n.make(r.Network); err != nil {
 			return nil, errors.Join(err, n.clean())
 		}
-		if own, err = s.client(networkName); err != nil {
-			return nil, errors.Join(err, n.clean())
-		}
 	}
+	own, err := s.client(hcsadapter.Options{Network: networkName})
+	if err != nil {
+		return nil, errors.Join(err, n.clean())
+	}
+	defer own.Close()
 	for _, q := range hnstest.Questions() {
-		client := own
+		client := hns.Client(own)
 		switch {
 		case q.Phase == hnstest.ReadOnly:
 			client = all

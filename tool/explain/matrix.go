@@ -1,0 +1,180 @@
+package explain
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// Matrix has the workloads of a dump, for questions about all pairs of them. One goroutine may use it at
+// a time, and nobody may change the dump meanwhile.
+type Matrix struct {
+	cluster   *Cluster
+	workloads []Workload
+	ports     []policy.Port
+}
+
+// NewMatrix returns the matrix of a dump.
+func NewMatrix(d state.Dump) *Matrix {
+	c := New(d)
+	return &Matrix{cluster: c, workloads: Workloads(c), ports: ports(&d)}
+}
+
+// Workloads returns the workloads, sorted by name. Pods in their node's network,
+// those that have finished, and those without an IPv4 address of their own are in
+// none. The slice is the matrix's own.
+func (m *Matrix) Workloads() []Workload { return m.workloads }
+
+// Halves returns what each end says to a connection from a pod of one workload to another pod of
+// the other, or to the only pod of both. Workloads are given by their place.
+func (m *Matrix) Halves(from, to int, port uint16, protocol policy.Protocol) (egress, ingress Half, err error) {
+	a, b := m.Representatives(from, to)
+	return m.cluster.Halves(Question{From: a, To: b, Port: port, Protocol: protocol})
+}
+
+// Representatives returns the pods that Halves asks about.
+func (m *Matrix) Representatives(from, to int) (source, destination string) {
+	source, destination = m.workloads[from].Pods[0], m.workloads[to].Pods[0]
+	if pods := m.workloads[to].Pods; from == to && len(pods) > 1 {
+		destination = pods[1]
+	}
+	return source, destination
+}
+
+// Ports returns the ports and ranges that policies, rules and pods of the dump
+// mention, sorted, and last a TCP port that none does. There are no names among
+// them.
+func (m *Matrix) Ports() []policy.Port { return m.ports }
+
+// Span is ports of one protocol that no rule tells apart, and what each end says to a
+// connection to them.
+type Span struct {
+	policy.Port
+	Egress, Ingress Half
+}
+
+// Spans asks about every port. The spans are all ports of all protocols, from the
+// first to the last, when there are at most so many; whole is false when there are more.
+func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error) {
+	a, b := m.Representatives(from, to)
+	source, destination, err := m.cluster.ends(Question{From: a, To: b})
+	if err != nil {
+		return nil, false, err
+	}
+	p := m.cluster.Pair(source, destination)
+	p.Wanted = true
+	ranges := Split(p.Edges())
+	for _, r := range ranges[:min(len(ranges), most)] {
+		s := Span{Port: policy.Port{Protocol: r.Protocol, First: r.First, Last: r.Last}}
+		s.Egress, s.Ingress = p.Halves(r.First, r.Protocol)
+		spans = append(spans, s)
+	}
+	return spans, len(ranges) <= most, nil
+}
+
+// selectedKeys returns the labels of pods that a policy asks for.
+func selectedKeys(spec *networkingv1.NetworkPolicySpec) []string {
+	var keys []string
+	add := func(s *metav1.LabelSelector) {
+		if s == nil {
+			return
+		}
+		for key := range s.MatchLabels {
+			keys = append(keys, key)
+		}
+		for _, r := range s.MatchExpressions {
+			keys = append(keys, r.Key)
+		}
+	}
+	add(&spec.PodSelector)
+	for _, r := range spec.Ingress {
+		for _, p := range r.From {
+			add(p.PodSelector)
+		}
+	}
+	for _, r := range spec.Egress {
+		for _, p := range r.To {
+			add(p.PodSelector)
+		}
+	}
+	return keys
+}
+
+// ports returns what Matrix.Ports does.
+func ports(d *state.Dump) []policy.Port {
+	seen := map[policy.Port]bool{}
+	for i := range d.Pods {
+		for _, text := range d.Pods[i].Ports {
+			_, rest, _ := strings.Cut(text, ":")
+			if number, protocol, err := ParsePort(rest); err == nil {
+				seen[policy.Port{Protocol: protocol, First: number, Last: number}] = true
+			}
+		}
+	}
+	for i := range d.Policies {
+		if spec := d.Policies[i].Spec; spec != nil {
+			ofPolicy(spec, seen)
+		}
+	}
+	for i := range d.Endpoints {
+		ep := &d.Endpoints[i]
+		for _, acls := range append([][]hns.ACL{ep.Applied, ep.Wanted, ep.ForeignRules}, ep.Maybe...) {
+			for _, a := range acls {
+				ofRule(a, seen)
+			}
+		}
+	}
+	var out []policy.Port
+	for p, is := range seen {
+		if is {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b policy.Port) int {
+		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
+	})
+	return append(out, other(out))
+}
+
+// ofPolicy notes the ports of a policy's rules, those that have a number.
+func ofPolicy(spec *networkingv1.NetworkPolicySpec, seen map[policy.Port]bool) {
+	for _, r := range policy.Compile(&networkingv1.NetworkPolicy{Spec: *spec}).Rules {
+		for _, p := range r.Ports {
+			seen[p] = p.First > 0
+		}
+	}
+}
+
+// ofRule notes the destination ports of a rule.
+func ofRule(a hns.ACL, seen map[policy.Port]bool) {
+	ranges, ok := hns.ParsePorts(a.DstPorts())
+	protocol := policy.Protocol(protocolNames[a.Protocols])
+	if !ok || !protocol.Known() {
+		return
+	}
+	for _, r := range ranges {
+		seen[policy.Port{Protocol: protocol, First: r[0], Last: r[1]}] = true
+	}
+}
+
+// other returns the greatest TCP port that is in none of the ranges; when there
+// is none, the greatest.
+func other(mentioned []policy.Port) policy.Port {
+	for n := math.MaxUint16; n > 0; n-- {
+		number := uint16(n)
+		if !slices.ContainsFunc(mentioned, func(p policy.Port) bool {
+			return p.Protocol == policy.TCP && p.First <= number && number <= p.Last
+		}) {
+			return policy.Port{Protocol: policy.TCP, First: number, Last: number}
+		}
+	}
+	return policy.Port{Protocol: policy.TCP, First: math.MaxUint16, Last: math.MaxUint16}
+}

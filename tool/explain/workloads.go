@@ -1,0 +1,176 @@
+package explain
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// Workload is a group of pods of one namespace whose names begin alike, with the
+// same labels but for those that controllers put on every pod, and the same
+// named ports, that no rule and no set of the dump tells apart.
+type Workload struct {
+	// Name is namespace/name, where the name is what those of the pods have in
+	// common; of several workloads of one name all but the first have #2 and so on
+	// behind it.
+	Name      string   `json:"name"`
+	Namespace string   `json:"namespace"`
+	Pods      []string `json:"pods"`  // namespace/name, sorted
+	Local     bool     `json:"local"` // this node decides about its traffic
+}
+
+// member is a pod of a workload in the making.
+type member struct {
+	pod  *state.Pod
+	addr netip.Addr
+}
+
+// Workloads returns the workloads of a cluster, sorted by name. Of several
+// clusters with the same pods, they are those that nothing in any of them tells
+// apart.
+func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
+	d := cluster.Dump()
+	var members []member
+	var addrs []netip.Addr
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		if addr, ok := cluster.Owns(p); ok {
+			members, addrs = append(members, member{p, addr}), append(addrs, addr)
+		}
+	}
+	added := addedLabels()
+	keys := make([]string, len(members))
+	for _, c := range append([]*Cluster{cluster}, others...) {
+		keepSelected(added, c.Dump())
+		for i, class := range c.Classes(addrs) {
+			keys[i] += fmt.Sprintf("%d ", class)
+		}
+	}
+	groups := map[string][]member{}
+	for i, m := range members {
+		key := keys[i] + traits(m.pod, added)
+		groups[key] = append(groups[key], m)
+	}
+	out := make([]Workload, 0, len(groups))
+	for _, group := range groups {
+		out = append(out, workload(group))
+	}
+	slices.SortFunc(out, func(a, b Workload) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Pods[0], b.Pods[0])) })
+	unique(out)
+	return out
+}
+
+// traits tells pods apart by what a person sees of them.
+func traits(p *state.Pod, added map[string]bool) string {
+	labels := map[string]string{}
+	for key, value := range p.Labels {
+		if !added[key] {
+			labels[key] = value
+		}
+	}
+	namespace, name, _ := strings.Cut(p.Pod, "/")
+	stem, _, _ := strings.Cut(name, "-") // pods without labels have less in common
+	text, err := json.Marshal([]any{namespace, stem, labels, p.Ports, p.Local})
+	if err != nil { // strings can be written
+		return p.Pod
+	}
+	return string(text)
+}
+
+// addedLabels are those that controllers put on every pod.
+func addedLabels() map[string]bool {
+	return map[string]bool{
+		appsv1.DefaultDeploymentUniqueLabelKey: true,
+		appsv1.ControllerRevisionHashLabelKey:  true,
+		appsv1.StatefulSetPodNameLabel:         true,
+		appsv1.PodIndexLabel:                   true,
+		"pod-template-generation":              true, // of a DaemonSet
+		batchv1.ControllerUidLabel:             true,
+		"controller-uid":                       true, // the same, before it had a prefix
+		batchv1.JobCompletionIndexAnnotation:   true, // a label too
+	}
+}
+
+// keepSelected takes those out that a policy of the dump selects by.
+func keepSelected(added map[string]bool, d *state.Dump) {
+	for i := range d.Policies {
+		if spec := d.Policies[i].Spec; spec != nil {
+			for _, key := range selectedKeys(spec) {
+				delete(added, key)
+			}
+		}
+	}
+}
+
+// workload makes one of pods that are alike.
+func workload(group []member) Workload {
+	w := Workload{Namespace: namespaceOf(group[0].pod.Pod), Local: group[0].pod.Local}
+	var names []string
+	for _, m := range group {
+		w.Pods = append(w.Pods, m.pod.Pod)
+		names = append(names, Owner(m.pod))
+	}
+	slices.Sort(w.Pods)
+	w.Name = w.Namespace + "/" + common(names)
+	return w
+}
+
+// unique numbers the workloads of one name; they are sorted.
+func unique(list []Workload) {
+	n := 1
+	for i := 1; i < len(list); i++ {
+		if list[i].Name != list[i-n].Name {
+			n = 1
+			continue
+		}
+		n++
+		list[i].Name = fmt.Sprintf("%s#%d", list[i].Name, n)
+	}
+}
+
+// Owner is the name of what a pod was made for, as far as its labels tell which part of
+// its name was put behind that: of a Deployment's pod, the Deployment's.
+func Owner(p *state.Pod) string {
+	_, name, _ := strings.Cut(p.Pod, "/")
+	cut := func(at int) string {
+		if at > 0 {
+			return name[:at]
+		}
+		return name
+	}
+	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" {
+		return cut(strings.LastIndex(name, "-"+hash+"-"))
+	}
+	for _, key := range []string{appsv1.StatefulSetPodNameLabel, appsv1.ControllerRevisionHashLabelKey, batchv1.ControllerUidLabel} {
+		if p.Labels[key] != "" {
+			return cut(strings.LastIndex(name, "-"))
+		}
+	}
+	return name
+}
+
+// common returns the parts that names have in common from the beginning, or the
+// first name when that is nothing.
+func common(names []string) string {
+	slices.Sort(names)
+	parts := strings.Split(names[0], "-")
+	for _, name := range names[1:] {
+		n := 0
+		for part := range strings.SplitSeq(name, "-") {
+			if n == len(parts) || part != parts[n] {
+				break
+			}
+			n++
+		}
+		parts = parts[:n]
+	}
+	return cmp.Or(strings.Join(parts, "-"), names[0])
+}

@@ -1,0 +1,233 @@
+package explain_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
+)
+
+// pod returns one of this node that owns its address.
+func pod(name, addr string, labels map[string]string) state.Pod {
+	return state.Pod{Pod: name, Addr: addr, Labels: labels, Local: true, Owner: true}
+}
+
+func labels(pairs ...string) map[string]string {
+	out := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[pairs[i]] = pairs[i+1]
+	}
+	return out
+}
+
+func grouped(d state.Dump) map[string][]string {
+	out := map[string][]string{}
+	for _, w := range explain.NewMatrix(d).Workloads() {
+		out[w.Name] = w.Pods
+	}
+	return out
+}
+
+func TestWorkloadsAreNamedAfterTheirOwners(t *testing.T) {
+	const hash = "pod-template-hash"
+	d := state.Dump{Pods: []state.Pod{
+		pod("x/web-7f-a1", "10.0.0.1", labels("app", "web", hash, "7f")),
+		pod("x/web-7f-b2", "10.0.0.2", labels("app", "web", hash, "7f")),
+		pod("x/web-8e-c3", "10.0.0.3", labels("app", "web", hash, "8e")),
+		pod("x/db-0", "10.0.0.4", labels("app", "db", "statefulset.kubernetes.io/pod-name", "db-0", "controller-revision-hash", "db-1")),
+		pod("x/agent-zz", "10.0.0.5", labels("controller-revision-hash", "1", "pod-template-generation", "3")),
+		pod("x/cache-0", "10.0.0.6", labels("app", "cache")),
+		pod("x/cache-1", "10.0.0.7", labels("app", "cache")),
+		pod("x/tool", "10.0.0.8", labels("app", "tool")),
+		pod("x/tool-2", "10.0.0.9", labels("app", "tool")),
+		pod("x/alpha", "10.0.0.10", nil),
+		pod("x/beta", "10.0.0.11", nil),
+		pod("y/web-7f-a1", "10.0.0.12", labels("app", "web", hash, "7f")),
+		pod("y/web-9a-a1", "10.0.0.13", labels("app", "web", "tier", "2", hash, "9a")),
+		pod("y/web-9b-a1", "10.0.0.14", labels("app", "web", "tier", "3", hash, "9b")),
+	}}
+	require.Equal(t, map[string][]string{
+		"x/web":   {"x/web-7f-a1", "x/web-7f-b2", "x/web-8e-c3"},
+		"x/db":    {"x/db-0"},
+		"x/agent": {"x/agent-zz"},
+		"x/cache": {"x/cache-0", "x/cache-1"},
+		"x/tool":  {"x/tool", "x/tool-2"},
+		"x/alpha": {"x/alpha"},
+		"x/beta":  {"x/beta"},
+		"y/web":   {"y/web-7f-a1"},
+		"y/web#2": {"y/web-9a-a1"},
+		"y/web#3": {"y/web-9b-a1"},
+	}, grouped(d))
+
+	// A policy that asks for what a controller put there tells the pods apart.
+	d.Policies = []state.Policy{{Policy: "x/p", Spec: &networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: labels(hash, "7f")},
+	}}}
+	require.Equal(t, []string{"x/web-8e-c3"}, grouped(d)["x/web#2"])
+}
+
+// TestWhoIsInNoWorkload: those that share what they have with others, or have
+// nothing.
+func TestWhoIsInNoWorkload(t *testing.T) {
+	host, done, none, late, six := pod("x/host", "10.9.0.1", nil), pod("x/done", "10.0.0.2", nil), pod("x/none", "", nil), pod("x/late", "10.0.0.1", nil), pod("x/six", "fd00::1", nil)
+	host.HostNetwork, done.Finished, late.Owner = true, true, false
+	require.Equal(t, map[string][]string{"x/web": {"x/web"}}, grouped(state.Dump{
+		Pods: []state.Pod{host, done, none, late, six, pod("x/web", "10.0.0.1", nil)},
+	}))
+}
+
+// TestABlockCutsAWorkload, and what is in HNS does, where it is behind.
+func TestABlockCutsAWorkload(t *testing.T) {
+	d := state.Dump{}
+	for i := range 8 {
+		d.Pods = append(d.Pods, pod(fmt.Sprintf("x/web-%d", i), fmt.Sprintf("10.0.0.%d", i), labels("app", "web")))
+	}
+	require.Len(t, grouped(d), 1)
+	d.Endpoints = []state.Endpoint{{ID: "e", Known: true, Wanted: []hns.ACL{{RemoteAddresses: "10.0.0.4/30,10.0.0.1"}}}}
+	d.Pods[7].Endpoints = []string{"e"} // and so another end than the others
+	require.Equal(t, map[string][]string{
+		"x/web":   {"x/web-0", "x/web-2", "x/web-3"},
+		"x/web#2": {"x/web-1", "x/web-4", "x/web-5", "x/web-6"},
+		"x/web-7": {"x/web-7"},
+	}, grouped(d))
+	d.Endpoints[0].Wanted = []hns.ACL{{LocalAddresses: "azure-npm-1"}}
+	d.Sets = []state.Set{{ID: "azure-npm-1", Name: "podlabel-app:web", Type: "IPSET", InHNS: true, Members: []string{"10.0.0.0", "10.0.0.1", "10.0.0.2"}, Missing: []string{"10.0.0.2"}}}
+	require.Equal(t, map[string][]string{
+		"x/web":   {"x/web-0", "x/web-1"},
+		"x/web#2": {"x/web-3", "x/web-4", "x/web-5", "x/web-6"},
+		"x/web-2": {"x/web-2"},
+		"x/web-7": {"x/web-7"},
+	}, grouped(d))
+}
+
+// TestRulesTellPodsApart: what is, what should be, and what may be.
+func TestRulesTellPodsApart(t *testing.T) {
+	a, b := []hns.ACL{{ID: "a"}}, []hns.ACL{{ID: "b"}, {ID: "a"}}
+	swapped := []hns.ACL{{ID: "a"}, {ID: "b"}}
+	for _, tc := range []struct {
+		one, other state.Endpoint
+		same       bool
+	}{
+		{state.Endpoint{Known: true, Applied: b}, state.Endpoint{Known: true, Applied: swapped}, true},
+		{state.Endpoint{Known: true, Applied: a}, state.Endpoint{Known: true, Applied: b}, false},
+		{state.Endpoint{Known: true, Wanted: a}, state.Endpoint{Known: true, Wanted: b}, false},
+		{state.Endpoint{Known: true, ForeignRules: a}, state.Endpoint{Known: true, ForeignRules: b}, false},
+		{state.Endpoint{Known: true, Tiered: true}, state.Endpoint{Known: true}, false},
+		{state.Endpoint{Known: true}, state.Endpoint{}, false},
+		{state.Endpoint{Maybe: [][]hns.ACL{a, b}}, state.Endpoint{Maybe: [][]hns.ACL{a}}, false},
+		{state.Endpoint{Maybe: [][]hns.ACL{a, b}}, state.Endpoint{Maybe: [][]hns.ACL{a, swapped}}, true},
+	} {
+		tc.one.ID, tc.other.ID = "1", "2"
+		d := state.Dump{
+			Pods:      []state.Pod{pod("x/web-1", "10.0.0.1", nil), pod("x/web-2", "10.0.0.2", nil)},
+			Endpoints: []state.Endpoint{tc.one, tc.other},
+		}
+		d.Pods[0].Endpoints, d.Pods[1].Endpoints = []string{"1"}, []string{"2"}
+		require.Equal(t, tc.same, len(grouped(d)) == 1, "%+v", tc)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	tcp, udp := policy.TCP, policy.UDP
+	web := pod("x/web", "10.0.0.1", nil)
+	web.Ports = []string{"http:8080/TCP", "dns:53/UDP", "bad", ":0/TCP"}
+	last, number, protocol := int32(65535), intstr.FromInt32(65000), networkingv1.PolicyTypeEgress
+	name := intstr.FromString("http")
+	d := state.Dump{
+		Pods: []state.Pod{web},
+		Policies: []state.Policy{{Policy: "x/p"}, {Policy: "x/q", Spec: &networkingv1.NetworkPolicySpec{
+			PolicyTypes: []networkingv1.PolicyType{protocol},
+			Egress:      []networkingv1.NetworkPolicyEgressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: &number, EndPort: &last}, {Port: &name}}}},
+		}}},
+		Endpoints: []state.Endpoint{{
+			Applied: []hns.ACL{{Direction: hns.In, LocalPorts: "80,90-91", Protocols: "6"}, {Direction: hns.In, RemotePorts: "7", Protocols: "6"}},
+			Maybe:   [][]hns.ACL{{{Direction: hns.Out, RemotePorts: "9", Protocols: "17"}, {Direction: hns.Out, RemotePorts: "x", Protocols: "17"}, {RemotePorts: "5"}}},
+		}},
+	}
+	require.Equal(t, []policy.Port{
+		{Protocol: tcp, First: 80, Last: 80}, {Protocol: tcp, First: 90, Last: 91}, {Protocol: tcp, First: 8080, Last: 8080},
+		{Protocol: tcp, First: 65000, Last: 65535}, {Protocol: udp, First: 9, Last: 9}, {Protocol: udp, First: 53, Last: 53},
+		{Protocol: tcp, First: 64999, Last: 64999},
+	}, explain.NewMatrix(d).Ports())
+	require.Equal(t, []policy.Port{{Protocol: tcp, First: 65535, Last: 65535}}, explain.NewMatrix(state.Dump{}).Ports())
+}
+
+// TestRepresentatives: within a workload it is about two of its pods.
+func TestRepresentatives(t *testing.T) {
+	m := explain.NewMatrix(state.Dump{Pods: []state.Pod{
+		pod("x/a-0", "10.0.0.1", nil), pod("x/a-1", "10.0.0.2", nil), pod("y/b", "10.0.0.3", nil),
+	}})
+	for _, tc := range []struct {
+		from, to int
+		want     string
+	}{{0, 0, "x/a-0 x/a-1"}, {0, 1, "x/a-0 y/b"}, {1, 0, "y/b x/a-0"}, {1, 1, "y/b y/b"}} {
+		from, to := m.Representatives(tc.from, tc.to)
+		require.Equal(t, tc.want, from+" "+to)
+		want := explain.Unknown // no endpoints
+		if from == to {
+			want = explain.Allowed
+		}
+		egress, ingress, err := m.Halves(tc.from, tc.to, 80, policy.TCP)
+		require.NoError(t, err)
+		actual, wanted := egress.With(ingress)
+		require.Equal(t, []explain.Verdict{want, want}, []explain.Verdict{actual, wanted})
+	}
+}
+
+// big is a cluster of workloads with 25 pods each, and three policies for each.
+func big(pods int) state.Dump {
+	const each = 25
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in every run
+	d := state.Dump{}
+	for w := range pods / each {
+		set := state.Set{ID: fmt.Sprintf("azure-npm-%d", w), Name: fmt.Sprintf("podlabel-app:w%d", w), Type: "IPSET", InHNS: true}
+		var acls []hns.ACL
+		for range 20 {
+			acls = append(acls, hns.ACL{
+				ID: fmt.Sprintf("azure-acl-ns%d.p", w%20), Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 222,
+				LocalAddresses: fmt.Sprintf("azure-npm-%d", r.IntN(pods/each)), LocalPorts: "80", Protocols: "6",
+			})
+		}
+		acls = append(acls, hns.ACL{ID: "azure-acl-npm-block-in", Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: 3000})
+		for i := range each {
+			n := w*each + i
+			p := pod(fmt.Sprintf("ns%d/w%d-7f-%d", w%20, w, i), fmt.Sprintf("10.0.%d.%d", n/250, n%250), labels("app", fmt.Sprintf("w%d", w), "pod-template-hash", "7f"))
+			p.Endpoints = []string{fmt.Sprintf("e%d", n)}
+			set.Members = append(set.Members, p.Addr)
+			d.Pods = append(d.Pods, p)
+			d.Endpoints = append(d.Endpoints, state.Endpoint{ID: p.Endpoints[0], Pod: p.Pod, Known: true, Applied: acls, Wanted: acls})
+		}
+		d.Sets = append(d.Sets, set)
+	}
+	return d
+}
+
+// BenchmarkNew: a matrix of 5,000 pods in 200 workloads.
+func BenchmarkNew(b *testing.B) {
+	d := big(5000)
+	for b.Loop() {
+		require.Len(b, explain.NewMatrix(d).Workloads(), 200)
+	}
+}
+
+// BenchmarkVerdicts: all 40,000 cells of it, for one port.
+func BenchmarkVerdicts(b *testing.B) {
+	m := explain.NewMatrix(big(5000))
+	for b.Loop() {
+		for i := range m.Workloads() {
+			for j := range m.Workloads() {
+				_, _, err := m.Halves(i, j, 80, policy.TCP)
+				require.NoError(b, err)
+			}
+		}
+	}
+}
