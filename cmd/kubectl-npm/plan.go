@@ -193,15 +193,12 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 	}
 	change, err := simulate.Apply(world, objects, how)
 	if gone := (simulate.GoneError{}); errors.As(err, &gone) {
-		err = fmt.Errorf("%s: %w", objects.Places[gone.Object], err)
+		err = fmt.Errorf("%s: %w", objects.Places[gone.Place], err)
 	}
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
 	p, err := whatif.New(ctx, world, change)
-	if missing := (whatif.NoPolicyError{}); errors.As(err, &missing) {
-		err = fmt.Errorf("%s: %w", objects.Places[missing.Policy], err)
-	}
 	complete := len(p.Warnings) == 0
 	for _, w := range loaded {
 		complete = complete && !w.Misleads()

@@ -336,11 +336,11 @@ func TestPlanIsAValue(t *testing.T) {
 	w := newWorld(t)
 	w.Hold(nsX, rule)
 	w.AddAddr(nsX, addr1)
-	before := w.Dump()
+	before := w.Snapshot()
 	plan := w.Plan()
 	text := planText(plan)
 	require.Equal(t, text, planText(w.Plan()))
-	require.Equal(t, before, w.Dump())
+	require.Equal(t, before, w.Snapshot())
 	w.AddAddr(nsX, addr2)
 	require.Equal(t, text, planText(plan))
 }

@@ -29,11 +29,11 @@ func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer,
 			in.source = memorySource(in.objects, o.Node)
 		}
 	}
-	m, err := convergedOn(ctx, o, in, settling{})
+	m, err := converge(ctx, o, in)
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	return explain.Explain(m.state.Dump(), q, m.places)
+	return explain.Explain(m.dump, q, m.places)
 }
 
 // judgedOn returns the node on which a question has to be answered, "" for any.

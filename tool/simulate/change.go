@@ -10,10 +10,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
 	"github.com/winnpm/winnpm/tool/whatif"
@@ -49,11 +50,17 @@ type ChangeOptions struct {
 // GoneError is an object to delete that is not there.
 type GoneError struct {
 	Object string // its kind, and namespace/name or the name
+	Place  string // of the object, as a key of manifest.Objects.Places
 }
 
 func (e GoneError) Error() string {
+	if strings.HasPrefix(e.Object, "ClusterNetworkPolicy ") {
+		return e.Object + " is not there, so there is nothing to delete; check its name"
+	}
 	return e.Object + " is not there, so there is nothing to delete; check namespace and name"
 }
+
+func gone(object string) GoneError { return GoneError{object, object} }
 
 // Apply returns the change of a world that objects make, as manifest.Options.Change reads
 // them: an object takes the place of the one of its kind and name. A pod that is there keeps
@@ -62,9 +69,8 @@ func (e GoneError) Error() string {
 func Apply(w whatif.World, o manifest.Objects, how ChangeOptions) (whatif.Change, error) {
 	a := newApplying(w, how, o.Makers)
 	var err error
-	c := whatif.Change{Set: o.Policies, SetCluster: o.ClusterPolicies}
 	if how.Delete {
-		c, err = policiesOf(w, o), a.delete(o)
+		err = a.delete(o)
 	} else {
 		err = a.set(o)
 	}
@@ -72,31 +78,59 @@ func Apply(w whatif.World, o manifest.Objects, how ChangeOptions) (whatif.Change
 		return whatif.Change{}, err
 	}
 	if how.Prune {
-		a.prune(o, &c)
+		a.prune(o)
 	}
-	c.Warnings = a.warnings
-	if c.Objects = a.objects; len(a.objects) > 0 {
-		c.After = a.world()
-	}
-	return c, nil
+	return whatif.Change{After: a.world(), Named: slices.Sorted(maps.Keys(a.named)), Objects: a.objects, Warnings: a.warnings}, nil
 }
 
-// policiesOf is the deletion of policies, and of those in namespaces.
-func policiesOf(w whatif.World, o manifest.Objects) (c whatif.Change) {
-	gone := map[policy.Key]bool{}
-	for _, np := range o.Policies {
-		gone[policy.Key{Namespace: np.Namespace, Name: np.Name}] = true
+// clusterPrefix begins what a ClusterNetworkPolicy is called among policies of all tiers.
+const clusterPrefix = "ClusterNetworkPolicy/"
+
+// policyNames are what the policies of objects are called.
+func policyNames(policies []*networkingv1.NetworkPolicy, clusters []*v1alpha2.ClusterNetworkPolicy) map[string]bool {
+	out := map[string]bool{}
+	for _, np := range policies {
+		out[np.Namespace+"/"+np.Name] = true
 	}
-	for _, np := range w.Policies {
-		if slices.ContainsFunc(o.Namespaces, func(ns *corev1.Namespace) bool { return ns.Name == np.Namespace }) {
-			gone[policy.Key{Namespace: np.Namespace, Name: np.Name}] = true
+	for _, cnp := range clusters {
+		out[clusterPrefix+cnp.Name] = true
+	}
+	return out
+}
+
+// setPolicies adds policies, or puts them in the place of those of their names.
+func (a *applying) setPolicies(o manifest.Objects) {
+	a.removePolicies(policyNames(o.Policies, o.ClusterPolicies))
+	a.after.Policies = append(a.after.Policies, o.Policies...)
+	a.after.ClusterPolicies = append(a.after.ClusterPolicies, o.ClusterPolicies...)
+}
+
+func (a *applying) removePolicies(names map[string]bool) {
+	maps.Copy(a.named, names)
+	a.after.Policies = slices.DeleteFunc(slices.Clone(a.after.Policies), func(np *networkingv1.NetworkPolicy) bool { return names[np.Namespace+"/"+np.Name] })
+	a.after.ClusterPolicies = slices.DeleteFunc(slices.Clone(a.after.ClusterPolicies), func(cnp *v1alpha2.ClusterNetworkPolicy) bool { return names[clusterPrefix+cnp.Name] })
+}
+
+// deletePolicies deletes policies, and those in namespaces.
+func (a *applying) deletePolicies(o manifest.Objects) error {
+	names, have := policyNames(o.Policies, o.ClusterPolicies), policyNames(a.before.Policies, a.before.ClusterPolicies)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if have[name] {
+			continue
+		}
+		if cluster, is := strings.CutPrefix(name, clusterPrefix); is {
+			return GoneError{"ClusterNetworkPolicy " + cluster, name}
+		}
+		return GoneError{"NetworkPolicy " + name, name}
+	}
+	for name := range have {
+		namespace, _, _ := strings.Cut(name, "/")
+		if slices.ContainsFunc(o.Namespaces, func(ns *corev1.Namespace) bool { return ns.Name == namespace }) {
+			names[name] = true
 		}
 	}
-	c.Delete = slices.SortedFunc(maps.Keys(gone), func(a, b policy.Key) int { return cmp.Compare(a.String(), b.String()) })
-	for _, cnp := range o.ClusterPolicies {
-		c.DeleteCluster = append(c.DeleteCluster, cnp.Name)
-	}
-	return c
+	a.removePolicies(names)
+	return nil
 }
 
 // applying is a world that is being changed.
@@ -106,6 +140,7 @@ type applying struct {
 	old        map[desired.PodKey]*whatif.Pod // of before
 	pods       map[desired.PodKey]whatif.Pod
 	kept       map[desired.PodKey]bool // that an object is about
+	named      map[string]bool         // policies that the change sets or deletes
 	namespaces map[string]desired.Namespace
 	after      whatif.World // its lists of pods and namespaces are made at the end
 	addrs      *manifest.Addresses
@@ -118,7 +153,7 @@ type applying struct {
 
 func newApplying(w whatif.World, how ChangeOptions, makers map[string]string) *applying {
 	a := &applying{
-		how: how, before: w, after: w, old: map[desired.PodKey]*whatif.Pod{}, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{},
+		how: how, before: w, after: w, old: map[desired.PodKey]*whatif.Pod{}, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{}, named: map[string]bool{},
 		warned: map[string]bool{}, makers: map[string]string{},
 	}
 	maps.Copy(a.makers, w.Makers)
@@ -140,7 +175,7 @@ func newApplying(w whatif.World, how ChangeOptions, makers map[string]string) *a
 }
 
 // world is the one afterwards. Nodes that new pods are on are of interest as those before are.
-func (a *applying) world() *whatif.World {
+func (a *applying) world() whatif.World {
 	a.after.Pods, a.after.Namespaces = nil, nil
 	for _, p := range a.pods {
 		a.after.Pods = append(a.after.Pods, p)
@@ -154,7 +189,7 @@ func (a *applying) world() *whatif.World {
 	if !a.how.OneNode && !a.before.OwnersUnknown {
 		a.after.AddNodes()
 	}
-	return &a.after
+	return a.after
 }
 
 // compareKeys sorts web-9 before web-10.
@@ -192,6 +227,7 @@ func was(there, same bool) string {
 
 // set applies objects.
 func (a *applying) set(o manifest.Objects) error {
+	a.setPolicies(o)
 	a.setNamespaces(o.Namespaces)
 	a.setNodes(o.Nodes)
 	for _, p := range o.Pods {
@@ -329,25 +365,10 @@ func (a *applying) put(p *corev1.Pod) string {
 }
 
 // prune deletes what no object is about.
-func (a *applying) prune(o manifest.Objects, c *whatif.Change) {
-	set := map[policy.Key]bool{}
-	for _, np := range o.Policies {
-		set[policy.Key{Namespace: np.Namespace, Name: np.Name}] = true
-	}
-	for _, np := range a.before.Policies {
-		if key := (policy.Key{Namespace: np.Namespace, Name: np.Name}); !set[key] {
-			c.Delete = append(c.Delete, key)
-		}
-	}
-	clusters := map[string]bool{}
-	for _, cnp := range o.ClusterPolicies {
-		clusters[cnp.Name] = true
-	}
-	for _, cnp := range a.before.ClusterPolicies {
-		if !clusters[cnp.Name] {
-			c.DeleteCluster = append(c.DeleteCluster, cnp.Name)
-		}
-	}
+func (a *applying) prune(o manifest.Objects) {
+	old := policyNames(a.before.Policies, a.before.ClusterPolicies)
+	maps.DeleteFunc(old, func(name string, _ bool) bool { return a.named[name] })
+	a.removePolicies(old)
 	gone := map[string][]desired.PodKey{} // by owner, or the pod itself
 	for _, key := range a.in(func(p whatif.Pod) bool { return !a.kept[p.Key()] }) {
 		owner := "Pod " + key.String()

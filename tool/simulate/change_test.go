@@ -40,10 +40,7 @@ func applied(t *testing.T, w whatif.World, text string, how simulate.ChangeOptio
 }
 
 // podsOf says name, labels and node of all pods.
-func podsOf(w *whatif.World) (out []string) {
-	if w == nil {
-		return nil
-	}
+func podsOf(w whatif.World) (out []string) {
 	for _, p := range w.Pods {
 		out = append(out, strings.TrimSuffix(fmt.Sprintf("%s app=%s %s@%s", p.Key(), p.Labels["app"], p.Labels["pod-template-hash"], p.Node), "@"))
 	}
@@ -214,7 +211,7 @@ func TestNodesOfACluster(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		change, err = applied(t, w, text, simulate.ChangeOptions{Delete: remove})
 		require.NoError(t, err)
-		require.Nil(t, change.After)
+		require.Empty(t, change.Objects)
 		require.Len(t, change.Warnings, 3)
 		require.EqualValues(t, "NotPlanned", change.Warnings[0].Reason)
 	}
@@ -258,10 +255,12 @@ func TestDeleteWhatIsNotThere(t *testing.T) {
 	w := worldOf(t, namespace("x", ""))
 	for text, want := range map[string]string{object("Pod", "p", ""): "Pod x/p", namespace("other", ""): "Namespace other", node("n1", ""): "Node n1"} {
 		_, err := applied(t, w, text, simulate.ChangeOptions{Delete: true})
-		require.ErrorIs(t, err, simulate.GoneError{Object: want})
+		require.ErrorIs(t, err, simulate.GoneError{Object: want, Place: want})
 		require.EqualError(t, err, want+" is not there, so there is nothing to delete; check namespace and name")
 	}
-	_, err := applied(t, w, made("Deployment", "web", "2000000000", "a"), simulate.ChangeOptions{})
+	_, err := applied(t, w, "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelector: {}}}", simulate.ChangeOptions{Delete: true})
+	require.EqualError(t, err, "NetworkPolicy x/p is not there, so there is nothing to delete; check namespace and name")
+	_, err = applied(t, w, made("Deployment", "web", "2000000000", "a"), simulate.ChangeOptions{})
 	require.ErrorContains(t, err, "makes more than 150000 pods in total")
 }
 

@@ -31,6 +31,13 @@ func newNode(next controllers.Applier, sim *hnssim.Sim) *node {
 	return &node{next: next, sim: sim, endpoints: map[desired.PodKey]string{}}
 }
 
+// end makes that no transaction begins any more, whatever a live cluster tells.
+func (n *node) end() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ended = true
+}
+
 // ApplyDataplane implements controllers.Applier. When no transaction begins any more, it waits
 // for the end of ctx.
 func (n *node) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {

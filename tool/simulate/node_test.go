@@ -108,14 +108,14 @@ func (d *during) ApplyDataplane(context.Context, *dataplane.Transaction) (state.
 func TestLastMoment(t *testing.T) {
 	sim := hnssim.New(hnssim.Options{})
 	d := &during{began: make(chan struct{}), others: make(chan struct{})}
-	s := &session{sim: sim, kubelet: newNode(d, sim), dataplane: dataplane.New(dataplane.Config{Client: sim, Now: time.Now})}
+	n := newNode(d, sim)
 	first := make(chan error)
 	go func() {
-		_, err := s.kubelet.ApplyDataplane(t.Context(), dataplane.NewTransaction())
+		_, err := n.ApplyDataplane(t.Context(), dataplane.NewTransaction())
 		first <- err
 	}()
 	<-d.began
-	s.last()
+	n.end()
 	close(d.others)
 	require.True(t, d.ended.Load(), "it waits for the transaction that runs")
 	require.NoError(t, <-first)
@@ -125,7 +125,7 @@ func TestLastMoment(t *testing.T) {
 	go func() {
 		tx := dataplane.NewTransaction()
 		tx.SetPod(desired.Pod{Namespace: "x", Name: "a", UID: "1", Local: true, Addr: netip.MustParseAddr("10.0.0.1")})
-		_, err := s.kubelet.ApplyDataplane(ctx, tx)
+		_, err := n.ApplyDataplane(ctx, tx)
 		second <- err
 	}()
 	cancel()

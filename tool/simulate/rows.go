@@ -137,19 +137,9 @@ func (j judge) grids(ctx context.Context, q questions, rows []gridRow) iter.Seq2
 // cell is the verdict of two pods in one letter.
 func (j judge) cell(from, to explain.End, p port) (byte, error) {
 	egress, ingress := j.cluster.Actual(from, to, p.number, p.protocol)
-	var sides [2]*explain.Half
-	here, err := judgedHere(from, egress)
+	halves, err := j.judgedHere(from, to, egress, ingress)
 	if err != nil {
 		return 0, err
 	}
-	if here {
-		sides[0] = &egress
-	}
-	if here, err = judgedHere(to, ingress); err != nil {
-		return 0, err
-	}
-	if here {
-		sides[1] = &ingress
-	}
-	return symbol(sides[0], sides[1]), nil
+	return symbol(halves[0], halves[1]), nil
 }

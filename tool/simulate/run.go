@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -15,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -60,31 +63,39 @@ func complain(o Options, err error) {
 	}
 }
 
+// moment is the state of a simulation between two transactions.
+type moment struct {
+	sim    *hnssim.Sim
+	dump   state.Dump
+	loaded []manifest.Warning
+	places explain.Places
+	node   string
+	own    map[string][]netip.Addr // as judge.own
+}
+
 // session is one running simulation.
 type session struct {
-	node       string
-	version    string
-	sim        *hnssim.Sim
-	recorder   *recorder.Recorder // nil: nothing is recorded
+	moment   // without its dump
+	version  string
+	recorder *recorder.Recorder // nil: nothing is recorded
+
 	kubelet    *node
 	dataplane  *dataplane.Dataplane
 	controller *controllers.Controller
-	loaded     []manifest.Warning
-	places     explain.Places
-	own        map[string][]netip.Addr // as judge.own
-
-	lookOlder func(context.Context) []state.Warning // as controllers.Source.Older
-	older     []state.Warning                       // about what a live cluster has; guarded by kubelet.mu
 }
 
 // printResult prints the result of the first convergence, and returns whether everything is
-// programmed. The agent has ended by then; HNS and a snapshot are left.
+// programmed.
 func printResult(ctx context.Context, o Options, q questions) (bool, error) {
-	m, err := converged(ctx, o, settling{older: true})
+	in, err := open(o, false)
 	if err != nil {
 		return false, err
 	}
-	r, err := m.read().result(ctx, q)
+	m, err := converge(ctx, o, in)
+	if err != nil {
+		return false, err
+	}
+	r, err := m.result(ctx, q)
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +146,8 @@ func open(o Options, allMakers bool) (*input, error) {
 func newSession(o Options, in *input, recording bool) *session {
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	s := &session{
-		node: o.Node, version: o.Version, sim: sim, loaded: in.loaded, places: in.places, own: in.ownNodes(), lookOlder: in.source.Older,
+		moment:  moment{sim: sim, loaded: in.loaded, places: in.places, node: o.Node, own: in.ownNodes()},
+		version: o.Version,
 	}
 	cfg := dataplane.Config{Node: o.Node, Now: time.Now, Client: sim}
 	if recording {
@@ -183,71 +195,76 @@ func (s *session) settle(ctx context.Context, o Options) error {
 	}
 }
 
-// findOlder looks once for policies of older versions, which nothing enforces.
-func (s *session) findOlder(ctx context.Context) {
-	if s.lookOlder == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, firstList)
+// run runs the program until its first convergence, lets use see it, and ends it.
+func run(ctx context.Context, o Options, in *input, recording bool, use func(*session) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
 	defer cancel()
-	found := s.lookOlder(ctx)
-	s.kubelet.mu.Lock()
-	defer s.kubelet.mu.Unlock()
-	s.older = found
+	s := newSession(o, in, recording)
+	running.Go(func() { s.controller.Run(ctx) })
+	if err := s.settle(ctx, o); err != nil {
+		return err
+	}
+	return use(s)
 }
 
-// result passes the present state to use. The state does not change until use returns.
-func (s *session) result(ctx context.Context, q questions, use func(Result) error) error {
-	s.kubelet.mu.Lock()
-	defer s.kubelet.mu.Unlock()
-	r, err := s.now().read().result(ctx, q)
+// converge returns the first convergence. The agent has ended by then; HNS and a snapshot are left.
+func converge(ctx context.Context, o Options, in *input) (moment, error) {
+	var m moment
+	var at *dataplane.Snapshot
+	var older []state.Warning // policies of older versions, which nothing enforces
+	err := run(ctx, o, in, false, func(s *session) error {
+		if in.source.Older != nil {
+			ctx, cancel := context.WithTimeout(ctx, firstList)
+			defer cancel()
+			older = in.source.Older(ctx)
+		}
+		s.kubelet.end()
+		m, at = s.moment, s.dataplane.Snapshot()
+		return nil
+	})
+	if err != nil {
+		return moment{}, err
+	}
+	m.dump = at.Dump()
+	m.dump.Warnings = slices.Concat(older, m.dump.Warnings)
+	return m, nil
+}
+
+// Snapshot runs the program as Run does until the first convergence, and returns the dump
+// of that moment and where the manifests have the policies. It uses only the options that
+// say what to simulate.
+func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error) {
+	in, err := open(o, true)
+	if err != nil {
+		return state.Dump{}, nil, err
+	}
+	m, err := converge(ctx, o, in)
+	return m.dump, m.places, err
+}
+
+// Bundle runs the program as Snapshot does, and writes the support bundle of that
+// moment.
+func Bundle(ctx context.Context, o Options, w io.Writer) error {
+	in, err := open(o, true)
 	if err != nil {
 		return err
 	}
-	return use(r)
+	return run(ctx, o, in, true, func(s *session) error { return debug.WriteBundle(w, s.pages()) })
 }
 
-// moment is the state of a simulation between two transactions.
-type moment struct {
-	sim    *hnssim.Sim
-	state  *dataplane.Snapshot
-	older  []state.Warning
-	loaded []manifest.Warning
-	places explain.Places
-	node   string
-	own    map[string][]netip.Addr // as judge.own
-}
-
-// now is the present moment; kubelet.mu must be held while it is used.
-func (s *session) now() moment {
-	return moment{s.sim, s.dataplane.Snapshot(), s.older, s.loaded, s.places, s.node, s.own}
-}
-
-// last is the moment after which nothing changes any more: no transaction begins, whatever a
-// live cluster tells.
-func (s *session) last() moment {
-	s.kubelet.mu.Lock()
-	defer s.kubelet.mu.Unlock()
-	s.kubelet.ended = true
-	return s.now()
-}
-
-// read makes the dump of a moment.
-func (m moment) read() dumped {
-	d := m.state.Dump()
-	d.Warnings = slices.Concat(m.older, d.Warnings)
-	m.state = nil // what the dump does not have of it is free
-	return dumped{m, d}
-}
-
-// dumped is a moment together with its dump.
-type dumped struct {
-	moment
-	dump state.Dump
+// pages is what the agent's HTTP endpoint shows.
+func (s *session) pages() debug.Config {
+	return debug.Config{
+		Dump: s.dataplane.Dump, Healthy: s.controller.Healthy, Ready: s.controller.Ready,
+		Recording: s.recorder.Write, Version: s.version,
+		Settings: map[string]any{"simulated": true, "node": s.node},
+	}
 }
 
 // result answers questions about a moment.
-func (m dumped) result(ctx context.Context, q questions) (Result, error) {
+func (m moment) result(ctx context.Context, q questions) (Result, error) {
 	j := judge{explain.New(m.dump), m.node, m.own}
 	rows, err := j.check(q)
 	if err != nil {
@@ -259,4 +276,44 @@ func (m dumped) result(ctx context.Context, q questions) (Result, error) {
 		r.Workloads = j.workloads()
 	}
 	return r, nil
+}
+
+// Live is a simulated node that follows its source. The end-to-end suite runs it beside a real API
+// server.
+type Live struct{ session *session }
+
+// Start starts a simulation and waits for its first convergence. The simulation ends with ctx.
+func Start(ctx context.Context, o Options) (*Live, error) {
+	in, err := open(o, false)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(o, in, true)
+	go s.controller.Run(ctx)
+	if err := s.settle(ctx, o); err != nil {
+		return nil, err
+	}
+	return &Live{s}, nil
+}
+
+// Pages returns the pages of the simulated agent's HTTP endpoint.
+func (l *Live) Pages() debug.Config { return l.session.pages() }
+
+// WriteResult writes the present result as JSON, with the verdicts that matrix, trace and all ask for
+// as the fields of Options do. The state does not change until it returns.
+func (l *Live) WriteResult(ctx context.Context, w io.Writer, matrix, trace []string, all bool) error {
+	q, err := parseQuestions(matrix, trace)
+	if err != nil {
+		return err
+	}
+	q.all = all
+	l.session.kubelet.mu.Lock()
+	defer l.session.kubelet.mu.Unlock()
+	m := l.session.moment
+	m.dump = l.session.dataplane.Dump()
+	r, err := m.result(ctx, q)
+	if err != nil {
+		return err
+	}
+	return r.writeJSON(w)
 }

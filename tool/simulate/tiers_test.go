@@ -106,11 +106,10 @@ func TestOlderPoliciesOfACluster(t *testing.T) {
 	older := state.Warning{Object: "a", Kind: "AdminNetworkPolicy", Reason: state.Reason(manifest.NotEnforced), Message: "m"}
 	source := memorySource(manifest.Objects{}, "")
 	source.Older = func(context.Context) []state.Warning { return []state.Warning{older} }
-	s := newSession(Options{}, &input{source: source}, false)
-	s.findOlder(t.Context())
-	require.NoError(t, s.result(t.Context(), questions{}, func(r Result) error {
-		require.Equal(t, []state.Warning{older}, r.Warnings)
-		return nil
-	}))
-	require.False(t, complete(warnings(s.loaded, s.older)))
+	m, err := converge(t.Context(), Options{}, &input{source: source})
+	require.NoError(t, err)
+	r, err := m.result(t.Context(), questions{})
+	require.NoError(t, err)
+	require.Equal(t, []state.Warning{older}, r.Warnings)
+	require.False(t, complete(r.Warnings))
 }

@@ -139,17 +139,13 @@ func local(p *state.Pod) bool { return p != nil && p.Local }
 
 // verdict asks both ends.
 func (j judge) verdict(from, to explain.End, p port) (Verdict, error) {
-	v := Verdict{From: from.Name, To: to.Name, Port: p.number, Protocol: p.protocol}
+	v := Verdict{From: from.Name, To: to.Name, Port: p.number, Protocol: p.protocol, fromOther: j.ofOtherNode(from, to)}
 	egress, ingress := j.cluster.Between(from, to, p.number, p.protocol)
-	var err error
-	if v.fromOther = j.ofOtherNode(from, to); !v.fromOther {
-		if v.Ingress, err = j.side(to, ingress); err != nil {
-			return Verdict{}, err
-		}
-	}
-	if v.Egress, err = j.side(from, egress); err != nil {
+	halves, err := j.judgedHere(from, to, egress, ingress)
+	if err != nil {
 		return Verdict{}, err
 	}
+	v.Egress, v.Ingress = j.side(halves[0]), j.side(halves[1])
 	v.Allowed = whole(v.Egress, v.Ingress)
 	return v, nil
 }
@@ -166,23 +162,26 @@ func whole(egress, ingress *Side) *bool {
 	return &yes
 }
 
-// side is what one end says. A pod of another node is judged there, and nowhere
-// else, also where nothing is filtered.
-func (j judge) side(e explain.End, half explain.Half) (*Side, error) {
-	judged, err := judgedHere(e, half)
-	if err != nil || !judged {
-		return nil, err
+// side is what one end says; nil where it is not judged.
+func (j judge) side(half *explain.Half) *Side {
+	if half == nil {
+		return nil
 	}
-	return &Side{Allowed: half.Actual == explain.Allowed, Decider: j.cluster.Decider(half), Rules: half.Rules}, nil
+	return &Side{Allowed: half.Actual == explain.Allowed, Decider: j.cluster.Decider(*half), Rules: half.Rules}
 }
 
-// judgedHere reports whether what an end says is known here. It fails when it should be.
-func judgedHere(e explain.End, half explain.Half) (bool, error) {
-	switch p := e.Pod(); {
-	case p != nil && !p.Local:
-		return false, nil
-	case half.Actual == explain.Unknown:
-		return false, fmt.Errorf("%s: what HNS has there is not known", e.Name)
+// judgedHere returns what each end says, nil where that is not known here: a pod of another node is
+// judged there, and nowhere else, also where nothing is filtered. It fails where it should be known.
+func (j judge) judgedHere(from, to explain.End, egress, ingress explain.Half) (halves [2]*explain.Half, err error) {
+	ends, said := [2]explain.End{from, to}, [2]*explain.Half{&egress, &ingress}
+	for i, e := range ends {
+		switch p := e.Pod(); {
+		case p != nil && !p.Local, i == 1 && j.ofOtherNode(from, to):
+		case said[i].Actual == explain.Unknown:
+			return halves, fmt.Errorf("%s: what HNS has there is not known", e.Name)
+		default:
+			halves[i] = said[i]
+		}
 	}
-	return true, nil
+	return halves, nil
 }

@@ -241,7 +241,9 @@ func TestSide(t *testing.T) {
 func TestVerdictsAreTheSimulators(t *testing.T) {
 	traced, blocked := 0, 0
 	o := Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}
-	err := settled(t.Context(), o, settling{allMakers: true}, func(s *session) error {
+	in, err := open(o, true)
+	require.NoError(t, err)
+	err = run(t.Context(), o, in, false, func(s *session) error {
 		d := s.dataplane.Dump()
 		pods := map[string]state.Pod{}
 		for _, p := range d.Pods {

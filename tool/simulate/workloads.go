@@ -159,7 +159,7 @@ func (a *applying) delete(o manifest.Objects) error {
 	for _, p := range o.Pods {
 		key := desired.PodKey{Namespace: p.Namespace, Name: p.Name}
 		if !a.isThere(key) {
-			return GoneError{"Pod " + key.String()}
+			return gone("Pod " + key.String())
 		}
 		a.remove("Pod", key.String(), slices.DeleteFunc([]desired.PodKey{key}, func(key desired.PodKey) bool { return !a.has(key) }))
 	}
@@ -168,12 +168,12 @@ func (a *applying) delete(o manifest.Objects) error {
 	}
 	for _, ns := range o.Namespaces {
 		if _, ok := a.namespaces[ns.Name]; !ok {
-			return GoneError{"Namespace " + ns.Name}
+			return gone("Namespace " + ns.Name)
 		}
 		delete(a.namespaces, ns.Name)
 		a.remove("Namespace", ns.Name, a.in(func(p whatif.Pod) bool { return p.Namespace == ns.Name }))
 	}
-	return nil
+	return a.deletePolicies(o)
 }
 
 func (a *applying) deleteNodes(list []*corev1.Node) error {
@@ -183,7 +183,7 @@ func (a *applying) deleteNodes(list []*corev1.Node) error {
 		}
 		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == n.Name })
 		if i < 0 {
-			return GoneError{"Node " + n.Name}
+			return gone("Node " + n.Name)
 		}
 		a.after.Peers = slices.Delete(a.after.Peers, i, i+1)
 		a.after.Nodes = slices.DeleteFunc(a.after.Nodes, func(w whatif.Node) bool { return w.Name == n.Name })

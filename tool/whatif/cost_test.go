@@ -35,7 +35,7 @@ func TestManyBlocks(t *testing.T) {
 	bytes := func(n int) uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		plan, err := whatif.New(t.Context(), w, whatif.Change{Set: []*networkingv1.NetworkPolicy{blocks(n)}})
+		plan, err := whatif.New(t.Context(), w, setting(w, []*networkingv1.NetworkPolicy{blocks(n)}, nil))
 		require.NoError(t, err)
 		require.NoError(t, plan.WriteText(io.Discard, whatif.Whole))
 		runtime.ReadMemStats(&after)

@@ -62,12 +62,9 @@ type comparison struct {
 	touched       map[string]bool // policies of the change
 }
 
-func newComparison(before, after *explain.Cluster, policies []PolicyChange, c Change) *comparison {
+func newComparison(before, after *explain.Cluster, policies []PolicyChange) *comparison {
 	x := &comparison{before: before, after: after, addresses: outside(before, after), changed: map[string]bool{}, touched: map[string]bool{}}
-	var m moves
-	if c.differs() {
-		m = newMoves(before, after)
-	}
+	m := newMoves(before, after)
 	for _, p := range policies {
 		x.touched[p.Policy] = p.Change != unchanged
 	}

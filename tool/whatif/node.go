@@ -51,20 +51,21 @@ func (n NodeChange) Changes() bool {
 // played is a node with a dataplane.
 type played struct {
 	sim *hnssim.Sim
-	cfg dataplane.Config
 	dp  *dataplane.Dataplane
 	now time.Time
 }
 
 // play brings the world to a node and programs it.
 func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
-	p := &played{sim: hnssim.New(hnssim.Options{}), cfg: cfg, now: w.Now}
-	p.cfg.Client, p.cfg.Now = p.sim, func() time.Time { return p.now }
-	p.dp = dataplane.New(p.cfg)
+	p := &played{sim: hnssim.New(hnssim.Options{}), now: w.Now}
+	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
+	p.dp = dataplane.New(cfg)
 	if err := plug(p.sim, w.endpoints(local)); err != nil {
 		return nil, err
 	}
-	return p, p.apply(ctx, w.whole(local, nodeAddrs))
+	tx := World{}.transaction(w, local)
+	tx.SetNodeAddrs(nodeAddrs)
+	return p, p.apply(ctx, tx)
 }
 
 // mostTries is how often what HNS refuses is tried again, in parts or without
@@ -94,12 +95,7 @@ func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange
 	if err != nil {
 		return nil, err
 	}
-	return p.change(ctx, w, c, local)
-}
-
-// change brings a change to the node, and says what that writes.
-func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) bool) (*NodeChange, error) {
-	out := &NodeChange{Node: p.cfg.Node}
+	out := &NodeChange{Node: node.Name}
 	if err := p.replaceEndpoints(w, c, local); err != nil {
 		return nil, err
 	}
@@ -114,7 +110,7 @@ func (p *played) change(ctx context.Context, w World, c Change, local func(Pod) 
 	}})
 	defer p.sim.SetHooks(hnssim.Hooks{})
 	p.sim.ResetCalls()
-	if err := p.apply(ctx, c.transaction(w, local)); err != nil {
+	if err := p.apply(ctx, w.transaction(c.After, local)); err != nil {
 		return nil, err
 	}
 	out.Calls, out.Bytes = p.sim.Counts(), p.sim.Written()

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -34,68 +32,9 @@ func sortedObjects(list []ObjectChange) []ObjectChange {
 	return out
 }
 
-// differs reports whether a change of the pods, namespaces or nodes is there.
-func (c Change) differs() bool { return c.After != nil }
-
-// tell adds what becomes of pods, namespaces and nodes to a transaction.
-func (c Change) tell(tx *dataplane.Transaction, before World, local func(Pod) bool) {
-	if !c.differs() {
-		return
-	}
-	old, now := byKey(before.Pods), byKey(c.After.Pods)
-	for key := range old {
-		if _, ok := now[key]; !ok {
-			tx.DeleteFinishedPod(key)
-		}
-	}
-	for key, p := range now {
-		is := p.of(local)
-		if was, ok := old[key]; ok {
-			if had := was.of(local); had.Same(&is) {
-				continue
-			}
-		}
-		tx.SetPod(is)
-	}
-	tellNamed(before.Namespaces, c.After.Namespaces, func(ns desired.Namespace) string { return ns.Name },
-		func(a, b desired.Namespace) bool { return a.Same(&b) }, tx.SetNamespace, tx.DeleteNamespace)
-	tellNamed(before.Peers, c.After.Peers, func(n state.Node) string { return n.Name },
-		func(a, b state.Node) bool { return a.Same(&b) }, tx.SetNode, tx.DeleteNode)
-}
-
-// tellNamed tells the difference of two lists.
-func tellNamed[T any](before, after []T, name func(T) string, same func(a, b T) bool, set func(T), remove func(string)) {
-	old, now := map[string]T{}, map[string]T{}
-	for _, o := range before {
-		old[name(o)] = o
-	}
-	for _, o := range after {
-		now[name(o)] = o
-		if was, ok := old[name(o)]; !ok || !same(was, o) {
-			set(o)
-		}
-	}
-	for n := range old {
-		if _, ok := now[n]; !ok {
-			remove(n)
-		}
-	}
-}
-
-func byKey(pods []Pod) map[desired.PodKey]Pod {
-	out := make(map[desired.PodKey]Pod, len(pods))
-	for _, p := range pods {
-		out[p.Key()] = p
-	}
-	return out
-}
-
 // replaceEndpoints deletes the endpoints of the pods that a change deletes, and creates those of
 // its new pods.
 func (p *played) replaceEndpoints(before World, c Change, local func(Pod) bool) error {
-	if !c.differs() {
-		return nil
-	}
 	old, now := map[string]bool{}, map[string]bool{}
 	for _, ep := range before.endpoints(local) {
 		old[ep.ID] = true

@@ -42,7 +42,7 @@ func planned(t *testing.T, w whatif.World, pods ...whatif.Pod) whatif.Plan {
 	t.Helper()
 	after := w
 	after.Pods = pods
-	plan, err := whatif.New(t.Context(), w, whatif.Change{After: &after})
+	plan, err := whatif.New(t.Context(), w, whatif.Change{After: after, Objects: []whatif.ObjectChange{{Kind: "Namespace", Object: "x", Change: "unchanged"}}})
 	require.NoError(t, err)
 	return plan
 }
@@ -93,20 +93,20 @@ func TestPoliciesThatSelectNoLonger(t *testing.T) {
 	require.Equal(t, whatif.Tally{Flipped: 2, Opened: 2}, plan.Tally, "of the spy, and of addresses outside")
 	var b strings.Builder
 	require.NoError(t, plan.WriteText(&b, whatif.Brief))
-	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\nOPENED 2, 1 of them with addresses outside; none blocked.")
+	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\nNamespace x: unchanged, 0 pods\nOPENED 2, 1 of them with addresses outside; none blocked.")
 	for i := range 20 {
 		plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Deployment", Object: fmt.Sprint("x/other-", i), Change: "unchanged"})
 	}
 	b.Reset()
 	require.NoError(t, plan.WriteText(&b, whatif.Brief))
-	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\n20 objects are unchanged; --all names them\n", "that is folded with nothing")
+	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\n21 objects are unchanged; --all names them\n", "that is folded with nothing")
 }
 
 // The API server refuses what has no namespace there, whatever its kind.
 func TestObjectsWithoutANamespace(t *testing.T) {
 	w := small()
 	after := w
-	plan, err := whatif.New(t.Context(), w, whatif.Change{After: &after, Objects: []whatif.ObjectChange{
+	plan, err := whatif.New(t.Context(), w, whatif.Change{After: after, Objects: []whatif.ObjectChange{
 		{Kind: "Deployment", Object: "xx/web", Change: "new"}, {Kind: "Pod", Object: "x/web-0", Change: "unchanged"}, {Kind: "Node", Object: "n2", Change: "new"}, {Kind: "Pod", Object: "gone/p", Change: "deleted"},
 	}})
 	require.NoError(t, err)

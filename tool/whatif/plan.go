@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/matrix"
@@ -66,23 +67,16 @@ func (t *Tally) add(flips []Flip) {
 	}
 }
 
-// New plans a change of a world. It fails with NoPolicyError when a policy to
-// delete is not there, and with ErrNoNodes when it cannot know what a policy means.
+// New plans a change of a world. It fails with ErrNoNodes when it cannot know what a policy means.
 func New(ctx context.Context, w World, c Change) (Plan, error) {
-	policies, err := w.classify(c)
-	if err != nil {
-		return Plan{}, err
-	}
 	if err := w.checkPeers(c); err != nil {
 		return Plan{}, err
 	}
-	missing := w.noNamespaces(c)
-	w, c = w.fit(c)
-	pods, nodes := w.Pods, w.Nodes
-	if c.differs() {
-		pods, nodes = slices.Concat(pods, c.After.Pods), c.After.Nodes
-	}
-	before, after, written, err := w.everywhere(ctx, c, alone(nodes, pods))
+	policies := w.classify(c)
+	missing := w.noNamespaces(c, policies)
+	b := policy.DefaultBudgets()
+	w.Policies, c.After.Policies = b.Fit(w.Policies), b.Fit(c.After.Policies)
+	before, after, err := w.everywhere(ctx, c)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -91,28 +85,29 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	for i := range policies {
 		policies[i].SelectsNothing = now[policies[i].Policy]
 	}
-	if c.differs() {
+	if len(c.Objects) > 0 {
 		policies = noteLost(policies, before.Dump(), now)
 	}
 	said := slices.Concat(w.Warnings, missing, c.Warnings, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
-	plan := Plan{Policies: policies, Objects: sortedObjects(c.Objects), Warnings: append([]state.Warning{}, said...), NodesSeen: len(nodes), Nodes: []NodeChange{}}
-	x := newComparison(before, after, policies, c)
+	plan := Plan{Policies: policies, Objects: sortedObjects(c.Objects), Warnings: append([]state.Warning{}, said...), NodesSeen: len(c.After.Nodes), Nodes: []NodeChange{}}
+	x := newComparison(before, after, policies)
 	if err := plan.flips(ctx, x); err != nil {
 		return Plan{}, err
 	}
-	changed := x.changed // keeps no dump alive
-	for _, node := range nodes {
-		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.Node == node.Name && changed[p.Key().String()] }) {
+	writes := map[string]bool{} // nodes on which something may be written
+	for _, p := range slices.Concat(w.Pods, c.After.Pods) {
+		writes[p.Node] = writes[p.Node] || x.changed[p.Key().String()]
+	}
+	for _, node := range c.After.Nodes {
+		if !writes[node.Name] {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return Plan{}, err
 		}
-		n := written
-		if n == nil {
-			if n, err = w.changeNode(ctx, node, c); err != nil {
-				return Plan{}, err
-			}
+		n, err := w.changeNode(ctx, node, c)
+		if err != nil {
+			return Plan{}, err
 		}
 		if n.Changes() {
 			plan.Nodes = append(plan.Nodes, *n)
@@ -122,37 +117,21 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	return plan, nil
 }
 
-// alone returns the only node, if all pods are on it and it has no address. What the verdicts
-// are played on is then that node. Else it returns nil.
-func alone(nodes []Node, pods []Pod) *Node {
-	if len(nodes) != 1 || len(nodes[0].Addrs) > 0 || slices.ContainsFunc(pods, func(p Pod) bool { return p.Node != nodes[0].Name }) {
-		return nil
-	}
-	return &nodes[0]
-}
-
 // everywhere returns the cluster before a change and after it. Verdicts are of the whole
 // cluster: every pod is on one node, whose addresses may not come in beside the policies.
-// written is what the change writes on node; nil if node is nil.
-func (w World) everywhere(ctx context.Context, c Change, node *Node) (before, after *explain.Cluster, written *NodeChange, err error) {
+func (w World) everywhere(ctx context.Context, c Change) (before, after *explain.Cluster, err error) {
 	all := func(Pod) bool { return true }
-	cfg := dataplane.Config{Unchecked: true}
-	if node != nil {
-		cfg = dataplane.Config{Node: node.Name}
-	}
-	p, err := w.play(ctx, cfg, nil, all)
+	p, err := w.play(ctx, dataplane.Config{Unchecked: true}, nil, all)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	was := p.dp.Snapshot()
-	if node != nil {
-		written, err = p.change(ctx, w, c, all)
-	} else if err = p.replaceEndpoints(w, c, all); err == nil {
-		err = p.apply(ctx, c.transaction(w, all))
+	if err = p.replaceEndpoints(w, c, all); err == nil {
+		err = p.apply(ctx, w.transaction(c.After, all))
 	}
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	is := p.dp.Snapshot()
-	return explain.New(was.Dump()), explain.New(is.Dump()), written, nil
+	return explain.New(was.Dump()), explain.New(is.Dump()), nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
@@ -37,6 +37,29 @@ func change(t testing.TB, w whatif.World, path string, remove bool) whatif.Chang
 	require.NoError(t, err)
 	c, err := simulate.Apply(w, objects, simulate.ChangeOptions{Delete: remove})
 	require.NoError(t, err)
+	return c
+}
+
+// setting is the change that sets policies and deletes those of some names.
+func setting(w whatif.World, policies []*networkingv1.NetworkPolicy, clusters []*v1alpha2.ClusterNetworkPolicy, remove ...string) whatif.Change {
+	c := whatif.Change{After: w, Named: remove}
+	for _, np := range policies {
+		c.Named = append(c.Named, np.Namespace+"/"+np.Name)
+	}
+	for _, cnp := range clusters {
+		c.Named = append(c.Named, "ClusterNetworkPolicy/"+cnp.Name)
+	}
+	c.After.Policies, c.After.ClusterPolicies = slices.Clone(policies), slices.Clone(clusters)
+	for _, np := range w.Policies {
+		if !slices.Contains(c.Named, np.Namespace+"/"+np.Name) {
+			c.After.Policies = append(c.After.Policies, np)
+		}
+	}
+	for _, cnp := range w.ClusterPolicies {
+		if !slices.Contains(c.Named, "ClusterNetworkPolicy/"+cnp.Name) {
+			c.After.ClusterPolicies = append(c.After.ClusterPolicies, cnp)
+		}
+	}
 	return c
 }
 
@@ -97,19 +120,11 @@ func TestNodesFlip(t *testing.T) {
 		cnp := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha2.ClusterNetworkPolicySpec{
 			Tier: v1alpha2.AdminTier, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}}, Egress: rules,
 		}}
-		plan, err := whatif.New(t.Context(), w, whatif.Change{SetCluster: []*v1alpha2.ClusterNetworkPolicy{cnp}})
+		plan, err := whatif.New(t.Context(), w, setting(w, nil, []*v1alpha2.ClusterNetworkPolicy{cnp}))
 		require.NoError(t, err)
 		require.Len(t, plan.Outside, 1)
 		require.Equal(t, want, plan.Outside[0].To)
 	}
-}
-
-func TestPolicyToDeleteIsNotThere(t *testing.T) {
-	_, err := whatif.New(t.Context(), whatif.World{}, whatif.Change{Delete: []policy.Key{{Namespace: "x", Name: "p"}}})
-	require.ErrorIs(t, err, whatif.NoPolicyError{Policy: "x/p"})
-	require.EqualError(t, err, "NetworkPolicy x/p is not there, so there is nothing to delete; check namespace and name")
-	_, err = whatif.New(t.Context(), whatif.World{}, whatif.Change{DeleteCluster: []string{"p"}})
-	require.EqualError(t, err, "ClusterNetworkPolicy p is not there, so there is nothing to delete; check its name")
 }
 
 // Policies of all tiers are changed alike.
@@ -124,11 +139,8 @@ func TestChangesOfClusterPolicies(t *testing.T) {
 		ClusterPolicies: []*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 1), cnp("gone", 1)},
 		Policies:        []*networkingv1.NetworkPolicy{deny("x")},
 	}
-	plan, err := whatif.New(t.Context(), w, whatif.Change{
-		SetCluster:    []*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 2), cnp("fresh", 1)},
-		DeleteCluster: []string{"gone"},
-		Delete:        []policy.Key{{Namespace: "x", Name: "deny"}},
-	})
+	plan, err := whatif.New(t.Context(), w, setting(w, nil,
+		[]*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 2), cnp("fresh", 1)}, "ClusterNetworkPolicy/gone", "x/deny"))
 	require.NoError(t, err)
 	require.Equal(t, []whatif.PolicyChange{
 		{Policy: "ClusterNetworkPolicy/fresh", Change: "new", SelectsNothing: true},
@@ -165,7 +177,7 @@ func TestADumpIsOfOneNode(t *testing.T) {
 	}
 	world, err := whatif.FromDump(d)
 	require.NoError(t, err)
-	plan, err := whatif.New(t.Context(), world, whatif.Change{Set: []*networkingv1.NetworkPolicy{deny("x")}})
+	plan, err := whatif.New(t.Context(), world, setting(world, []*networkingv1.NetworkPolicy{deny("x")}, nil))
 	require.NoError(t, err)
 	require.Equal(t, 1, plan.NodesSeen)
 	require.Len(t, plan.Nodes, 1)
@@ -183,11 +195,11 @@ func TestADumpIsOfOneNode(t *testing.T) {
 func TestNodesOfADump(t *testing.T) {
 	nodes := []v1alpha2.ClusterNetworkPolicyEgressRule{{Action: "Deny", To: []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}}}
 	asks := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "asks"}, Spec: v1alpha2.ClusterNetworkPolicySpec{Tier: "Admin", Egress: nodes}}
-	change := whatif.Change{SetCluster: []*v1alpha2.ClusterNetworkPolicy{asks}}
+	asked := []*v1alpha2.ClusterNetworkPolicy{asks}
 	d := state.Dump{Node: "n1"}
 	w, err := whatif.FromDump(d)
 	require.NoError(t, err)
-	_, err = whatif.New(t.Context(), w, change)
+	_, err = whatif.New(t.Context(), w, setting(w, nil, asked))
 	require.ErrorIs(t, err, whatif.ErrNoNodes)
 
 	d.ClusterPolicies = []state.ClusterPolicy{{Name: "other", Spec: &asks.Spec}}
@@ -196,7 +208,7 @@ func TestNodesOfADump(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, d.Nodes, w.Peers)
 	require.Equal(t, asks.Spec, w.ClusterPolicies[0].Spec)
-	plan, err := whatif.New(t.Context(), w, change)
+	plan, err := whatif.New(t.Context(), w, setting(w, nil, asked))
 	require.NoError(t, err)
 	require.Equal(t, []whatif.PolicyChange{{Policy: "ClusterNetworkPolicy/asks", Change: "new", SelectsNothing: true}}, plan.Policies)
 
@@ -220,7 +232,7 @@ func TestWarnings(t *testing.T) {
 		return np
 	}
 	w := whatif.World{Policies: []*networkingv1.NetworkPolicy{six("old"), six("same")}}
-	plan, err := whatif.New(t.Context(), w, whatif.Change{Set: []*networkingv1.NetworkPolicy{six("new"), six("same")}})
+	plan, err := whatif.New(t.Context(), w, setting(w, []*networkingv1.NetworkPolicy{six("new"), six("same")}, nil))
 	require.NoError(t, err)
 	var about []string
 	for _, w := range plan.Warnings {
@@ -259,10 +271,10 @@ func large(pods, each int) whatif.World {
 func BenchmarkPlan(b *testing.B) {
 	w := large(5000, 25)
 	for b.Loop() {
-		plan, err := whatif.New(b.Context(), w, whatif.Change{Set: []*networkingv1.NetworkPolicy{{
+		plan, err := whatif.New(b.Context(), w, setting(w, []*networkingv1.NetworkPolicy{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "open"},
 			Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
-		}}})
+		}}, nil))
 		require.NoError(b, err)
 		require.Len(b, plan.Nodes, 10)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
@@ -208,27 +209,45 @@ func addrs(texts []string) []netip.Addr {
 	return out
 }
 
-// whole is the transaction that brings the world to a node; local says which
-// pods run there.
-func (w World) whole(local func(Pod) bool, nodeAddrs []netip.Addr) *dataplane.Transaction {
+// transaction tells a node what becomes of the world; local says which pods run there.
+func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
-	for _, p := range w.Pods {
-		tx.SetPod(p.of(local))
-	}
-	for _, ns := range w.Namespaces {
-		tx.SetNamespace(ns)
-	}
-	for _, np := range w.Policies {
-		tx.SetPolicy(np)
-	}
-	for _, cnp := range w.ClusterPolicies {
-		tx.SetClusterPolicy(cnp)
-	}
-	for _, n := range w.Peers {
-		tx.SetNode(n)
-	}
-	tx.SetNodeAddrs(nodeAddrs)
+	tell(w.Pods, after.Pods, Pod.Key, func(a, b Pod) bool {
+		was, is := a.of(local), b.of(local)
+		return was.Same(&is)
+	}, func(p Pod) { tx.SetPod(p.of(local)) }, tx.DeleteFinishedPod)
+	tell(w.Namespaces, after.Namespaces, func(ns desired.Namespace) string { return ns.Name },
+		func(a, b desired.Namespace) bool { return a.Same(&b) }, tx.SetNamespace, tx.DeleteNamespace)
+	tell(w.Peers, after.Peers, func(n state.Node) string { return n.Name },
+		func(a, b state.Node) bool { return a.Same(&b) }, tx.SetNode, tx.DeleteNode)
+	tell(w.Policies, after.Policies, keyOf, func(a, b *networkingv1.NetworkPolicy) bool {
+		return a == b || equality.Semantic.DeepEqual(a.Spec, b.Spec)
+	}, tx.SetPolicy, tx.DeletePolicy)
+	tell(w.ClusterPolicies, after.ClusterPolicies, func(p *v1alpha2.ClusterNetworkPolicy) string { return p.Name },
+		func(a, b *v1alpha2.ClusterNetworkPolicy) bool {
+			return a == b || equality.Semantic.DeepEqual(a.Spec, b.Spec)
+		},
+		tx.SetClusterPolicy, tx.DeleteClusterPolicy)
 	return tx
+}
+
+// tell tells the difference of two lists.
+func tell[T any, K comparable](before, after []T, key func(T) K, same func(a, b T) bool, set func(T), remove func(K)) {
+	old, now := map[K]T{}, map[K]bool{}
+	for _, o := range before {
+		old[key(o)] = o
+	}
+	for _, o := range after {
+		now[key(o)] = true
+		if was, ok := old[key(o)]; !ok || !same(was, o) {
+			set(o)
+		}
+	}
+	for k := range old {
+		if !now[k] {
+			remove(k)
+		}
+	}
 }
 
 // of is the pod for the agent of a node; local says which pods run there.

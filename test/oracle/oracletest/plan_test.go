@@ -48,12 +48,12 @@ func TestPlan(t *testing.T) {
 			after.NodeAddrs = nil
 			seen[m.Kind]++
 		}
-		change := changeOf(before, after)
+		world := worldOf(before)
+		then := world
 		if !policies {
-			then := worldOf(after)
-			change.After = &then
+			then = worldOf(after)
 		}
-		plan, err := whatif.New(w.t.Context(), worldOf(before), change)
+		plan, err := whatif.New(w.t.Context(), world, changeOf(then, before, after))
 		require.NoError(w.t, err)
 		x := planned{w: w, before: before, after: after, plan: plan, all: slices.Concat(plan.Flips, plan.Outside), seen: seen}
 		// Which of several pods has an address depends on the node, and a plan is of all nodes.
@@ -68,8 +68,8 @@ func TestPlan(t *testing.T) {
 
 		w.start(before, true)
 		if policies {
-			x.fromDump(change)
-			x.writes(change)
+			x.fromDump()
+			x.writes()
 			return
 		}
 		old := w.state()
@@ -87,10 +87,10 @@ func TestPlan(t *testing.T) {
 }
 
 // fromDump plans the change from a dump of the agent.
-func (x planned) fromDump(change whatif.Change) {
+func (x planned) fromDump() {
 	world, err := whatif.FromDump(x.w.dp.Dump())
 	require.NoError(x.w.t, err)
-	plan, err := whatif.New(x.w.t.Context(), world, change)
+	plan, err := whatif.New(x.w.t.Context(), world, changeOf(world, x.before, x.after))
 	require.NoError(x.w.t, err)
 	// Rules of one place in all plans; a dump knows of its own node's writes alone.
 	if d := cmp.Diff(x.plan, plan, cmpopts.IgnoreUnexported(whatif.Addresses{}), cmpopts.IgnoreFields(whatif.Plan{}, "Nodes", "NodesSeen")); d != "" {
@@ -133,15 +133,13 @@ func worldOf(c oracle.Cluster) whatif.World {
 	return w
 }
 
-// changeOf is the way from one cluster's policies to another's.
-func changeOf(before, after oracle.Cluster) whatif.Change {
-	var c whatif.Change
+// changeOf is the way of a world from one cluster's policies to another's.
+func changeOf(w whatif.World, before, after oracle.Cluster) whatif.Change {
+	c := whatif.Change{After: w}
 	name := func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name }
-	diff(before.Policies, after.Policies, false, name,
-		func(np networkingv1.NetworkPolicy) { c.Set = append(c.Set, &np) },
-		func(np networkingv1.NetworkPolicy) {
-			c.Delete = append(c.Delete, policy.Key{Namespace: np.Namespace, Name: np.Name})
-		})
+	note := func(np networkingv1.NetworkPolicy) { c.Named = append(c.Named, name(np)) }
+	diff(before.Policies, after.Policies, false, name, note, note)
+	c.After.Policies = worldOf(after).Policies
 	return c
 }
 
@@ -280,15 +278,14 @@ func (x planned) end(addr netip.Addr) string {
 }
 
 // writes lets the agent of the node do what was planned.
-func (x planned) writes(change whatif.Change) {
+func (x planned) writes() {
 	before := x.w.state()
 	tx := dataplane.NewTransaction()
-	for _, np := range change.Set {
-		tx.SetPolicy(np)
-	}
-	for _, key := range change.Delete {
-		tx.DeletePolicy(key)
-	}
+	diff(x.before.Policies, x.after.Policies, false, func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name },
+		func(np networkingv1.NetworkPolicy) { tx.SetPolicy(&np) },
+		func(np networkingv1.NetworkPolicy) {
+			tx.DeletePolicy(policy.Key{Namespace: np.Namespace, Name: np.Name})
+		})
 	report := x.w.apply(tx)
 	require.True(x.w.t, report.Converged())
 	after := x.w.state()
