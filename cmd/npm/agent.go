@@ -170,7 +170,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	}
 	recorded := a.rec.Dataplane(a.dp)
 	a.events = events.New(events.Config{
-		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Idle: a.dp, UpToDate: func(namespace string) bool { return a.ctl.UpToDate(namespace) }, Behind: func() []string { return a.ctl.Behind() }, Logger: logger,
+		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
 		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },
 	})

@@ -9,7 +9,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // Plan describes the effects of a change. Its lists are sorted.
@@ -31,10 +30,10 @@ type Plan struct {
 	NewPods     Others `json:"newPods"`
 	DeletedPods Others `json:"deletedPods"`
 	// Workloads and Addresses are the ends of flips, by name.
-	Workloads []matrix.Workload `json:"workloads"`
-	Addresses []Addresses       `json:"addresses"`
-	Flips     []Flip            `json:"flips"`   // between pods
-	Outside   []Flip            `json:"outside"` // with addresses that are no pod's
+	Workloads []explain.Workload `json:"workloads"`
+	Addresses []Addresses        `json:"addresses"`
+	Flips     []Flip             `json:"flips"`   // between pods
+	Outside   []Flip             `json:"outside"` // with addresses that are no pod's
 	// NewConnections and DeletedConnections are those of NewPods and DeletedPods.
 	NewConnections     []Flip `json:"newConnections"`
 	DeletedConnections []Flip `json:"deletedConnections"`
