@@ -136,7 +136,7 @@ func (a *agent) listeners(ctx context.Context) []*listener {
 		a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
 	}
 	probes := at("probe endpoint", a.set.listenProbes, "--listen-probes or ProbeListeningPort")
-	probes.serve = func(l net.Listener) error { return debug.ServeProbes(ctx, l, debug.Probes(pages)) }
+	probes.serve = func(l net.Listener) error { return debug.Serve(ctx, l, debug.Probes(pages)) }
 	probes.opened = func(addr string) { a.logger.Info("answering the kubelet's probes", "address", addr) }
 	return []*listener{probes, first}
 }
@@ -271,7 +271,6 @@ func (a *agent) pages() debug.Config {
 			}
 			return a.ctl.Ready()
 		},
-		Node:  a.set.node,
 		Pprof: a.set.Pprof,
 	}
 	if a.set.DebugAPI {

@@ -31,14 +31,15 @@ func byAddress(page http.Handler) http.Handler {
 	})
 }
 
-// Guard protects pages that show the whole cluster from scripts of other sites in the user's browser.
-// It does not check where a client is: the caller chooses the address to listen on.
-func Guard(pages http.Handler) http.Handler { return small(ownSite(byAddress(pages))) }
+// Guard lets pages answer only to addresses and localhost, and only to requests without a body. It
+// does not check where a client is: the caller chooses the address to listen on.
+func Guard(pages http.Handler) http.Handler { return small(byAddress(pages)) }
 
-// byPlace passes requests from this machine to local, and all other requests to public.
+// byPlace passes requests from this machine to an address or localhost to local, and all other
+// requests to public: another name may be one that a page on the internet points at this machine.
 func byPlace(local, public http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if fromLoopback(r.RemoteAddr) {
+		if fromLoopback(r.RemoteAddr) && namesAddress(r.Host) {
 			local.ServeHTTP(w, r)
 		} else {
 			public.ServeHTTP(w, r)

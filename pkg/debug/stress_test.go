@@ -49,7 +49,7 @@ func TestPagesWhileTransactionsRun(t *testing.T) {
 			Dump: dp.Dump, Healthy: fine, Ready: fine, Pprof: true, NodeMetrics: m.Node(), ClusterMetrics: m.Cluster(), PublicClusterMetrics: m.PublicCluster(),
 		}))
 	})
-	const clientsAtOnce = connectionsOfOne - 2 // the slow one is another connection of this client
+	const clientsAtOnce = 6
 	transport := &http.Transport{MaxIdleConnsPerHost: clientsAtOnce}
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport}
@@ -107,23 +107,4 @@ func TestPagesWhileTransactionsRun(t *testing.T) {
 func generation(dp *dataplane.Dataplane) uint64 {
 	reports := dp.Dump().Reports
 	return uint64(reports[len(reports)-1].Generation)
-}
-
-// The crowd knows which connections are busy.
-func TestBusyConnection(t *testing.T) {
-	seen := make(chan bool, 1)
-	look := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		c, ok := r.Context().Value(connKey{}).(*conn)
-		if ok {
-			c.crowd.mu.Lock()
-			defer c.crowd.mu.Unlock()
-		}
-		seen <- ok && c.busy
-	})
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	address := loopback(t, func(ctx context.Context, l net.Listener) error {
-		return Serve(ctx, l, Handler(Config{Healthy: fine, Ready: fine, NodeMetrics: look}))
-	})
-	fetch(t, http.DefaultClient, "http://"+address+NodeMetricsPath, func(code int, _ io.Reader) { require.Equal(t, http.StatusOK, code) })
-	require.True(t, <-seen)
 }
