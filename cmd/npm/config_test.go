@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -161,17 +160,6 @@ func TestLoadConfigDefault(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(defaultConfig(), cfg))
 	require.Equal(t, []notice{{msg: "no configuration file, every key has its default", keysAndValues: []any{"file", path}}}, notices)
-}
-
-func TestNoticesKeepTheirLevel(t *testing.T) {
-	var out strings.Builder
-	logger, err := cli.NewLogger(&out, "warn")
-	require.NoError(t, err)
-	notice{msg: "quiet"}.log(logger)
-	require.Empty(t, out.String())
-	notice{warn: true, msg: "heard", keysAndValues: []any{"key", "k"}}.log(logger)
-	require.Contains(t, out.String(), `"level":"warn"`)
-	require.Contains(t, out.String(), `"msg":"heard","key":"k"`)
 }
 
 // written is a file that says all that a configuration says.
