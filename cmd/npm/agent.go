@@ -178,7 +178,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true,
-		ApplyInterval: set.ApplyInterval, Budgets: set.Budgets, Logger: logger,
+		ApplyInterval: time.Duration(set.ApplyMillis) * time.Millisecond, Budgets: set.Budgets, Logger: logger,
 	})
 	return a
 }
