@@ -170,7 +170,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	a.starts = events.NewPodStarts(sink, set.node, logger)
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,
-		Node: set.node, RequireNodeAddr: true,
+		Node: set.node, RequireNodeAddr: true, JudgeContests: true,
 		ApplyInterval: time.Duration(set.ApplyMillis) * time.Millisecond, Budgets: set.Budgets, Logger: logger,
 	})
 	return a

@@ -43,6 +43,9 @@ type Config struct {
 	Readiness Readiness
 	// Node is this node's name; with "" every pod is local.
 	Node string
+	// JudgeContests makes the Node objects decide which of several pods of other nodes has an
+	// address that they all claim. Without it, such an address stays in doubt.
+	JudgeContests bool
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.
 	RequireNodeAddr bool
@@ -50,8 +53,7 @@ type Config struct {
 	// long a transaction may go on with endpoints while another one is due; 0 means 500
 	// ms.
 	ApplyInterval time.Duration
-	// Budgets bound what one object, and what the policies of one namespace, may cost.
-	// What is 0 has its default.
+	// Budgets are the limits of what objects may cost. A field that is 0 has its default.
 	Budgets policy.Budgets
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.
@@ -79,7 +81,8 @@ func (c *Config) setDefaults() {
 type Controller struct {
 	cfg       Config // set once
 	informers informers
-	nodes     *nodeWatch // of the cluster, for ClusterNetworkPolicies
+	nodes     *nodeWatch[*state.Node] // of the cluster, for ClusterNetworkPolicies
+	contests  *contests
 	queue     *queue
 	arrivals  arrivals
 	claims    *claims
@@ -110,7 +113,7 @@ func New(cfg Config) *Controller {
 	}
 	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
 	c.informers.pods.gone = c.finished.gone
-	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(cfg.Budgets), cfg.Logger, c.event, func(is nodesState, policies []string) {
+	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(), cfg.Logger, c.event, func(is nodesState, policies []string) {
 		if is == nodesMissing {
 			cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(policies))
 		}
@@ -118,6 +121,7 @@ func New(cfg Config) *Controller {
 			c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
 		}
 	})
+	c.contests = newContests(cfg, c.queue)
 	return c
 }
 
@@ -172,6 +176,7 @@ func (c *Controller) Run(ctx context.Context) {
 		wg.Go(func() { i.run(ctx) })
 	}
 	wg.Go(func() { c.nodes.run(ctx) })
+	wg.Go(func() { c.contests.run(ctx) })
 	if c.cfg.Observer != nil {
 		wg.Go(func() { c.reconcile(ctx) })
 	}

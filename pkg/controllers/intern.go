@@ -41,7 +41,7 @@ func newInterner() *interner {
 
 // pod replaces what a pod may share with others. What it had stays as it is.
 func (in *interner) pod(p *desired.Pod) {
-	p.Namespace = in.text(p.Namespace)
+	p.Namespace, p.Node = in.text(p.Namespace), in.text(p.Node)
 	p.Labels = in.labelSet(p.Labels)
 	p.Ports = in.portList(p.Ports)
 }

@@ -7,8 +7,6 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // nodesPatience is how long the previous version of a ClusterNetworkPolicy that names nodes stays
@@ -25,11 +23,11 @@ const (
 )
 
 // nodeWatch watches the nodes of the cluster while a user needs them. A user is a
-// ClusterNetworkPolicy that has nodes as peers. At other times there is no watch: every node has
-// an agent, and each agent would read every node.
-type nodeWatch struct {
+// ClusterNetworkPolicy that has nodes as peers, or contests. At other times there is no watch:
+// every node has an agent, and each agent would read every node.
+type nodeWatch[T any] struct {
 	source  cache.ListerWatcher
-	kept    kept[*state.Node]
+	kept    kept[T]
 	logger  klog.Logger
 	enqueue func(Key)                  // is called with the key of each changed node
 	decides func(nodesState, []string) // is called with the users when the nodes become known or missing
@@ -39,20 +37,20 @@ type nodeWatch struct {
 	wanting map[string]bool // the users, by the name that they pass to want
 	is      nodesState
 	decided chan struct{} // closed when the state leaves nodesAwaited, or the last user leaves
-	store   *store[*state.Node]
+	store   *store[T]
 	tracked *tracked // nil without users
 }
 
-func newNodeWatch(source cache.ListerWatcher, k kept[*state.Node], logger klog.Logger, enqueue func(Key), decides func(nodesState, []string)) *nodeWatch {
-	return &nodeWatch{
+func newNodeWatch[T any](source cache.ListerWatcher, k kept[T], logger klog.Logger, enqueue func(Key), decides func(nodesState, []string)) *nodeWatch[T] {
+	return &nodeWatch[T]{
 		source: source, kept: k, logger: logger, enqueue: enqueue, decides: decides, changed: make(chan struct{}, 1),
 		wanting: map[string]bool{}, decided: make(chan struct{}), store: newStore(k, enqueue),
 	}
 }
 
-// want adds or removes a user of the nodes. It returns the state of the nodes.
+// want adds or removes a user of the nodes, for example a policy. It returns the state of the nodes.
 // As long as there are users, known nodes stay known.
-func (w *nodeWatch) want(by string, wants bool) nodesState {
+func (w *nodeWatch[T]) want(by string, wants bool) nodesState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := len(w.wanting) > 0
@@ -65,22 +63,31 @@ func (w *nodeWatch) want(by string, wants bool) nodesState {
 	return w.is
 }
 
-func (w *nodeWatch) wanted() bool {
+func (w *nodeWatch[T]) wanted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.wanting) > 0
 }
 
 // get returns a node of the cluster. It returns false if there is no such node, or no user.
-func (w *nodeWatch) get(name string) (*state.Node, bool) {
+func (w *nodeWatch[T]) get(name string) (T, bool) {
 	w.mu.Lock()
 	s := w.store
 	w.mu.Unlock()
 	return s.get(cache.ObjectName{Name: name})
 }
 
+// known reports whether the nodes are known and up to date: the last request succeeded, and the API
+// server is not silent.
+func (w *nodeWatch[T]) known() bool {
+	w.mu.Lock()
+	is, t := w.is, w.tracked
+	w.mu.Unlock()
+	return is == nodesKnown && t != nil && t.lastError() == nil && time.Since(t.contact()) < silentAfter
+}
+
 // followed returns the source of the nodes, or nil without users.
-func (w *nodeWatch) followed() *tracked {
+func (w *nodeWatch[T]) followed() *tracked {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.tracked
@@ -88,7 +95,7 @@ func (w *nodeWatch) followed() *tracked {
 
 // settle waits until the nodes are known or missing, or have no user. It returns false when ctx is
 // done.
-func (w *nodeWatch) settle(ctx context.Context) bool {
+func (w *nodeWatch[T]) settle(ctx context.Context) bool {
 	for {
 		w.mu.Lock()
 		waits, decided := len(w.wanting) > 0 && w.is == nodesAwaited, w.decided
@@ -105,7 +112,7 @@ func (w *nodeWatch) settle(ctx context.Context) bool {
 }
 
 // run watches the nodes whenever there are users, until ctx is done.
-func (w *nodeWatch) run(ctx context.Context) {
+func (w *nodeWatch[T]) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -120,7 +127,7 @@ func (w *nodeWatch) run(ctx context.Context) {
 }
 
 // follow watches the nodes until the last user leaves.
-func (w *nodeWatch) follow(ctx context.Context) {
+func (w *nodeWatch[T]) follow(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	w.mu.Lock()
 	i := newInformer(w.kept.kind, w.store, w.store.synced, w.source, w.logger)
@@ -150,7 +157,7 @@ func (w *nodeWatch) follow(ctx context.Context) {
 }
 
 // forget drops all nodes. If there is a user again, it keeps them: a policy in force may name them.
-func (w *nodeWatch) forget() {
+func (w *nodeWatch[T]) forget() {
 	w.mu.Lock()
 	if len(w.wanting) > 0 {
 		w.mu.Unlock()
@@ -170,7 +177,7 @@ func (w *nodeWatch) forget() {
 
 // decide sets the state to known or missing, and calls decides with all users. When the state is
 // known, the nodes were enqueued before. decide does nothing if the nodes are known already.
-func (w *nodeWatch) decide(is nodesState) {
+func (w *nodeWatch[T]) decide(is nodesState) {
 	w.mu.Lock()
 	if w.is == nodesKnown {
 		w.mu.Unlock()

@@ -29,6 +29,9 @@ func PodFrom(p *corev1.Pod, node string) desired.Pod {
 		Created:     p.CreationTimestamp.Time,
 		Grace:       graceOf(p),
 	}
+	if !pod.Local {
+		pod.Node = p.Spec.NodeName
+	}
 	if p.Status.StartTime != nil {
 		pod.Started = p.Status.StartTime.Time
 	}

@@ -73,7 +73,7 @@ func TestPodFrom(t *testing.T) {
 	}{
 		{name: "everything", node: "n1"},
 		{name: "every pod is local", node: ""},
-		{name: "of another node", node: "n2", want: func(p *desired.Pod) { p.Local = false }},
+		{name: "of another node", node: "n2", want: func(p *desired.Pod) { p.Local, p.Node = false, "n1" }},
 		{name: "not scheduled", node: "n1", edit: func(p *corev1.Pod) { p.Spec.NodeName = "" }, want: func(p *desired.Pod) { p.Local = false }},
 		{name: "podIP alone", edit: func(p *corev1.Pod) { p.Status.PodIPs = nil }},
 		{name: "IPv6 only", edit: func(p *corev1.Pod) { p.Status.PodIPs, p.Status.PodIP = p.Status.PodIPs[:1], "fd00::1" },
@@ -122,8 +122,8 @@ func TestPodFrom(t *testing.T) {
 			require.Empty(t, cmp.Diff(want, PodFrom(object, tc.node), equal))
 
 			fitted := want
-			fitted.Fit(policy.DefaultBudgets())
-			kept, ok := keptPods(tc.node, newInterner(), policy.DefaultBudgets()).of(object)
+			fitted.Fit()
+			kept, ok := keptPods(tc.node, newInterner()).of(object)
 			require.True(t, ok)
 			require.Empty(t, cmp.Diff(&fitted, kept, equal), "what is shared is what it was")
 			require.Empty(t, cmp.Diff(before, object), "the object was not changed")

@@ -182,6 +182,7 @@ func (w *worker) tell(report state.Report, err error) {
 	}
 	if err == nil {
 		w.warn(report.Warnings)
+		w.c.contests.setRivals(report.Rivals)
 	}
 	w.c.cfg.OnApplied(applied)
 }
@@ -244,7 +245,7 @@ func (c *Controller) readPod(tx *dataplane.Transaction, key Key) {
 		tx.DeletePod(pod)
 	}
 	if ok {
-		tx.SharePod(c.claims.on(p))
+		tx.SharePod(c.contests.judged(c.claims.on(p)))
 	}
 }
 

@@ -146,25 +146,40 @@ func TestThievesElsewhere(t *testing.T) {
 	require.Empty(t, w.report.Warnings, "it is no address of this node")
 }
 
-// TestContestedElsewhere: if pods of two other nodes claim an address, there is one warning.
+// TestContestedElsewhere: if pods of two other nodes claim an address, there is one warning. A claim
+// from a lost node, or from outside the podCIDRs of its node, loses to a better claim. Without a
+// rival it is valid.
 func TestContestedElsewhere(t *testing.T) {
 	const to = "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in "
 	w := theftWorld(t)
+	rivals := [][2]string{{"x", "api"}, {"y", "t"}}
 	w.do(victim, "apply", "advance 1s", "pod y/t 10.0.1.1 remote", "apply", to+"block")
 	require.Len(t, w.report.Warnings, 1)
 	warning := w.report.Warnings[0]
 	require.Equal(t, state.Warning{Object: "y/t", Kind: desired.RemotePod, Reason: state.ReasonAddressContested, Message: warning.Message}, warning)
 	require.Contains(t, warning.Message, "address 10.0.1.1 is claimed by y/t (on another node), x/api (on another node): ")
+	require.Equal(t, rivals, w.report.Rivals)
 	require.Empty(t, w.dp.Selecting(desired.PodKey{Namespace: "y", Name: "t"}))
 	w.do("pod x/api 10.0.1.1 app=web remote", "apply")
 	require.Equal(t, []policy.Key{{Namespace: "x", Name: "web"}}, w.dp.Selecting(desired.PodKey{Namespace: "x", Name: "api"}), "its owner gets an Event")
 	require.Empty(t, w.dp.Selecting(desired.PodKey{Namespace: "x", Name: "none"}))
 
-	w.do("pod x/api 10.0.1.1 app=api remote", "delete pod y/t", "apply", to+"allow")
-	require.Empty(t, w.report.Warnings)
+	for _, trust := range []string{"1", "2"} { // against one that is inside
+		w.do("pod y/t 10.0.1.1 remote trust="+trust, "pod x/api 10.0.1.1 app=api remote trust=-1", "apply", to+"allow")
+		require.Empty(t, w.report.Warnings)
+		require.Equal(t, rivals, w.report.Rivals, "they are judged as long as both are there")
+	}
+	w.do("pod x/api 10.0.1.1 app=api remote trust=1", "pod y/t 10.0.1.1 remote", "apply", to+"block")
+	require.Len(t, w.report.Warnings, 1, "one is outside, of the other nothing is known")
+	w.do("pod x/api 10.0.1.1 app=api remote trust=2", "pod y/t 10.0.1.1 remote trust=2", "apply", to+"block")
+	require.Len(t, w.report.Warnings, 1, "both are lost")
+	w.do("delete pod y/t", "apply", to+"allow")
+	require.Empty(t, w.report.Warnings, "a lost one without a rival")
+	require.Empty(t, w.report.Rivals)
 }
 
-// TestManyContestedElsewhere: the number of warnings is bounded.
+// TestManyContestedElsewhere: the numbers of warnings and of judged pods are bounded. The choice of
+// the judged pods does not depend on their Trust.
 func TestManyContestedElsewhere(t *testing.T) {
 	w := theftWorld(t)
 	for i := range 600 {
@@ -173,6 +188,11 @@ func TestManyContestedElsewhere(t *testing.T) {
 	w.do("apply")
 	require.Len(t, w.report.Warnings, 64)
 	require.Contains(t, fmt.Sprint(w.report.Warnings), "(and 536 more addresses are contested)")
+	before := w.report.Rivals
+	require.Len(t, before, 1024)
+	w.do("pod x/r000 10.1.0.1 remote trust=2", "apply")
+	require.Equal(t, before, w.report.Rivals)
+	require.Contains(t, fmt.Sprint(w.report.Warnings), "(and 535 more addresses are contested)")
 }
 
 // TestSuccessor: a pod of the same namespace gets the address of one that is there

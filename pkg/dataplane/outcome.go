@@ -26,6 +26,7 @@ func (d *core) outcome(r *run) state.Report {
 		Calls:      r.calls,
 		Pending:    d.endpoints.Outstanding(),
 		Warnings:   d.activeWarnings().warnings(),
+		Rivals:     d.desired.Rivals(),
 		RetryAfter: d.retryAfter(now),
 		ProbeAfter: d.probeAfter(now),
 

@@ -214,6 +214,12 @@ func (s *script) pod(args []string) error {
 			p.Finished = true
 		case arg == "deleting":
 			p.Deleting = true
+		case key == "trust":
+			trust, err := strconv.ParseInt(value, 10, 8)
+			if err != nil {
+				return err
+			}
+			p.Trust = int8(trust)
 		case key == "uid":
 			p.UID = types.UID(value)
 		case key == "sandbox":

@@ -83,7 +83,7 @@ func (s *Copied) Pods(at map[netip.Addr][]string) []state.Pod {
 	for key, p := range s.pods {
 		pd := state.Pod{
 			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.owner, InDoubt: p.InDoubt(),
-			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Started: p.Started, Created: p.Created,
+			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Trust: p.Trust, Started: p.Started, Created: p.Created,
 			Sandbox: p.Sandbox, Grace: p.Grace, LostUntil: p.LostUntil, OverBudget: p.OverBudget,
 		}
 		if p.Addr.IsValid() {

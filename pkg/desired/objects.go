@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -34,6 +35,13 @@ type Pod struct {
 
 	Sandbox state.Sandbox `json:"sandbox,omitzero"`
 
+	// Node is the name of the pod's node. Only the controller uses it, and only sets it for pods of
+	// other nodes.
+	Node string `json:"-"`
+	// Trust is Inside, Outside or Lost while the pod contests an address with pods of other nodes,
+	// by the state of its node; otherwise 0.
+	Trust int8 `json:"trust,omitempty"`
+
 	// Grace is how long the containers may run on after a delete. Zero means DefaultGrace.
 	Grace time.Duration `json:"grace,omitempty"`
 	// LostUntil is set only for a lost pod, which State creates (lost.go): its object is gone, and
@@ -45,8 +53,15 @@ type Pod struct {
 	OverBudget string `json:"overBudget,omitempty"`
 	// Size is the size of the labels and ports, which counts for the budget of the namespace. It
 	// stays the same when labels and ports are dropped because of that budget.
-	Size policy.Size `json:"-"`
+	Size int `json:"-"`
 }
+
+// Values of Pod.Trust.
+const (
+	Inside  = ipsets.Inside  // the address is in the node's podCIDRs
+	Outside = ipsets.Outside // the node has podCIDRs, and the address is in none of them
+	Lost    = ipsets.Lost    // the Node object is gone, or has been not ready for a while
+)
 
 // Key returns the pod's name within the cluster.
 func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
@@ -55,7 +70,7 @@ func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
 // here.
 func (p *Pod) Same(o *Pod) bool {
 	return p.UID == o.UID && p.Addr == o.Addr && p.Local == o.Local && p.HostNetwork == o.HostNetwork &&
-		p.Finished == o.Finished && p.Deleting == o.Deleting &&
+		p.Finished == o.Finished && p.Deleting == o.Deleting && p.Node == o.Node && p.Trust == o.Trust &&
 		p.Grace == o.Grace && p.LostUntil.Equal(o.LostUntil) &&
 		p.Started.Equal(o.Started) && p.Created.Equal(o.Created) && p.Sandbox.Same(o.Sandbox) && p.OverBudget == o.OverBudget &&
 		maps.Equal(p.Labels, o.Labels) && slices.Equal(p.Ports, o.Ports)

@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"maps"
+	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -58,11 +60,32 @@ func (d *State) settle(addr netip.Addr, before ownership, moves map[PodKey]*podM
 	} else {
 		delete(d.contested, addr)
 	}
-	if after.Doubt && len(after.Home) == 0 {
+	if after.Rivals && len(after.Home) == 0 {
 		d.elsewhere[addr] = true
 	} else {
 		delete(d.elsewhere, addr)
 	}
+}
+
+// maxRivals bounds the number of pods that Rivals returns.
+const maxRivals = 1024
+
+// Rivals returns the pods of other nodes that contest an address, as namespace and name, sorted by
+// address and name. It returns at most maxRivals pods. The result does not depend on their Trust.
+func (d *State) Rivals() [][2]string {
+	var out [][2]string
+	for _, addr := range slices.SortedFunc(maps.Keys(d.elsewhere), netip.Addr.Compare) {
+		pods, _ := d.owners.Rivals(addr, math.MaxInt)
+		at := len(out)
+		for _, p := range pods {
+			out = append(out, [2]string{p.Namespace, p.Name})
+		}
+		slices.SortFunc(out[at:], func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+		if len(out) >= maxRivals {
+			return out[:maxRivals]
+		}
+	}
+	return out
 }
 
 // Home returns the local pods that an endpoint with these addresses belongs to: one, or

@@ -26,7 +26,7 @@ type PodState struct {
 
 // Claim says how strong the pod's claim to its address is.
 func (p *PodState) Claim() ipsets.Claim {
-	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Started: p.Started, Created: p.Created}
+	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Trust: p.Trust, Started: p.Started, Created: p.Created}
 	if p.IsLost() {
 		c.UID += " (deleted)" // the pod with this UID may come back, and then has a claim of its own
 		c.Deleting = true     // every claim of a live pod is stronger
@@ -45,8 +45,8 @@ func (p *PodState) inSets() bool { return p.member && p.OverBudget == "" }
 type Placement struct {
 	// selected are the policies that select the pod, sorted.
 	selected []*policyState
-	// closed are those of them that have no room on it.
-	closed []*policyState
+	// closed: they come to too many ACLs on the pod, so they only isolate it.
+	closed bool
 	// cut is the index in numbersEach of the limit of numbers that holds on this pod.
 	cut int
 	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order

@@ -13,10 +13,10 @@ import (
 )
 
 // OverBudget returns a warning for each kind and namespace that has objects over a
-// budget, and for each policy whose named ports, ACLs on a pod or members are.
+// limit, and for each policy whose named ports or ACLs on a pod are.
 func (d *State) OverBudget() []state.Warning {
 	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.namedPorts.over))
-	return slices.Concat(out, d.closedWarnings(), d.crowded())
+	return slices.Concat(out, d.closedWarnings())
 }
 
 // WarnOfTexts appends what the texts of policies have and cannot be expressed.
@@ -107,9 +107,11 @@ func (d *State) elsewhereWarnings() []state.Warning {
 	more := 0
 	for _, addr := range slices.SortedFunc(maps.Keys(d.elsewhere), netip.Addr.Compare) {
 		s := d.whose(addr)
-		if len(out) == maxElsewhere {
+		switch {
+		case !s.Doubt:
+		case len(out) == maxElsewhere:
 			more++
-		} else {
+		default:
 			out = append(out, state.Warning{Object: s.Owner.Key().String(), Kind: RemotePod, Reason: state.ReasonAddressContested,
 				Message: fmt.Sprintf("address %s is claimed by %s: until only one of them claims it, it is in no set, so policies of this node allow none of them; find out which one reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr))})
 		}

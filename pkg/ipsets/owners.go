@@ -14,14 +14,29 @@ type Claim struct {
 	Namespace string
 	Local     bool // of a pod of this node
 	Deleting  bool
+	Trust     int8      // for a pod of another node: Inside, Outside, Lost, or 0 if unknown
 	Started   time.Time // zero if unknown or in the future
 	Created   time.Time
 }
 
+// Values of Claim.Trust, by the Node object of the pod. They only rank several claims to one
+// address: a single claim is valid with any of them.
+const (
+	Inside  = -1 // the address is in the node's podCIDRs
+	Outside = 1  // the node has podCIDRs, and the address is in none of them
+	Lost    = 2  // the Node object is gone, or has been not ready for a while
+)
+
+// losesTo reports whether a claim gives way to another one because of the Trust of both.
+func (c Claim) losesTo(o Claim) bool {
+	return c.Trust == Lost && o.Trust != Lost || c.Trust == Outside && o.Trust == Inside
+}
+
 // compareClaims puts the stronger claim first. It prefers, in this order, a pod that is not being
-// deleted, a pod of this node, the later start, the later creation, and the greater UID.
+// deleted, a pod of this node, the smaller Trust, the later start, the later creation, and the
+// greater UID.
 func compareClaims(a, b Claim) int {
-	return cmp.Or(later(a.Deleting, b.Deleting), later(b.Local, a.Local),
+	return cmp.Or(later(a.Deleting, b.Deleting), later(b.Local, a.Local), cmp.Compare(a.Trust, b.Trust),
 		b.Started.Compare(a.Started), b.Created.Compare(a.Created), cmp.Compare(b.UID, a.UID))
 }
 
@@ -54,9 +69,12 @@ type Owners[P Claimant] struct {
 type Ownership[P Claimant] struct {
 	// Owner has the strongest claim. It is the zero value if no pod claims the address.
 	Owner P
-	// Doubt is set if live pods of several namespaces claim the address, all on this node or all
-	// on other nodes. The owner is then unknown, and as a peer the address belongs to no pod.
+	// Doubt is set if pods of several namespaces claim the address and no claim gives way. The
+	// owner is then unknown, and as a peer the address belongs to no pod.
 	Doubt bool
+	// Rivals is set if live pods of several namespaces claim the address, all on this node or all
+	// on other nodes. Doubt is then also set, unless the state of their nodes decides.
+	Rivals bool
 	// Home has the pods of this node that endpoints with the address belong to, strongest first:
 	// one per namespace in doubt, otherwise at most one. Claims of pods of other nodes do not
 	// affect it.
@@ -135,7 +153,8 @@ func (o *Owners[P]) Ownership(a netip.Addr) Ownership[P] {
 				s.Home = append(s.Home, p)
 			}
 		case c.Namespace != best.Namespace:
-			s.Doubt = true
+			s.Rivals = true
+			s.Doubt = s.Doubt || !c.losesTo(best)
 			if c.Local && !slices.ContainsFunc(s.Home, func(h P) bool { return h.Claim().Namespace == c.Namespace }) {
 				s.Home = append(s.Home, p)
 			}

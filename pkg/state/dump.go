@@ -89,7 +89,6 @@ type Again struct {
 	At       time.Time `json:"at"`
 	Attempts int       `json:"attempts,omitempty"`
 	Code     uint32    `json:"code,omitempty"` // HRESULT of the last one
-	Part     int       `json:"part,omitempty"` // of a removal: sets in the next request
 }
 
 // Pending is one outstanding pod update.
@@ -178,6 +177,9 @@ type Pod struct {
 	Deleting bool      `json:"deleting,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Created  time.Time `json:"created,omitzero"`
+	// Trust is the state of the pod's node while pods of other nodes contest the address. -1: the
+	// address is in the node's podCIDRs; 1: it is not; 2: the node is gone or not ready; 0: unknown.
+	Trust int8 `json:"trust,omitempty"`
 	// Sandbox is what the CNI told of the one that it starts in.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
 	// Grace is how long the containers may run on after a delete. LostUntil is set only for a pod

@@ -85,6 +85,9 @@ type Report struct {
 	Longest *Piece `json:"longest,omitempty"`
 	// Warnings are those that are active after this transaction.
 	Warnings []Warning `json:"warnings,omitempty"`
+	// Rivals are the pods of other nodes that contest an address, as namespace and name. The
+	// controller ranks their claims by the state of their nodes.
+	Rivals [][2]string `json:"-"`
 	// RetryAfter is when an empty transaction should come at the latest;
 	// 0 means that nothing waits.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
@@ -123,6 +126,7 @@ func (r Report) Next() time.Duration {
 // Clone returns a copy that shares nothing with the report.
 func (r Report) Clone() Report {
 	r.Changes = slices.Clone(r.Changes)
+	r.Rivals = slices.Clone(r.Rivals)
 	r.NewEndpoints = slices.Clone(r.NewEndpoints)
 	r.Starts = slices.Clone(r.Starts)
 	r.Repairs = slices.Clone(r.Repairs)
