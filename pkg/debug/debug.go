@@ -49,7 +49,7 @@ func Probes(cfg Config) http.Handler {
 	pages := http.NewServeMux()
 	pages.Handle("GET /healthz", local(check(cfg.Healthy)))
 	pages.Handle("GET /readyz", local(check(cfg.Ready)))
-	return small(pages)
+	return pages
 }
 
 // Handler returns the handler of the HTTP endpoint. Health and metrics answer all machines, and show
@@ -77,7 +77,7 @@ func Handler(cfg Config) http.Handler {
 	for path, page := range cfg.heavy() {
 		pages.Handle("GET "+path, local(heavy.bound(page)))
 	}
-	return small(pages)
+	return pages
 }
 
 // heavy returns the enabled pages that cost memory or processor time that grows with the cluster, by
