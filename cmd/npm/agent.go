@@ -68,7 +68,6 @@ type agent struct {
 	ctl     *controllers.Controller
 	metrics *metrics.Metrics
 	events  *events.Recorder
-	starts  *events.PodStarts
 }
 
 // runAgent works until ctx is done, which is no error.
@@ -167,7 +166,6 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },
 	})
-	a.starts = events.NewPodStarts(sink, set.node, logger)
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true, JudgeContests: true,
