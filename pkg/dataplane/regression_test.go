@@ -23,19 +23,6 @@ func TestRuleNamesTwoMissingSets(t *testing.T) {
 	w.settle()
 }
 
-// TestDryRunWritesNothing: a dry run gives no block to an endpoint that is open and
-// cannot be read.
-func TestDryRunWritesNothing(t *testing.T) {
-	w := newWorld(t, policyText("p", bugWeb))
-	w.do("dataplane dryrun", "namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply")
-	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Times: 2})
-	w.do("look", "fold", "! apply")
-	require.Empty(t, w.sim.UnusedFaults())
-	for _, c := range w.sim.Calls() {
-		require.True(t, hns.ReadsOnly(c.Op), "%s", c.Op)
-	}
-}
-
 // TestFreshEndpointIsNotClosedWithoutAPolicy: the smallest policies of both directions do not fit into one batch; still the
 // first request closes no direction without one of its policies.
 func TestFreshEndpointIsNotClosedWithoutAPolicy(t *testing.T) {
