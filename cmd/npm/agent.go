@@ -41,6 +41,8 @@ type settings struct {
 	listen       string // address of the HTTP endpoint
 	listenProbes string // address of the probe endpoint, for the kubelet
 	reconcile    time.Duration
+	// dryRun has HNS and the cluster read, and nothing written to either.
+	dryRun bool
 }
 
 // shown returns the settings in effect, as a bundle has them. Where the kubeconfig
@@ -51,7 +53,8 @@ func (s settings) shown() any {
 		Node      string
 		Listen    string
 		Reconcile time.Duration
-	}{s.config, s.node, s.listen, s.reconcile}
+		DryRun    bool
+	}{s.config, s.node, s.listen, s.reconcile, s.dryRun}
 }
 
 // agent is one run of npm start.
@@ -68,6 +71,7 @@ type agent struct {
 	ctl     *controllers.Controller
 	metrics *metrics.Metrics
 	events  *events.Recorder
+	dry     *dryRun // nil unless settings.dryRun
 }
 
 // runAgent works until ctx is done, which is no error.
@@ -155,11 +159,14 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Node: set.node, Now: time.Now,
 		GracePeriod: set.reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
 		LookPeriod: min(set.reconcile, longestLook), Unchecked: !set.CheckVersions,
-		Budgets: set.Budgets,
+		Budgets: set.Budgets, DryRun: set.dryRun,
 	}
 	a.rec = recorder.New(recorder.Config{Node: set.node, Agent: cli.Version(), Now: time.Now})
 	cfg.Client = a.rec.Client(a.client)
 	a.dp = dataplane.New(cfg)
+	if set.dryRun {
+		a.dry = &dryRun{dump: a.dp.Dump, logger: logger}
+	}
 	recorded := a.rec.Dataplane(a.dp)
 	a.events = events.New(events.Config{
 		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
@@ -177,6 +184,10 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 // applied takes what a transaction did. It makes no call.
 func (a *agent) applied(done controllers.Applied) {
 	a.metrics.Applied(done)
+	if a.dry != nil {
+		a.dry.applied()
+		return
+	}
 	a.events.Applied(done)
 }
 
@@ -186,7 +197,10 @@ func (a *agent) network() string { return "the " + networkText(a.set.Network) }
 // work runs the controller as soon as the node is ours and there is something
 // to work on.
 func (a *agent) work(ctx context.Context) error {
-	unlock, err := a.lock(ctx)
+	unlock, err := func() {}, error(nil)
+	if a.dry == nil { // one that only looks is in nobody's way
+		unlock, err = a.lock(ctx)
+	}
 	if err == nil {
 		// A call that hangs keeps the lock until the process ends.
 		defer unlock()
@@ -249,6 +263,9 @@ func (a *agent) pages() debug.Config {
 		Ready: func() error {
 			if err := a.waiting.get(); err != nil {
 				return err
+			}
+			if a.dry != nil {
+				return a.dry.ready()
 			}
 			return a.ctl.Ready()
 		},

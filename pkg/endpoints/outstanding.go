@@ -36,8 +36,9 @@ func (d *State) Spans() (out []state.Span) {
 	return out
 }
 
-// DueAgain adds when endpoints are enumerated, read or written again.
-func (d *State) DueAgain(next *backoff.Due) {
+// DueAgain adds when endpoints are enumerated, read or written again. With readOnly only
+// enumerations and endpoints that nobody has read count.
+func (d *State) DueAgain(next *backoff.Due, readOnly bool) {
 	next.At(d.listing.retry.At)
 	if d.listing.wanted {
 		next.At(d.clock)
@@ -48,7 +49,7 @@ func (d *State) DueAgain(next *backoff.Due) {
 		}
 	}
 	for _, ep := range d.byID {
-		if ep.Pending() || !ep.Known() || ep.state.check {
+		if !readOnly && (ep.Pending() || !ep.Known() || ep.state.check) {
 			next.At(cmp.Or(ep.retryAt, d.clock))
 		}
 	}
