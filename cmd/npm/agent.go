@@ -207,9 +207,6 @@ func (a *agent) work(ctx context.Context) error {
 		defer a.gate(ctx)()
 		err = waitForNetwork(ctx, a.client, a.set.Network, a.logger)
 	}
-	if err == nil {
-		err = checkVersion(ctx, a.svc, a.logger)
-	}
 	switch {
 	case ctx.Err() != nil:
 		return nil

@@ -28,8 +28,6 @@ import (
 // fakeService is the simulator as the HNS of a node.
 type fakeService struct {
 	*hnsfault.Sim
-	version    hcsadapter.Version
-	versionErr error
 
 	mu     sync.Mutex // guards following
 	gone   error      // what Network answers; nil: the simulator
@@ -44,7 +42,7 @@ type fakeService struct {
 
 func newFake() *fakeService {
 	return &fakeService{
-		Sim: hnsfault.New(hnsfault.Options{}), version: hcsadapter.Version{Major: 15}, holders: make(chan struct{}, 1),
+		Sim: hnsfault.New(hnsfault.Options{}), holders: make(chan struct{}, 1),
 		pipe: func(string) (net.Listener, error) { return gatetest.New(), nil },
 	}
 }
@@ -66,10 +64,6 @@ func (f *fakeService) Network(ctx context.Context) (hns.Network, error) {
 		return hns.Network{}, gone
 	}
 	return f.Sim.Network(ctx)
-}
-
-func (f *fakeService) Version(context.Context) (hcsadapter.Version, error) {
-	return f.version, f.versionErr
 }
 
 func (*fakeService) OnlyOf(func(netip.Addr) bool) {}

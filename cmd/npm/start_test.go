@@ -220,8 +220,6 @@ func TestStartErrors(t *testing.T) {
 		{"refused network", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = hns.ErrInvalid }, `HNS network of the pods: invalid`},
 		{"no lock", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.lockErr = errors.New("lock x: denied") },
 			"keeping other agents off this node: lock x: denied"},
-		{"old HNS", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.version = hcsadapter.Version{Major: 12, Minor: 3} },
-			"HNS is version 12.3, ip sets need 13.0 or later: Windows Server 2022 or later"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := newFake()
@@ -242,15 +240,4 @@ func TestStartErrors(t *testing.T) {
 			require.EqualError(t, cmd.ExecuteContext(ctx), tc.want)
 		})
 	}
-}
-
-// An HNS that does not tell its version is taken as it is.
-func TestStartWithoutVersion(t *testing.T) {
-	fake := newFake()
-	fake.versionErr = hns.ErrUnavailable
-	s := start(t, fake, "{}")
-	require.Equal(t, "warn", s.log("the version of HNS cannot be read")["level"])
-	s.becomes("/readyz", 200, "ok\n")
-	s.stop()
-	require.NoError(t, <-s.ended)
 }

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 )
@@ -18,8 +17,7 @@ import (
 // service is this node's HNS, with what only the real one tells.
 type service interface {
 	hns.Client
-	Healthy() error // non-nil while a call is past its deadline; never waits
-	Version(ctx context.Context) (hcsadapter.Version, error)
+	Healthy() error                  // non-nil while a call is past its deadline; never waits
 	OnlyOf(is func(netip.Addr) bool) // has networks of pods count alone; see hcsadapter.Client
 	Close()                          // does not wait for a call in progress
 }
@@ -66,27 +64,6 @@ func networkText(name string) string {
 		return "HNS network of the pods"
 	}
 	return fmt.Sprintf("HNS network %q", name)
-}
-
-// checkVersion refuses an HNS that is known to have no ip sets. An HNS that does not tell
-// its version is accepted: its first calls will show.
-func checkVersion(ctx context.Context, svc service, logger klog.Logger) error {
-	const least = 13 // SetPolicy needs 13.0 (hcsshim hcn/hcnglobals.go)
-	v, err := svc.Version(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case missing(err) != nil:
-		return missing(err)
-	case err != nil:
-		cli.Warn(logger, "the version of HNS cannot be read", "err", err.Error())
-		return nil
-	}
-	logger.Info("HNS", "version", fmt.Sprintf("%d.%d", v.Major, v.Minor))
-	if v.Major < least {
-		return fmt.Errorf("HNS is version %d.%d, ip sets need %d.0 or later: Windows Server 2022 or later", v.Major, v.Minor, least)
-	}
-	return nil
 }
 
 // missing returns the error to show when err says that there is no usable HNS.

@@ -87,7 +87,7 @@ func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim
 
 // carryOut does a request, or the first half of one that writes.
 func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) error) error {
-	if half || s.refusesMore() {
+	if half || IsWrite(c) && s.refusesMore() {
 		if err := check(c); err != nil {
 			return s.coded(c, err)
 		}

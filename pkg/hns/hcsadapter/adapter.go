@@ -11,9 +11,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// opVersion is the one operation that hns.Client does not have.
-const opVersion = "Version/Get"
-
 // defaultDeadline is for Options that say nothing: calls of 65 s were seen on
 // healthy nodes.
 const defaultDeadline = 2 * time.Minute
@@ -31,9 +28,6 @@ type Options struct {
 	// Now is the clock of Found. An Adapter needs none.
 	Now func() time.Time
 }
-
-// Version is the version of HNS.
-type Version struct{ Major, Minor int }
 
 // Adapter is the hns.Client of a Windows node. It is safe for concurrent use;
 // calls to HNS are made one at a time. A process needs one and only one.
@@ -78,17 +72,6 @@ func (a *Adapter) Close() { a.worker.shut() }
 
 // OnlyOf implements Client. The name decides.
 func (a *Adapter) OnlyOf(func(netip.Addr) bool) {}
-
-// Version reads the version of HNS. ErrUnlisted: HNS does not tell it.
-// ErrUnavailable: it could not be read; ErrMissing besides: this system has
-// nothing to ask.
-func (a *Adapter) Version(ctx context.Context) (Version, error) {
-	v, err := call(ctx, a.worker, opVersion, a.service.version)
-	if err != nil {
-		return Version{}, &hns.OpError{Op: opVersion, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
-	}
-	return v, nil
-}
 
 // Network implements hns.Client.
 func (a *Adapter) Network(ctx context.Context) (hns.Network, error) {

@@ -58,10 +58,6 @@ func operations(network string) map[string]struct {
 			a.Hold(ctx, "ep")()
 			return nil
 		}, nil},
-		"Version": {func(ctx context.Context, a *Adapter) error {
-			_, err := a.Version(ctx)
-			return err
-		}, []string{"HNSCall"}},
 	}
 }
 
@@ -153,8 +149,6 @@ func TestAnswersThatAreNoJSON(t *testing.T) {
 		wantError(t, err, hns.ErrUnlisted, "Endpoint/Enumerate", hns.KindNetwork, "azure", 0)
 		_, err = a.GetEndpoint(t.Context(), "ep")
 		wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
-		_, err = a.Version(t.Context())
-		wantError(t, err, hns.ErrUnlisted, "Version/Get", hns.KindNetwork, "azure", 0)
 	}
 }
 
@@ -186,4 +180,3 @@ type odd struct {
 
 func (o odd) enumerate(kind, string) (string, error)     { return o.text, nil }
 func (o odd) query(kind, handle, string) (string, error) { return o.text, nil }
-func (o odd) hnsCall(_, _, _ string) (string, error)     { return o.text, nil }

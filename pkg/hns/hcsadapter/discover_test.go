@@ -91,8 +91,6 @@ func (n *node) close(kind, handle) error {
 	return nil
 }
 
-func (n *node) hnsCall(_, _, _ string) (string, error) { return "", errors.New("not asked") }
-
 // found is the network that an adapter without a name finds, or its error.
 func found(t *testing.T, n *node) (string, error) {
 	t.Helper()

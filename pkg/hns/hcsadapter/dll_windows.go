@@ -136,25 +136,6 @@ func (l *dlls) close(k kind, h handle) error {
 	return l.answer("HcnClose"+string(k), hr, nil)
 }
 
-// hnsCall is of a DLL of its own, which nothing else needs.
-func (l *dlls) hnsCall(method, path, request string) (string, error) {
-	var export uintptr
-	if err := find("vmcompute.dll", map[string]*uintptr{"HNSCall": &export}); err != nil {
-		return "", err
-	}
-	var texts [3]*uint16
-	for i, s := range []string{method, path, request} {
-		var err error
-		if texts[i], err = windows.UTF16PtrFromString(s); err != nil {
-			return "", err
-		}
-	}
-	var response *uint16
-	hr := invoke(export, uintptr(unsafe.Pointer(texts[0])), uintptr(unsafe.Pointer(texts[1])),
-		uintptr(unsafe.Pointer(texts[2])), uintptr(unsafe.Pointer(&response)))
-	return l.output("HNSCall", hr, response, nil)
-}
-
 // output returns the text of a call that has one.
 func (l *dlls) output(export string, hr uintptr, out, record *uint16) (string, error) {
 	var text string

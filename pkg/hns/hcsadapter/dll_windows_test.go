@@ -9,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/windows"
-
-	"github.com/winnpm/winnpm/pkg/hns"
 )
 
 // TestWithoutHNS: a system without HNS gets an error.
@@ -22,12 +20,6 @@ func TestWithoutHNS(t *testing.T) {
 	}
 	require.ErrorIs(t, err, ErrMissing)
 	require.ErrorIs(t, err, windows.ERROR_MOD_NOT_FOUND)
-
-	on := newAdapter(Options{Network: "azure"}, &dlls{})
-	defer on.Close()
-	_, err = on.Version(t.Context())
-	require.ErrorIs(t, err, ErrMissing)
-	require.ErrorIs(t, err, hns.ErrUnavailable)
 }
 
 // TestFind: an export that is missing is an error when it is looked for, as

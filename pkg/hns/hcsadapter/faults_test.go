@@ -92,11 +92,6 @@ func (f *faulty) close(k kind, h handle) error {
 	return errors.Join(err, f.through(fmt.Sprintf("HcnClose%s %s", k, f.ids[h]), func() error { return nil }))
 }
 
-func (f *faulty) hnsCall(method, path, request string) (out string, err error) {
-	err = f.through("HNSCall", func() (err error) { out, err = f.library.hnsCall(method, path, request); return err })
-	return out, err
-}
-
 const findNetwork = `HcnEnumerateNetworks {"Name":"azure"}`
 
 // opened is one use of an object.
@@ -407,21 +402,5 @@ func TestWriteDoneThenError(t *testing.T) {
 		e, err := a.GetEndpoint(t.Context(), "ep")
 		require.NoError(t, err)
 		require.Len(t, e.Policies, 1, "it was done")
-	}
-}
-
-func TestVersion(t *testing.T) {
-	a, f, _ := onFaulty(t)
-	v, err := a.Version(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, Version{Major: 15, Minor: 1}, v)
-	f.before = func(string) error { return fmt.Errorf("%w: load vmcompute.dll", ErrMissing) }
-	_, err = a.Version(t.Context())
-	wantError(t, err, hns.ErrUnavailable, "Version/Get", hns.KindNetwork, "azure", 0)
-	require.ErrorIs(t, err, ErrMissing)
-	for code, class := range map[uint32]error{codeRPC: hns.ErrUnavailable, codeFail: hns.ErrUnlisted} {
-		f.before = failing("HNSCall", code, 1)
-		_, err = a.Version(t.Context())
-		wantError(t, err, class, "Version/Get", hns.KindNetwork, "azure", code)
 	}
 }

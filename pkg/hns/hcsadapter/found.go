@@ -17,7 +17,6 @@ import (
 type Client interface {
 	hns.Client
 	Healthy() error
-	Version(ctx context.Context) (Version, error)
 	// OnlyOf has networks count from now on by the endpoints with an address of which is
 	// says that a pod of this node has it. It may be called during any other call.
 	OnlyOf(is func(netip.Addr) bool)
@@ -75,9 +74,6 @@ func (f *Found) Healthy() error { return f.node.Healthy() }
 
 // Close is Adapter.Close.
 func (f *Found) Close() { f.node.Close() }
-
-// Version is Adapter.Version.
-func (f *Found) Version(ctx context.Context) (Version, error) { return f.node.Version(ctx) }
 
 // OnlyOf implements Client. Networks that are known have to show that they count.
 func (f *Found) OnlyOf(is func(netip.Addr) bool) {

@@ -3,7 +3,6 @@ package hcsadapter
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -89,8 +88,6 @@ func (w *twoNetworks) close(k kind, h handle) error {
 	of := w.handles[h-1]
 	return of.of.close(k, of.h)
 }
-
-func (w *twoNetworks) hnsCall(_, _, _ string) (string, error) { return "", errors.New("not asked") }
 
 // TestSeveralNetworks: pods on two networks at once have their policies, sets are on both
 // networks, what one of them loses comes back, and one that fails does not stop the other

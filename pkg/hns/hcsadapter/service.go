@@ -2,7 +2,6 @@ package hcsadapter
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -18,8 +17,6 @@ type library interface {
 	query(k kind, h handle, query string) (properties string, err error)
 	modify(k kind, h handle, request string) error
 	close(k kind, h handle) error
-
-	hnsCall(method, path, request string) (response string, err error)
 }
 
 // kind is a kind of object, as the names of the exports have it.
@@ -121,24 +118,4 @@ func (s service) network(filter, name string) (*network, error) {
 // that or of the open before it, never of anything after.
 func (s service) changeNetwork(id, request string) error {
 	return s.with(kindNetwork, id, func(h handle) error { return s.modify(kindNetwork, h, request) })
-}
-
-// version asks the older API, as there is no other way to it.
-func (s service) version() (Version, error) {
-	text, err := s.hnsCall("GET", "/globals/version", "")
-	if err != nil {
-		return Version{}, err
-	}
-	var response struct {
-		Success bool
-		Error   string
-		Output  Version
-	}
-	if err := json.Unmarshal([]byte(text), &response); err != nil {
-		return Version{}, fmt.Errorf("HNSCall: %w", err)
-	}
-	if !response.Success {
-		return Version{}, errors.New("HNSCall: " + response.Error)
-	}
-	return response.Output, nil
 }

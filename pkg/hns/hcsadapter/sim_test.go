@@ -174,13 +174,6 @@ func (s *simLibrary) close(k kind, h handle) error {
 	return err
 }
 
-func (s *simLibrary) hnsCall(method, path, request string) (string, error) {
-	if method+path+request != "GET/globals/version" {
-		return `{"Success":false,"Error":"no such request"}`, nil
-	}
-	return `{"Success":true,"Output":{"Major":15,"Minor":1}}`, nil
-}
-
 // answer is all that HNS tells of an error: its code and a text.
 func answer(err error) error {
 	if op, ok := errors.AsType[*hns.OpError](err); ok {

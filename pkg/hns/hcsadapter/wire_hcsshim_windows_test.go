@@ -144,10 +144,6 @@ func (r *recorder) modify(k kind, _ handle, request string) error {
 
 func (r *recorder) close(kind, handle) error { return nil }
 
-func (r *recorder) hnsCall(string, string, string) (string, error) {
-	return "", errors.New("no request has a part of it")
-}
-
 // row is one request, sent by us and encoded with hcsshim's types.
 type row struct {
 	name   string

@@ -22,7 +22,6 @@ const (
 type report struct {
 	Began   time.Time `json:"began"`
 	System  string    `json:"system"`
-	HNS     string    `json:"hns"`               // its version
 	Network string    `json:"network,omitempty"` // type of the doctor's own network; empty: nothing was written
 	Left    string    `json:"left,omitempty"`    // what could not be taken away again
 	Answers []*answer `json:"answers"`
