@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the agent's image, without Windows and without a daemon, and lists its layers:
+# Makes the agent's image, without Windows and without a daemon:
 # hack/image.sh REGISTRY/NAME:TAG pushes it, with the credentials of "docker login", and
 # hack/image.sh FILE.tar writes it into a file. PROGRAMS is a folder with npm.exe and
 # winnpm-cni.exe, such as dist after "make release"; without it they are built from these sources.

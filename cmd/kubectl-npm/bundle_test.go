@@ -18,7 +18,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/agents/agentstest"
 	"github.com/winnpm/winnpm/tool/bundle"
 )
 
@@ -56,7 +55,7 @@ func TestSupportBundle(t *testing.T) {
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
 		fake.Backends["kube-system/npm-"+node+":10091"] = server.Listener.Addr().String()
-		fake.Pods = append(fake.Pods, agentstest.Agent("npm-"+node, node))
+		fake.Pods = append(fake.Pods, agentOn("npm-"+node, node))
 	}
 	fake.Backends["kube-system/npm-win-1:10091"] = bundleServer(t, "win-1").Listener.Addr().String()
 	fake.Backends["kube-system/npm-win-2:10091"] = bundleServer(t, "../up/ "+strings.Repeat("n", 300)).Listener.Addr().String()

@@ -14,7 +14,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/agents/agentstest"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
@@ -44,11 +43,11 @@ spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{namespaceSelect
 
 // fakeCluster has an agent on the nodes win-1 to win-3; the last one has no
 // port that anybody listens on.
-func fakeCluster(t *testing.T) *agentstest.Cluster {
+func fakeCluster(t *testing.T) *apiServer {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "two.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(twoNodes), 0o600))
-	fake := agentstest.New(t)
+	fake := newAPIServer(t)
 	fine := func() error { return nil }
 	for _, node := range []string{"win-1", "win-2"} {
 		d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{file}, Node: node})
@@ -60,10 +59,10 @@ func fakeCluster(t *testing.T) *agentstest.Cluster {
 	}
 	for pod, node := range map[string]string{"x/web": "win-1", "z/db": "win-2", "z/lin": "linux-1", "z/penguin": "linux-2", "z/late": "win-3", "z/new": "win-2"} {
 		namespace, name, _ := strings.Cut(pod, "/")
-		fake.Pods = append(fake.Pods, agentstest.Pod(namespace, name, node))
+		fake.Pods = append(fake.Pods, podOn(namespace, name, node))
 	}
 	for _, node := range []string{"win-1", "win-2", "win-3"} {
-		fake.Pods = append(fake.Pods, agentstest.Agent("npm-"+node, node))
+		fake.Pods = append(fake.Pods, agentOn("npm-"+node, node))
 	}
 	return fake
 }
@@ -88,18 +87,18 @@ func TestTraceCluster(t *testing.T) {
 	if !inOwnProcess(t) {
 		return
 	}
-	unready := func(c *agentstest.Cluster) {
+	unready := func(c *apiServer) {
 		for i := range c.Pods {
 			if c.Pods[i].Name == "npm-win-2" {
 				c.Pods[i].Status.Conditions = nil
 			}
 		}
 	}
-	hideZ := func(c *agentstest.Cluster) { c.Forbidden = []string{"get pods z", "list pods z"} }
+	hideZ := func(c *apiServer) { c.Forbidden = []string{"get pods z", "list pods z"} }
 	for _, tc := range []struct {
 		name   string
 		args   []string
-		change func(*agentstest.Cluster)
+		change func(*apiServer)
 		code   int
 		stdout []string // parts of it; nil for nothing at all
 		stderr string   // a part of the line; "" for nothing at all
@@ -146,7 +145,7 @@ func TestTraceCluster(t *testing.T) {
 		{"no pod", []string{"x/web", "10.1.2.3:80/TCP", "--node", "win-9"}, nil, exitNoDump, nil, "trace: no agent on node win-9: kubectl ", nil},
 		{"no such pod", []string{"x/wep", "z/db:80/TCP"}, nil, exitNoDump, nil, `there is no pod x/wep in the cluster`, nil},
 		{"addresses", []string{"10.1.2.3", "10.1.2.4:80/TCP"}, nil, exitNoDump, nil, "neither end is a pod: say with --node which agent to ask", nil},
-		{"no right", []string{"x/web", "x/web:80/TCP"}, func(c *agentstest.Cluster) {
+		{"no right", []string{"x/web", "x/web:80/TCP"}, func(c *apiServer) {
 			c.Forbidden = []string{"get pods/portforward", "create pods/portforward"}
 		}, exitNoDump, nil, "the agent kube-system/npm-win-1 on win-1: port-forward to kube-system/npm-win-1: pods/portforward is forbidden: nobody may get them; deploy/trace has the rights that it takes; kubectl -n kube-system logs npm-win-1 says more", nil},
 		{"to a namespace that one may not read", []string{"x/web", "z/db:5432/TCP"}, hideZ, exitUnknown, []string{
@@ -222,7 +221,7 @@ func TestTraceWhichSource(t *testing.T) {
 }
 
 func TestConfigOfCluster(t *testing.T) {
-	fake := agentstest.New(t)
+	fake := newAPIServer(t)
 	t.Setenv("KUBECONFIG", fake.Kubeconfig)
 	of := func(file, context string) (*rest.Config, error) {
 		c := clusterOptions{loading: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: clientcmd.ConfigOverrides{CurrentContext: context}}

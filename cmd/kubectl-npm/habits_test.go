@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/tool/agents/agentstest"
 )
 
 // workloads have a Deployment, a StatefulSet and Services.
@@ -111,11 +110,11 @@ func TestTraceWorkloadsOfACluster(t *testing.T) {
 			p.Status.PodIP = "10.0.0.2"
 		}
 	}
-	another := agentstest.Pod("x", "admin", "win-1") // of a Deployment whose name begins alike
+	another := podOn("x", "admin", "win-1") // of a Deployment whose name begins alike
 	another.Labels = map[string]string{"app": "admin", "pod-template-hash": "abc"}
 	another.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "front-admin-abc", Controller: &yes}}
 	another.Status.PodIP = "10.0.0.3"
-	fake.Pods = append(fake.Pods, agentstest.Pod("x", "gone", "win-1"), another)
+	fake.Pods = append(fake.Pods, podOn("x", "gone", "win-1"), another)
 	fake.Services = []corev1.Service{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "z", Name: "db"},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "db"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(5432)}}},

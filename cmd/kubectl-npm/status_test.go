@@ -22,7 +22,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/agents/agentstest"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
@@ -33,7 +32,7 @@ func answering(d func() state.Dump, ready error) http.Handler {
 
 // agentsInTrouble is a cluster with one agent that is well, one that hangs, one without the pages,
 // one that may not read the cluster and one that may not be asked; and a node without an agent.
-func agentsInTrouble(t *testing.T) (*agentstest.Cluster, func(change func(*state.Dump))) {
+func agentsInTrouble(t *testing.T) (*apiServer, func(change func(*state.Dump))) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "two.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(twoNodes), 0o600))
@@ -52,7 +51,7 @@ func agentsInTrouble(t *testing.T) (*agentstest.Cluster, func(change func(*state
 	}
 	hanging := make(chan struct{})
 	t.Cleanup(func() { close(hanging) })
-	fake := agentstest.New(t)
+	fake := newAPIServer(t)
 	for node, handler := range map[string]http.Handler{
 		"win-1": answering(dump, nil),
 		"win-2": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -68,7 +67,7 @@ func agentsInTrouble(t *testing.T) (*agentstest.Cluster, func(change func(*state
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
 		fake.Backends["kube-system/npm-"+node+":10091"] = server.Listener.Addr().String()
-		fake.Pods = append(fake.Pods, agentstest.Agent("npm-"+node, node))
+		fake.Pods = append(fake.Pods, agentOn("npm-"+node, node))
 	}
 	fake.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "win-6"}}}
 	t.Setenv("KUBECONFIG", fake.Kubeconfig)
@@ -102,7 +101,7 @@ win-4: not ready: pods is forbidden: the agent may not list them
 
 	// Those that do not answer go, and then what is wrong is told by code 3.
 	fake.Nodes, fake.Pods = nil, fake.Pods[:0:0]
-	fake.Pods = append(fake.Pods, agentstest.Agent("npm-win-1", "win-1"))
+	fake.Pods = append(fake.Pods, agentOn("npm-win-1", "win-1"))
 	code, stdout, _ = command(t, "", "status", "-o", "wide")
 	require.Equal(t, 0, code, stdout)
 	require.Contains(t, stdout, "kube-system/npm-win-1\n1 of 1 nodes are as they should be\n")
@@ -150,7 +149,7 @@ func TestStatusFollows(t *testing.T) {
 		return
 	}
 	fake, change := agentsInTrouble(t)
-	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentstest.Agent("npm-win-1", "win-1")}
+	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentOn("npm-win-1", "win-1")}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &lookedAt{}
@@ -194,7 +193,7 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, exitUnknown, code, "what nobody knows is not in force, however long it is waited for")
 	require.Less(t, time.Since(began), 20*time.Second)
 
-	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentstest.Agent("npm-win-1", "win-1")}
+	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentOn("npm-win-1", "win-1")}
 	code, stdout, _ = command(t, "", "check", "-n", "x", "web")
 	require.Equal(t, 0, code, stdout)
 	require.Equal(t, "NetworkPolicy x/web: in force on 1 of 1 nodes\n", stdout)

@@ -65,7 +65,6 @@ type agent struct {
 	client  hns.Client // svc, measured
 	logger  klog.Logger
 	waiting phase
-	notes   notes
 
 	rec     *recorder.Recorder
 	dp      *dataplane.Dataplane
@@ -129,7 +128,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 func (a *agent) listeners(ctx context.Context) []*listener {
 	pages := a.pages()
 	at := func(what, address, keys string) *listener {
-		return &listener{what: what, address: address, keys: keys, host: a.host, logger: a.logger, note: func(text string) { a.notes.set(what, text) }}
+		return &listener{what: what, address: address, keys: keys, host: a.host, logger: a.logger}
 	}
 	first := at("HTTP endpoint", a.set.listen, "--listen or ListeningAddress and ListeningPort")
 	first.serve = func(l net.Listener) error { return debug.Serve(ctx, l, debug.Handler(pages)) }
@@ -171,7 +170,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 	}
 	recorded := a.rec.Dataplane(a.dp)
 	a.events = events.New(events.Config{
-		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Idle: a.dp, UpToDate: func(namespace string) bool { return a.ctl.UpToDate(namespace) }, Behind: func() []string { return a.ctl.Behind() }, Logger: logger,
+		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
 		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },
 	})
@@ -271,12 +270,6 @@ func (a *agent) pages() debug.Config {
 				return a.dry.ready()
 			}
 			return a.ctl.Ready()
-		},
-		Notes: func() []string {
-			if a.waiting.get() != nil {
-				return a.notes.list()
-			}
-			return append(a.notes.list(), a.ctl.Notes()...)
 		},
 		Node:  a.set.node,
 		Pprof: a.set.Pprof,

@@ -41,13 +41,11 @@ func (a *agent) gate(ctx context.Context) (end func()) {
 // answerClaims answers the CNI plugin until ctx is done. Without its pipe the agent works all
 // the same, and pods start as the plugin's mode says.
 func (a *agent) answerClaims(ctx context.Context) {
-	const about = "CNI plugin"
 	last := ""
 	for ctx.Err() == nil {
 		l, err := a.host.pipe(a.set.CNIPipe)
 		if err == nil {
 			last = ""
-			a.notes.set(about, "")
 			a.logger.Info("answering the CNI plugin", "pipe", a.set.CNIPipe)
 			err = gate.Serve(ctx, l, a, a.logger)
 		}
@@ -57,7 +55,6 @@ func (a *agent) answerClaims(ctx context.Context) {
 		if text := printable.Line(err.Error()); text != last {
 			last = text
 			cli.Warn(a.logger, "the CNI plugin gets no answers, trying again", "pipe", a.set.CNIPipe, "err", text, "every", pipeAgain)
-			a.notes.set(about, "the CNI plugin gets no answers: "+text)
 		}
 		select {
 		case <-ctx.Done():

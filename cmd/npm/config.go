@@ -93,17 +93,9 @@ func (c *config) keys() []key {
 		{name: "Toggles.EnablePprof", to: &c.Pprof},
 		{name: "Toggles.CheckEndpointVersions", to: &c.CheckVersions},
 
-		{name: "MaxLabelsPerObject", to: &b.Labels, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxLabelBytesPerObject", to: &b.LabelBytes, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxNamedPortsPerPod", to: &b.Ports, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxPodBytesPerNamespace", to: &b.NamespacePodBytes, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxItemsPerNetPol", to: &b.Items, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxBytesPerNetPol", to: &b.Bytes, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxNetPolItemsPerNamespace", to: &b.NamespaceItems, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxNetPolBytesPerNamespace", to: &b.NamespaceBytes, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxBytesPerNetPol", to: &b.ObjectBytes, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxBytesPerNamespace", to: &b.NamespaceBytes, least: leastBudget, most: math.MaxInt32},
 		{name: "MaxACLsPerPod", to: &b.ACLs, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxACLBytesPerPod", to: &b.ACLBytes, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxMembersPerNamespace", to: &b.NamespaceMembers, least: leastBudget, most: math.MaxInt32},
 
 		// The predecessor's keys for its batches, its background work and Linux.
 		ignored("ApplyMaxBatches", 100, true),

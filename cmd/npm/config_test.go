@@ -37,12 +37,10 @@ func TestConfig(t *testing.T) {
 		{"all", `{"ListeningPort": 9, "ListeningAddress": "::1", "WindowsNetworkName": "Calico", "ApplyIntervalInMilliseconds": 250,
 			"MaxBatchedACLsPerPod": 7, "LogLevel": "debug", "Toggles": {"EnablePrometheusMetrics": false, "EnablePprof": true,
 			"EnableHTTPDebugAPI": false, "CheckEndpointVersions": false},
-			"MaxLabelsPerObject": 17, "MaxLabelBytesPerObject": 18, "MaxNamedPortsPerPod": 19, "MaxItemsPerNetPol": 20, "MaxBytesPerNetPol": 21,
-			"MaxNetPolItemsPerNamespace": 22, "MaxNetPolBytesPerNamespace": 23, "MaxPodBytesPerNamespace": 27, "MaxACLsPerPod": 24, "MaxACLBytesPerPod": 25,
-			"MaxMembersPerNamespace": 26, "CNIPipe": "",
+			"MaxBytesPerNetPol": 21, "MaxBytesPerNamespace": 23, "MaxACLsPerPod": 24, "CNIPipe": "",
 			"ProbeListeningPort": 11}`, func(c *config) {
 			*c = config{Address: "::1", Port: 9, ProbePort: 11, Network: "Calico", ApplyInterval: 250 * time.Millisecond, MaxBatchedACLs: 7, LogLevel: "debug", Pprof: true}
-			c.Budgets = policy.Budgets{Labels: 17, LabelBytes: 18, Ports: 19, Items: 20, Bytes: 21, NamespaceItems: 22, NamespaceBytes: 23, NamespacePodBytes: 27, ACLs: 24, ACLBytes: 25, NamespaceMembers: 26}
+			c.Budgets = policy.Budgets{ObjectBytes: 21, NamespaceBytes: 23, ACLs: 24}
 		}},
 		{"any case", `{"listeningport": 9, "TOGGLES": {"enablepprof": true}}`, func(c *config) { c.Port, c.Pprof = 9, true }},
 		{"zero is the default", `{"ApplyIntervalInMilliseconds": 0, "ApplyMaxBatches": 0, "WindowsNetworkName": "", "LogLevel": ""}`, nil},
@@ -110,7 +108,7 @@ func TestConfigErrors(t *testing.T) {
 		`{"ListeningAddress": 5}`:                  "ListeningAddress: expected a text in quotes, found 5",
 		`{"WindowsNetworkName": {}}`:               "WindowsNetworkName: expected a text in quotes, found an object",
 		`{"ApplyIntervalInMilliseconds": -1}`:      "ApplyIntervalInMilliseconds: expected a whole number from 0 to 3600000, found -1",
-		`{"MaxItemsPerNetPol": 15}`:                "MaxItemsPerNetPol: expected a whole number from 16 to 2147483647, found 15",
+		`{"MaxBytesPerNetPol": 15}`:                "MaxBytesPerNetPol: expected a whole number from 16 to 2147483647, found 15",
 		`{"MaxBatchedACLsPerPod": 0}`:              "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found 0",
 		`{"MaxBatchedACLsPerPod": -3}`:             "MaxBatchedACLsPerPod: expected a whole number from 1 to 100000, found -3",
 		`{"LogLevel": "loud"}`:                     `LogLevel: expected debug, info, warn or error, found "loud"`,
@@ -182,10 +180,7 @@ func written(t *testing.T, c config) []byte {
 		"ProbeListeningPort": c.ProbePort,
 		"WindowsNetworkName": c.Network, "ApplyIntervalInMilliseconds": c.ApplyInterval.Milliseconds(),
 		"MaxBatchedACLsPerPod": c.MaxBatchedACLs, "LogLevel": c.LogLevel, "CNIPipe": c.CNIPipe,
-		"MaxLabelsPerObject": c.Budgets.Labels, "MaxLabelBytesPerObject": c.Budgets.LabelBytes, "MaxNamedPortsPerPod": c.Budgets.Ports,
-		"MaxItemsPerNetPol": c.Budgets.Items, "MaxBytesPerNetPol": c.Budgets.Bytes,
-		"MaxNetPolItemsPerNamespace": c.Budgets.NamespaceItems, "MaxNetPolBytesPerNamespace": c.Budgets.NamespaceBytes, "MaxPodBytesPerNamespace": c.Budgets.NamespacePodBytes,
-		"MaxACLsPerPod": c.Budgets.ACLs, "MaxACLBytesPerPod": c.Budgets.ACLBytes,
+		"MaxBytesPerNetPol": c.Budgets.ObjectBytes, "MaxBytesPerNamespace": c.Budgets.NamespaceBytes, "MaxACLsPerPod": c.Budgets.ACLs,
 		"Toggles": map[string]bool{
 			"EnablePrometheusMetrics": c.Metrics, "EnableHTTPDebugAPI": c.DebugAPI, "EnablePprof": c.Pprof,
 			"CheckEndpointVersions": c.CheckVersions,

@@ -26,7 +26,6 @@ type listener struct {
 	what, address, keys string // keys name the settings of the address
 	host                host
 	logger              klog.Logger
-	note                func(text string)        // called with a note for operators; "" removes it
 	opened              func(addr string)        // called when it listens
 	serve               func(net.Listener) error // until the end of its context
 	listener            net.Listener             // nil while the address is taken
@@ -60,8 +59,6 @@ func (d *listener) run(ctx context.Context) error {
 func (d *listener) wait(ctx context.Context) error {
 	began := time.Now()
 	cli.Warn(d.logger, "cannot listen, working without it and trying again", "endpoint", d.what, "address", d.address, "err", d.taken.Error(), "otherAddress", d.keys)
-	d.note(fmt.Sprintf("the %s does not listen at %s: %s", d.what, d.address, d.taken))
-	defer d.note("")
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
 		timer := time.NewTimer(pause)
 		select {

@@ -21,11 +21,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // loopback is a registry of the test.
@@ -106,13 +104,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-var digests = regexp.MustCompile(`sha256:[0-9a-f]{64}, \d+ bytes`)
-
-const (
-	ofTheBase = "  layer X\n    Files 0\n    Hives 0\n    UtilityVM 0\n"
-	ofOurs    = "  layer X\n    Files 0\n    Hives 0\n    Files/npm.exe 10\n    Files/winnpm-cni.exe 17\n"
-)
-
 // TestImage: an image has the layers of its base and one with our programs, in the form that
 // Windows wants, for the Windows that the base is for.
 func TestImage(t *testing.T) {
@@ -127,9 +118,8 @@ func TestImage(t *testing.T) {
 	must(t, err)
 	digest, err := image.Digest()
 	must(t, err)
-	want := "windows/amd64, any version\n" + ofTheBase + ofOurs + ref.Context().Digest(digest.String()).String() + "\n"
-	if got := digests.ReplaceAllString(out.String(), "X"); got != want {
-		t.Errorf("it lists\n%swant\n%s", got, want)
+	if want := ref.Context().Digest(digest.String()).String() + "\n"; out.String() != want {
+		t.Errorf("it prints %s, want %s", out.String(), want)
 	}
 	config, err := image.ConfigFile()
 	must(t, err)
@@ -172,89 +162,46 @@ func read(t *testing.T, image v1.Image, file string) string {
 	}
 }
 
-// TestIndex: from a base with one image for each version of Windows there is one for each, under
-// the platform that it has there, and none for another system.
+// TestIndex: of a base with one image for each system the one for Windows is taken.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	host := loopback(t)
-	versions := []string{"10.0.20348.3091", "10.0.26100.2894"}
 	to := host + "/npm:v1"
-	var out strings.Builder
-	must(t, run(t.Context(), []string{"-base", publishIndex(t, host, versions...), "-programs", built(t, "MZ:"), "-to", to}, &out))
+	must(t, run(t.Context(), []string{"-base", publishIndex(t, host, "10.0.20348.3091"), "-programs", built(t, "MZ:"), "-to", to}, io.Discard))
 	ref, err := name.NewTag(to)
 	must(t, err)
-	index, err := remote.Index(ref)
+	image, err := remote.Image(ref)
 	must(t, err)
-	manifest, err := index.IndexManifest()
-	must(t, err)
-	var found []string
-	for _, m := range manifest.Manifests {
-		found = append(found, m.Platform.OSVersion)
-		image, err := index.Image(m.Digest)
-		must(t, err)
-		if content := read(t, image, "Files/winnpm-cni.exe"); content != "MZ:winnpm-cni.exe" {
-			t.Error(content)
-		}
-	}
-	if !slices.Equal(found, versions) || manifest.MediaType != types.OCIImageIndex {
-		t.Error(manifest.MediaType, found)
-	}
-	text := ""
-	for _, version := range versions {
-		text += "windows/amd64, " + version + "\n" + ofTheBase + ofOurs
-	}
-	if got := digests.ReplaceAllString(out.String(), "X"); !strings.HasPrefix(got, text) {
-		t.Errorf("it lists\n%s", got)
+	if content := read(t, image, "Files/winnpm-cni.exe"); content != "MZ:winnpm-cni.exe" {
+		t.Error(content)
 	}
 }
 
 // TestReproducible: two builds are equal, byte for byte, whenever and wherever they are made, in a
-// file too. Other programs make another image.
+// file. Other programs make another image.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
 	host := loopback(t)
-	for kind, base := range map[string]string{"image": publish(t, host, hostProcess(t, "")), "index": publishIndex(t, host, "10.0.20348.1", "10.0.26100.1")} {
-		var files []string
-		for i, content := range []string{"MZ:", "MZ:", "other:"} {
-			folder := built(t, content)
-			old := time.Date(2001+i, 2, 3, 4, 5, 6, 0, time.UTC)
-			must(t, os.Chtimes(filepath.Join(folder, "npm.exe"), old, old))
-			to := filepath.Join(t.TempDir(), "npm.tar")
-			must(t, run(t.Context(), []string{"-base", base, "-programs", folder, "-version", "v0.1.0", "-to", to}, io.Discard))
-			text, err := os.ReadFile(to)
-			must(t, err)
-			files = append(files, string(text))
-		}
-		if files[0] != files[1] || files[0] == files[2] {
-			t.Errorf("%s: %d, %d and %d bytes: the first two have to be equal, the third not", kind, len(files[0]), len(files[1]), len(files[2]))
-		}
-		if len(unpack(t, files[0]).Manifests) != 1 {
-			t.Error("the file has not one image")
+	base := publish(t, host, hostProcess(t, ""))
+	var files []string
+	for i, content := range []string{"MZ:", "MZ:", "other:"} {
+		folder := built(t, content)
+		old := time.Date(2001+i, 2, 3, 4, 5, 6, 0, time.UTC)
+		must(t, os.Chtimes(filepath.Join(folder, "npm.exe"), old, old))
+		to := filepath.Join(t.TempDir(), "npm.tar")
+		must(t, run(t.Context(), []string{"-base", base, "-programs", folder, "-version", "v0.1.0", "-to", to}, io.Discard))
+		text, err := os.ReadFile(to)
+		must(t, err)
+		files = append(files, string(text))
+		image, err := tarball.ImageFromPath(to, nil)
+		must(t, err)
+		if got := read(t, image, "Files/npm.exe"); got != content+"npm.exe" {
+			t.Error(got)
 		}
 	}
-}
-
-// unpack reads an archive as whoever imports it does.
-func unpack(t *testing.T, archive string) *v1.IndexManifest {
-	t.Helper()
-	folder := t.TempDir()
-	for files := tar.NewReader(strings.NewReader(archive)); ; {
-		header, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		must(t, err)
-		file := filepath.Join(folder, header.Name)
-		must(t, os.MkdirAll(filepath.Dir(file), 0o700))
-		content, err := io.ReadAll(files)
-		must(t, err)
-		must(t, os.WriteFile(file, content, 0o600))
+	if files[0] != files[1] || files[0] == files[2] {
+		t.Errorf("%d, %d and %d bytes: the first two have to be equal, the third not", len(files[0]), len(files[1]), len(files[2]))
 	}
-	index, err := layout.ImageIndexFromPath(folder)
-	must(t, err)
-	manifest, err := index.IndexManifest()
-	must(t, err)
-	return manifest
 }
 
 // TestRefused: a mistake is one line that says what to do, and nothing is written.
@@ -267,7 +214,7 @@ func TestRefused(t *testing.T) {
 		{host + "/base:v1", built(t, ""), to, "has no digest: name it as NAME@sha256:..."},
 		{absent, built(t, ""), to, "MANIFEST_UNKNOWN"},
 		{publish(t, host, empty.Image), built(t, ""), to, `is for ""`},
-		{publishIndex(t, host), built(t, ""), to, "is for no windows/amd64"},
+		{publishIndex(t, host), built(t, ""), to, "no child with platform windows/amd64"},
 		{windows, t.TempDir(), to, "npm.exe"},
 		{windows, built(t, ""), "NAME:", "say REGISTRY/NAME:TAG, or a file that ends in .tar"},
 	} {
@@ -297,11 +244,10 @@ func TestScript(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		return digests.ReplaceAllString(string(out), "X")
+		return string(out)
 	}
 	file := filepath.Join(dist, "winnpm-image.tar")
-	list := "windows/amd64, any version\n" + ofTheBase + ofOurs
-	if got := script(file); got != list {
+	if got := script(file); got != "" {
 		t.Error(got)
 	}
 	text, err := os.ReadFile(sums)
@@ -309,7 +255,7 @@ func TestScript(t *testing.T) {
 	if !regexp.MustCompile(`^[0-9a-f]{64}  winnpm-image\.tar\n$`).Match(text) {
 		t.Errorf("the checksums are %q", text)
 	}
-	if got := script(host + "/npm:v1"); !strings.HasPrefix(got, list+host+"/npm@sha256:") {
+	if got := script(host + "/npm:v1"); !strings.HasPrefix(got, host+"/npm@sha256:") {
 		t.Error(got)
 	}
 	out, err := exec.CommandContext(t.Context(), "../image.sh").CombinedOutput()

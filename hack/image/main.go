@@ -4,14 +4,27 @@
 package main
 
 import (
+	"archive/tar"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/crane"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
+
+// programs are the files of the image, at its root: what deploy/base starts, and the CNI
+// plugin, which npm install-cni looks for beside itself.
+var programs = []string{"npm.exe", "winnpm-cni.exe"}
 
 // archiveExtension tells a file from the name of an image in a registry.
 const archiveExtension = ".tar"
@@ -26,7 +39,7 @@ func main() {
 	}
 }
 
-// run makes the image and lists its layers.
+// run makes the image, and prints its name by digest if it pushes it.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	base := flags.String("base", "", "the base image, by digest: NAME@sha256:...")
@@ -36,23 +49,93 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	content, err := readPrograms(*folder)
+	image, err := build(ctx, *base, *folder, *version)
 	if err != nil {
-		return err
-	}
-	b, err := fetch(ctx, *base)
-	if err != nil {
-		return err
-	}
-	made, err := b.with(content, *version)
-	if err != nil {
-		return err
-	}
-	if err := made.list(out); err != nil {
 		return err
 	}
 	if strings.HasSuffix(*to, archiveExtension) {
-		return made.save(*to, *version)
+		return crane.Save(image, "winnpm/npm:"+*version, *to) // containerd imports it under this name
 	}
-	return made.push(ctx, *to, out)
+	ref, err := name.NewTag(*to)
+	if err != nil {
+		return fmt.Errorf("where to: %w; say REGISTRY/NAME:TAG, or a file that ends in %s", err, archiveExtension)
+	}
+	if err := crane.Push(image, *to, crane.WithContext(ctx)); err != nil {
+		return err
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, ref.Context().Digest(digest.String()))
+	return err
+}
+
+// build puts the programs on the base, in a layer of their own. A tag is refused as the base, because its
+// owner can move it.
+func build(ctx context.Context, base, folder, version string) (v1.Image, error) {
+	ref, err := name.NewDigest(base)
+	if err != nil {
+		return nil, fmt.Errorf("the base %q has no digest: name it as NAME@sha256:... (docs/operations.md)", base)
+	}
+	// Of an index it takes the first image for Windows: a HostProcess container runs on every version of it.
+	image, err := crane.Pull(base, crane.WithContext(ctx), crane.WithPlatform(&v1.Platform{OS: "windows", Architecture: "amd64"}))
+	if err != nil {
+		return nil, fmt.Errorf("the base %s: %w", ref, err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	// The library packs a layer as Windows wants it where the base says that it is for Windows.
+	if config.OS != "windows" {
+		return nil, fmt.Errorf("the base %s is for %q", ref, config.OS)
+	}
+	layer, err := packed(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(layer) }()
+	image, err = crane.Append(image, layer)
+	if err != nil {
+		return nil, err
+	}
+	config, err = image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config.Config.Entrypoint, config.Config.Cmd = []string{"npm.exe", "start"}, nil
+	config.Config.Labels = map[string]string{
+		"org.opencontainers.image.title":       "WinNPM",
+		"org.opencontainers.image.licenses":    "Apache-2.0",
+		"org.opencontainers.image.source":      "https://github.com/winnpm/winnpm",
+		"org.opencontainers.image.version":     version,
+		"org.opencontainers.image.base.digest": ref.DigestStr(),
+		"org.opencontainers.image.base.name":   ref.Context().Name(),
+	}
+	return mutate.Config(image, config.Config)
+}
+
+// packed writes a tar file of the programs. Every file has the same time, so that an image tells what is in
+// it and not when it was made.
+func packed(folder string) (file string, err error) {
+	out, err := os.CreateTemp("", "winnpm-image-*.tar")
+	if err != nil {
+		return "", err
+	}
+	t := tar.NewWriter(out)
+	for _, program := range programs {
+		content, err := os.ReadFile(filepath.Join(folder, program))
+		if err != nil {
+			return "", errors.Join(fmt.Errorf("the programs: %w; \"make release\" makes them", err), out.Close(), os.Remove(out.Name()))
+		}
+		header := &tar.Header{Name: program, Mode: 0o755, Size: int64(len(content)), ModTime: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), Format: tar.FormatPAX}
+		if err := t.WriteHeader(header); err != nil {
+			return "", err
+		}
+		if _, err := t.Write(content); err != nil {
+			return "", err
+		}
+	}
+	return out.Name(), errors.Join(t.Close(), out.Close())
 }

@@ -36,7 +36,7 @@ func runClaims(t *testing.T, cl *cluster, play func(n claiming)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		sim := hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
-		sim.SetPersonality(hnsfault.Personality{Endpoints: hnsfault.EndpointHabits{Early: true}})
+		sim.SetPersonality(hnsfault.Personality{Early: true})
 		dp := dataplane.New(dataplane.Config{Client: sim, Node: "n1", Now: time.Now})
 		inBubble(t, Config{Source: cl.source(), Applier: dp, Readiness: dp, Node: "n1"}, func(t *testing.T, c *Controller) {
 			play(claiming{cl, c, t, sim, dp})

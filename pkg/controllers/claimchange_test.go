@@ -37,7 +37,7 @@ func TestClaimWhileThingsChange(t *testing.T) {
 				cl := newCluster(scheduled("a"))
 				cl.policies.set(denies("deny", map[string]string{"closed": "yes"}))
 				runClaims(t, cl, func(n claiming) {
-					n.sim.SetPersonality(hnsfault.Personality{Endpoints: hnsfault.EndpointHabits{Early: true}, Latency: 100 * time.Millisecond})
+					n.sim.SetPersonality(hnsfault.Personality{Early: true, Latency: 100 * time.Millisecond})
 					if early {
 						n.endpoint("ep-a", "10.0.0.1")
 					}

@@ -51,23 +51,24 @@ type starts struct {
 func newStarts(t *testing.T, seed uint64) *starts {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 9))
-	chance := func(odds int, c hnsfault.Chance) hnsfault.Chance {
-		if rng.IntN(odds) > 0 {
-			return hnsfault.Chance{}
+	reads := func(c hnssim.Call) bool { return c.Op == hns.OpEndpointGet }
+	var faults []hnsfault.Chance
+	for _, f := range []hnsfault.Chance{
+		{On: hnsfault.IsWrite, P: 0.1, Times: 20, Fault: hnsfault.Fault{Mode: hnsfault.Half, Code: 0x80004005}},
+		{On: reads, P: 0.05, Times: 20, Fault: hnsfault.Fault{Err: hns.ErrNotFound}},
+		{On: reads, P: 0.25, Times: 10, Fault: hnsfault.Fault{Code: 0x803B0031}},
+	} {
+		if rng.IntN(2) == 0 {
+			faults = append(faults, f)
 		}
-		return c
 	}
-	p := hnsfault.Personality{Seed: seed + 1, Latency: []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[rng.IntN(4)]}
-	p.Endpoints.Early = true
-	p.Half = chance(2, hnsfault.Chance{P: 0.1, Times: 20})
-	p.Endpoints.Vanish = chance(2, hnsfault.Chance{P: 0.05, Times: 20})
-	if rng.IntN(2) == 0 {
-		p.Endpoints.Unread, p.Endpoints.UnreadFor = 4, 1+rng.IntN(6)
+	p := hnsfault.Personality{
+		Latency: []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[rng.IntN(4)],
+		Early:   true, Fail: hnsfault.Chances(seed, faults...), Show: hnsfault.Late(rng.IntN(6) / 3 * rng.IntN(3)),
 	}
-	p.Endpoints.Late = rng.IntN(6) / 3 * rng.IntN(3)
 	s := &starts{cluster: newCluster(), t: t, seed: seed, sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}), left: rng.IntN(3) > 0}
 	s.sim.SetPersonality(p)
-	t.Logf("%+v", p)
+	t.Logf("%+v, a call takes %v", faults, p.Latency)
 	s.policies.set(denies("deny", map[string]string{"closed": "yes"}))
 	for i := range 6 {
 		s.free = append(s.free, fmt.Sprintf("10.0.0.%d", i+1))

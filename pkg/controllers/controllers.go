@@ -53,8 +53,7 @@ type Config struct {
 	// long a transaction may go on with endpoints while another one is due; 0 means 500
 	// ms.
 	ApplyInterval time.Duration
-	// Budgets bound what one object, and what the policies of one namespace, may cost.
-	// What is 0 has its default.
+	// Budgets are the limits of what objects may cost. A field that is 0 has its default.
 	Budgets policy.Budgets
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.
@@ -114,7 +113,7 @@ func New(cfg Config) *Controller {
 	}
 	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
 	c.informers.pods.gone = c.finished.gone
-	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(cfg.Budgets), cfg.Logger, c.event, func(is nodesState, policies []string) {
+	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(), cfg.Logger, c.event, func(is nodesState, policies []string) {
 		if is == nodesMissing {
 			cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(policies))
 		}
@@ -178,9 +177,6 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 	wg.Go(func() { c.nodes.run(ctx) })
 	wg.Go(func() { c.contests.run(ctx) })
-	if c.cfg.Source.Older != nil {
-		wg.Go(func() { c.findOlder(ctx) })
-	}
 	if c.cfg.Observer != nil {
 		wg.Go(func() { c.reconcile(ctx) })
 	}

@@ -19,8 +19,6 @@ type status struct {
 	err     error  // of the last transaction
 	hns     string // what HNS did not answer in the last transaction
 	look    error  // of the last look that was not at single endpoints
-	notes   []string
-	older   []string // notes on policies of older versions
 
 	// What the worker does itself, besides waiting, and since when.
 	doing state.Progress
@@ -85,24 +83,11 @@ func (s *status) setWaiting(waiting bool) {
 	s.waiting = waiting
 }
 
-// setOlder takes the warnings of policies of older versions.
-func (s *status) setOlder(found []state.Warning) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.older = nil
-	for _, w := range found {
-		s.older = append(s.older, fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message))
-	}
-}
-
 func (s *status) applied(r state.Report, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err, s.hns = err, ""
 	s.first = s.first || err == nil
-	if err == nil {
-		s.notes = notesOf(r.Warnings)
-	}
 	for _, w := range r.Warnings {
 		if w.Kind == warnsOfNode && w.Reason == state.ReasonHNSUnavailable {
 			s.hns = fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message)
@@ -174,18 +159,6 @@ func (c *Controller) Ready() error {
 	}
 	return nil
 }
-
-// UpToDate reports whether it is Ready, and the dataplane has all that the API server told of
-// the pods and policies of a namespace: nothing of that waits, nor is in a transaction that runs.
-// What others do does not count, or one who writes without a pause could keep it from all. "" is
-// of Namespaces and ClusterNetworkPolicies. It never waits.
-func (c *Controller) UpToDate(namespace string) bool {
-	return c.queue.Knows(namespace) && c.Ready() == nil
-}
-
-// Behind returns the namespaces of which something waits or is being applied, unordered, perhaps
-// twice. It does not look at Ready, and never waits.
-func (c *Controller) Behind() []string { return c.queue.Behind() }
 
 // SourceError returns why the last request to the API server failed, nil when
 // none did. It never waits.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,9 +23,6 @@ var olderKinds = []struct{ resource, kind, tier string }{
 	{"adminnetworkpolicies", "AdminNetworkPolicy", string(v1alpha2.AdminTier)},
 	{"baselineadminnetworkpolicies", "BaselineAdminNetworkPolicy", string(v1alpha2.BaselineTier)},
 }
-
-// lookForOlder is how often they are looked for; it is up to a fifth more.
-const lookForOlder = time.Hour
 
 // olderPolicies returns what finds out whether a cluster has such objects. It lists one of
 // each kind, as no more than its name. A server without the kind has none, and one that
@@ -63,28 +58,3 @@ func olderPolicies(cfg *rest.Config) func(context.Context) []state.Warning {
 
 // reasonNotEnforced is that of policies of which nothing is programmed.
 const reasonNotEnforced state.Reason = "NotEnforced"
-
-// findOlder looks for policies of older versions until ctx is done. Each kind is logged
-// when it is found first, and is among the notes while there are such objects.
-func (c *Controller) findOlder(ctx context.Context) {
-	told := map[string]bool{}
-	for {
-		asking, done := context.WithTimeout(ctx, askAgain)
-		found := c.cfg.Source.Older(asking)
-		done()
-		c.status.setOlder(found)
-		for _, w := range found {
-			if !told[w.Kind] {
-				told[w.Kind] = true
-				c.cfg.Logger.Info("warning raised", "kind", w.Kind, "object", w.Object, "reason", w.Reason, "message", w.Message)
-			}
-		}
-		wait := time.NewTimer(lookForOlder + rand.N(lookForOlder/5))
-		select {
-		case <-ctx.Done():
-			wait.Stop()
-			return
-		case <-wait.C:
-		}
-	}
-}

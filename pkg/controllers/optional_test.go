@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -342,32 +341,11 @@ func TestNodesThatAreMissing(t *testing.T) {
 	}
 }
 
-// TestOlderIsToldOnce: a policy of an older version is a remark as long as it is there.
-func TestOlderIsToldOnce(t *testing.T) {
-	cl, r := newCluster(), &recorder{}
-	source := cl.source()
-	var found, asked atomic.Int32
-	found.Store(1)
-	source.Older = func(context.Context) []state.Warning {
-		asked.Add(1)
-		return []state.Warning{{Object: "a", Kind: "AdminNetworkPolicy", Reason: reasonNotEnforced, Message: "no"}}[:found.Load()]
-	}
-	run(t, Config{Source: source, Applier: r}, func(t *testing.T, c *Controller) {
-		require.Equal(t, []string{"AdminNetworkPolicy a: no"}, c.Notes())
-		require.NoError(t, c.Ready())
-		found.Store(0)
-		time.Sleep(24 * time.Hour)
-		synctest.Wait()
-		require.Empty(t, c.Notes())
-		require.LessOrEqual(t, asked.Load(), int32(25))
-	})
-}
-
 // TestNodesAreNotForgottenTooSoon: a policy that names nodes and is applied while the watch
 // of another one's nodes ends keeps them.
 func TestNodesAreNotForgottenTooSoon(t *testing.T) {
 	var enqueued []Key
-	w := newNodeWatch(nil, keptClusterNodes(few), klog.Logger{}, func(key Key) { enqueued = append(enqueued, key) }, func(nodesState, []string) {})
+	w := newNodeWatch(nil, keptClusterNodes(), klog.Logger{}, func(key Key) { enqueued = append(enqueued, key) }, func(nodesState, []string) {})
 	require.Equal(t, nodesAwaited, w.want("a", true))
 	require.NoError(t, w.store.Replace([]any{newNode("n1", "10.9.0.1")}, ""))
 	w.decide(nodesKnown)

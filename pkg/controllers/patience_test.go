@@ -235,7 +235,7 @@ func TestMuteWatchIsReplaced(t *testing.T) {
 			}
 			return answer(r, http.StatusOK, http.Header{}, strings.NewReader(items+"]}")), nil
 		})
-		s := newStore(keptPods("n1", newInterner(), few), func(Key) {})
+		s := newStore(keptPods("n1", newInterner()), func(Key) {})
 		i := newInformer(KindPod, s, s.synced, pods.(cache.ListerWatcher), klog.Logger{})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})

@@ -154,7 +154,6 @@ func (w *worker) apply(ctx context.Context) {
 	}
 	w.pause = 0
 	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
-	c.queue.Applied()
 	if next := report.Next(); next > 0 {
 		w.retry.Reset(next)
 	}

@@ -3,12 +3,14 @@ package dataplane_test
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
@@ -53,7 +55,12 @@ func longWorld(t *testing.T) *script {
 	t.Helper()
 	w := newWorld(t, longPolicy(t))
 	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign(), Personality: hnsfault.Personality{
-		Refuses: []hnsfault.Refusal{{What: hnsfault.NameLength, N: ipsets.MaxName, Code: 0x803b000d}},
+		Refuse: func(c hnssim.Call) uint32 {
+			if slices.ContainsFunc(c.Sets, func(s hns.SetPolicy) bool { return len(s.Name) > ipsets.MaxName }) {
+				return 0x803b000d
+			}
+			return 0
+		},
 	}})
 	w.do("dataplane", "endpoint ep-1 10.0.0.1")
 	longObjects(w, "long")

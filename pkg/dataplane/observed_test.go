@@ -2,13 +2,11 @@ package dataplane_test
 
 import (
 	"bytes"
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -19,7 +17,7 @@ import (
 func TestUnlistedRefusalOfRules(t *testing.T) {
 	for _, code := range []uint32{0x80004005, 0x803B7777} {
 		w := newbornWorld(t)
-		w.sim.SetPersonality(hnsfault.Personality{Codes: map[hnsfault.Answer]uint32{hnsfault.BadRule: code}})
+		w.sim.SetPersonality(hnsfault.Personality{Code: func(*hns.OpError) uint32 { return code }})
 		w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "443" })
 		_ = w.apply()
 		w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in block")
@@ -56,7 +54,11 @@ func TestUnreadEndpointThatCannotBeRead(t *testing.T) {
 // learned after the write, so nothing is written again, and nobody is blamed.
 func TestRulesInHNSsOwnSpelling(t *testing.T) {
 	w := newbornWorld(t)
-	w.sim.SetPersonality(hnsfault.Personality{Spelling: hnsfault.Spelling{StrangePorts: "port:"}})
+	w.sim.SetPersonality(hnsfault.Personality{Show: func(_ string, out *hns.Result) {
+		for i, p := range out.Endpoint.Policies {
+			out.Endpoint.Policies[i].Settings = bytes.ReplaceAll(p.Settings, []byte(`"443"`), []byte(`"port:443"`))
+		}
+	}})
 	w.do("apply", "calls SetPolicy/Add=1 ACL/Add=1")
 	for range 10 {
 		w.do("advance 5m", "look", "fold", "apply", "calls")
@@ -73,22 +75,15 @@ func TestRulesInHNSsOwnSpelling(t *testing.T) {
 	w.do("drop-acl ep azure-acl-x.q", "look", "fold", "apply", "calls ACL/Add=1")
 }
 
-// changer is an HNS that has another port than was asked for.
-type changer struct{ *hnsfault.Sim }
-
-func (c changer) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	e, err := c.Sim.GetEndpoint(ctx, id)
-	for i, p := range e.Policies {
-		e.Policies[i].Settings = bytes.ReplaceAll(p.Settings, []byte(`"443"`), []byte(`"8443"`))
-	}
-	return e, err
-}
-
 // TestAnotherMeaningIsNoSpelling: a rule that is shown with another port, however
 // often it is read, is another rule.
 func TestAnotherMeaningIsNoSpelling(t *testing.T) {
 	w := newbornWorld(t)
-	w.dp = dataplane.New(dataplane.Config{Client: changer{w.sim}, Node: "n1", Now: w.clock})
+	w.sim.SetPersonality(hnsfault.Personality{Show: func(_ string, out *hns.Result) {
+		for i, p := range out.Endpoint.Policies {
+			out.Endpoint.Policies[i].Settings = bytes.ReplaceAll(p.Settings, []byte(`"443"`), []byte(`"8443"`))
+		}
+	}})
 	for range 10 {
 		_ = w.apply()
 		require.False(t, w.report.Converged())
@@ -102,7 +97,7 @@ func TestAnotherMeaningIsNoSpelling(t *testing.T) {
 // the first Update it is asked at once for what it takes, which is reported.
 func TestOthersCutIsRemembered(t *testing.T) {
 	w := newbornWorld(t)
-	w.sim.SetPersonality(hnsfault.Personality{Refuses: []hnsfault.Refusal{{What: hnsfault.ForeignExtras, Code: 0x80070057}}})
+	w.sim.SetPersonality(hnsfault.Personality{Refuse: hnsfault.OnlyDocumented})
 	w.do("apply", "delete policy x/q", "! apply", "calls ACL/Update=2", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in block")
 	require.Len(t, w.report.Spellings, 1)
 	require.Equal(t, "others", w.report.Spellings[0].Kind)

@@ -69,7 +69,7 @@ func TestProbeThatGetsNoAnswer(t *testing.T) {
 func TestEndpointIsGoneWhateverTheCode(t *testing.T) {
 	w := newWorld(t, bPolicies)
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "policy good", "apply", "no-endpoint ep-1")
-	w.sim.SetPersonality(hnsfault.Personality{Seed: 1, Codes: map[hnsfault.Answer]uint32{hnsfault.EndpointMissing: 0x803B0031}})
+	w.sim.SetPersonality(hnsfault.Personality{Code: func(*hns.OpError) uint32 { return 0x803B0031 }})
 	w.do("observe", "! apply")
 	require.Len(t, w.dp.Dump().Endpoints, 1)
 }

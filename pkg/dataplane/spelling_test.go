@@ -1,7 +1,6 @@
 package dataplane_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -14,24 +13,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
-
-// speller is an HNS that shows the addresses in sets in its own way.
-type speller struct {
-	*hnsfault.Sim
-	show func(string) string
-}
-
-func (s speller) Network(ctx context.Context) (hns.Network, error) {
-	n, err := s.Sim.Network(ctx)
-	for _, p := range n.Sets {
-		for i, v := range p.Values {
-			if p.Type == hns.IPSet {
-				p.Values[i] = s.show(v)
-			}
-		}
-	}
-	return n, err
-}
 
 // TestSetsInHNSsOwnSpelling: nothing is written because HNS shows what was sent in
 // its own way, nobody is blamed, and a new process writes each set once at most.
@@ -48,7 +29,16 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 	} {
 		w := newWorld(t, bPolicies)
 		now := w.now
-		cfg := dataplane.Config{Client: speller{w.sim, tc.show}, Node: "n1", Now: func() time.Time { return now }}
+		w.sim.SetPersonality(hnsfault.Personality{Show: func(_ string, out *hns.Result) {
+			for _, p := range out.Network.Sets {
+				for i, v := range p.Values {
+					if p.Type == hns.IPSet {
+						p.Values[i] = tc.show(v)
+					}
+				}
+			}
+		}})
+		cfg := dataplane.Config{Client: w.sim, Node: "n1", Now: func() time.Time { return now }}
 		w.dp = dataplane.New(cfg)
 		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", "policy good", "apply")
 		look := func() (writes int) {

@@ -30,7 +30,7 @@ func starting(t *testing.T) *script {
 
 // early has endpoints take rules before they are attached.
 func early(w *script) {
-	w.sim.SetPersonality(hnsfault.Personality{Endpoints: hnsfault.EndpointHabits{Early: true}})
+	w.sim.SetPersonality(hnsfault.Personality{Early: true})
 }
 
 // create makes an endpoint that nothing uses yet.

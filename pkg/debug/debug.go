@@ -5,11 +5,9 @@ package debug
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/pprof"
-	"strings"
 
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -30,8 +28,6 @@ type Config struct {
 	Dump    func() state.Dump
 	Healthy func() error // nil: no reason to restart the process
 	Ready   func() error // nil: everything known is programmed
-	// Notes are lines of /readyz about what is no reason not to be ready. nil: none.
-	Notes func() []string
 
 	NodeMetrics, ClusterMetrics http.Handler
 	// PublicClusterMetrics answers other machines in place of ClusterMetrics. It shows no names
@@ -53,8 +49,8 @@ type Config struct {
 // on this machine. It is for a listener that pods cannot reach.
 func Probes(cfg Config) http.Handler {
 	pages := http.NewServeMux()
-	pages.Handle("GET /healthz", local(check(cfg.Healthy, nil)))
-	pages.Handle("GET /readyz", local(check(cfg.Ready, cfg.Notes)))
+	pages.Handle("GET /healthz", local(check(cfg.Healthy)))
+	pages.Handle("GET /readyz", local(check(cfg.Ready)))
 	return small(ownSite(pages))
 }
 
@@ -66,8 +62,8 @@ func Handler(cfg Config) http.Handler {
 	open := func(path string, here, elsewhere http.Handler) {
 		pages.Handle("GET "+path, ownName(cfg.Node, byPlace(here, elsewhere)))
 	}
-	open("/healthz", check(cfg.Healthy, nil), check(unnamed(cfg.Healthy), nil))
-	open("/readyz", check(cfg.Ready, cfg.Notes), check(unnamed(cfg.Ready), counted(cfg.Notes)))
+	open("/healthz", check(cfg.Healthy), check(unnamed(cfg.Healthy)))
+	open("/readyz", check(cfg.Ready), check(unnamed(cfg.Ready)))
 	scrapes := make(slots, scrapesAtOnce)
 	if cfg.NodeMetrics != nil {
 		metrics := scrapes.scrape(cfg.NodeMetrics)
@@ -139,39 +135,13 @@ func unnamed(state func() error) func() error {
 	}
 }
 
-// counted returns a function that replaces the notes by their number, because their text may name
-// objects.
-func counted(notes func() []string) func() []string {
-	return func() []string {
-		if notes == nil {
-			return nil
-		}
-		n := len(notes())
-		if n == 0 {
-			return nil
-		}
-		return []string{fmt.Sprintf("notes: %d; they are shown only on the node itself", n)}
-	}
-}
-
-// check answers 200 "ok", or 503 with the reason, and the notes behind it.
-func check(state func() error, notes func() []string) http.Handler {
+// check answers 200 "ok", or 503 with the reason.
+func check(state func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		lines := []string{"ok"}
-		code := http.StatusOK
-		if err := state(); err != nil {
-			lines[0], code = err.Error(), http.StatusServiceUnavailable
+		if err := state(); err != nil { // read with curl, and in Events of the kubelet
+			http.Error(w, printable.Line(err.Error()), http.StatusServiceUnavailable)
+			return
 		}
-		if notes != nil {
-			lines = append(lines, notes()...)
-		}
-		for i := range lines { // read with curl, and in Events of the kubelet
-			lines[i] = printable.Line(lines[i])
-		}
-		if text := strings.Join(lines, "\n"); code == http.StatusOK {
-			_, _ = io.WriteString(w, text+"\n") // a client that has gone is no concern
-		} else {
-			http.Error(w, text, code)
-		}
+		_, _ = io.WriteString(w, "ok\n") // a client that has gone is no concern
 	})
 }

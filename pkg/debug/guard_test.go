@@ -66,22 +66,19 @@ func TestNamesStayOnTheNode(t *testing.T) {
 	cfg := pages()
 	cfg.ClusterMetrics, cfg.PublicClusterMetrics = page("ns-shop"), page("others")
 	named := func() error { return errors.New("read pod shop/db-0") }
-	cfg.Notes = func() []string { return []string{"pod shop/db-0 is claimed", "pod shop/db-1 is claimed"} }
 	asks := func(from string) func(path string) (int, string) {
 		h := Handler(cfg)
 		host := map[string]string{here: "localhost", there: "win-1"}[from]
 		return func(path string) (int, string) { return ask(t, h, path, from, host) }
 	}
 	local, remote := asks(here), asks(there)
-	for path, want := range map[string]string{ClusterMetricsPath: "others", "/readyz": "ok\nnotes: 2; they are shown only on the node itself\n", "/healthz": "ok\n"} {
+	for path, want := range map[string]string{ClusterMetricsPath: "others", "/readyz": "ok\n", "/healthz": "ok\n"} {
 		code, body := remote(path)
 		require.Equal(t, http.StatusOK, code, path)
 		require.Equal(t, want, body, path)
 	}
 	_, body := local(ClusterMetricsPath)
 	require.Equal(t, "ns-shop", body)
-	_, body = local("/readyz")
-	require.Equal(t, "ok\npod shop/db-0 is claimed\npod shop/db-1 is claimed\n", body)
 
 	cfg.Healthy, cfg.Ready, cfg.PublicClusterMetrics = named, named, nil
 	local, remote = asks(here), asks(there)

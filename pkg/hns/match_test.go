@@ -10,7 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// The simulator's tests of its tracer have every form of rule; this is what a
+// The oracle compares two tracers on every form of rule; this is what a
 // rule of unknown origin may be besides.
 func TestParseRuleRefuses(t *testing.T) {
 	known := &hns.Set{Type: hns.IPSet}

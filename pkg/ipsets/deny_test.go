@@ -169,19 +169,6 @@ func TestTwinsMoveAtOnce(t *testing.T) {
 	require.False(t, w.HeldBack())
 }
 
-// Of twins that HNS refuses together, what they lose is not asked for first.
-func TestDenyTwinsNeverLoseFirst(t *testing.T) {
-	w := denying(t)
-	w.RemoveAddr(leafA.Deny(), addr1)
-	w.AddAddr(leafA.Deny(), addr2)
-	w.AddAddr(leafB.Deny(), addr3)
-	w.Refuse(w.Plan()[0])
-	same(t, `
-		set  update  deny-podlabel-app:a  10.0.0.2
-		--
-		set  update  deny-podlabel-app:b  10.0.0.10`, w.Plan())
-}
-
 // A nested twin without a member that HNS refuses denies too little: rules are not to
 // rely on it.
 func TestNestedDenyTwinsAreWhole(t *testing.T) {

@@ -215,66 +215,6 @@ func TestContainedLeafStays(t *testing.T) {
 	same(t, `set  delete  podlabel-app:b`, w.PlanRemovals(w.now, nil))
 }
 
-func TestLeaving(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
-	w.Hold(nsX, rule)
-	w.Hold(nsY, rule)
-	w.apply()
-	w.AddAddr(nsX, addr1) // joins only
-	w.AddAddr(nsY, addr1)
-	w.RemoveAddr(leafA, addr1)
-	w.AddAddr(leafA, addr2)
-	w.AddAddr(leafA, addr3)
-	w.RemoveAddr(leafB, addr2)
-	w.RemoveMember(nested, leafB)
-	w.AddMember(nested, nsX)
-	w.Hold(leafB, rule)
-	plan := w.Plan()
-	require.Len(t, plan, 2)
-	for _, r := range plan {
-		_, refused := w.Refuse(r)
-		require.False(t, refused)
-	}
-	require.True(t, w.Searching())
-	same(t, `
-		set  update  podlabel-app:a
-		set  update  podlabel-app:b
-		--
-		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a
-		--
-		set  update  ns-x  10.0.0.1
-		set  update  ns-y  10.0.0.1`, w.Plan())
-	require.NoError(t, w.hns.run(w.Cache, w.Plan()))
-	require.False(t, w.Searching())
-	same(t, `
-		set  update  podlabel-app:a  10.0.0.2 10.0.0.10
-		--
-		nest update  nestedlabel-app:a:b  -> empty-emptyhashset ns-x podlabel-app:a`, w.Plan())
-	w.apply()
-}
-
-// Without the permanent member a nested set matches everything, so it is never
-// written without, not even on the way.
-func TestLeavingNeverEmptiesANestedSet(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	w.apply()
-	list := w.hns.list()
-	for i := range list {
-		if list[i].Nested {
-			list[i].Values = []string{leafA.ID()}
-		}
-	}
-	w.Observe(list, nil)
-	w.RemoveMember(nested, leafA)
-	plan := w.Plan()
-	same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset`, plan)
-	w.suspect([]*set{w.find(nested)})
-	same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset`, w.Plan())
-	require.False(t, w.Plan()[0].Leaving)
-}
-
 func TestReady(t *testing.T) {
 	w := newWorld(t)
 	require.False(t, w.Ready(leafA))
@@ -336,11 +276,11 @@ func TestPlanIsAValue(t *testing.T) {
 	w := newWorld(t)
 	w.Hold(nsX, rule)
 	w.AddAddr(nsX, addr1)
-	before := w.Dump()
+	before := w.Snapshot()
 	plan := w.Plan()
 	text := planText(plan)
 	require.Equal(t, text, planText(w.Plan()))
-	require.Equal(t, before, w.Dump())
+	require.Equal(t, before, w.Snapshot())
 	w.AddAddr(nsX, addr2)
 	require.Equal(t, text, planText(plan))
 }

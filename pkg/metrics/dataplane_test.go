@@ -142,29 +142,3 @@ func TestOfDataplane(t *testing.T) {
 	a.wantTruth(0, 0)
 	require.InDelta(t, 4, read(t, a.m.node)[`npm_controller_pod_exec_time_count{had_error="false",operation="delete"}`], 0)
 }
-
-// TestRefusalsOfDataplane: what HNS answers to writes that it does not do is counted
-// by its code.
-func TestRefusalsOfDataplane(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t)
-	require.NoError(t, a.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-1", Addrs: []netip.Addr{localPod(1).Addr}}))
-	a.sim.RejectACL(func(acl hns.ACL) bool { return acl.Priority != hns.PriorityBlock })
-	require.Empty(t, with(read(t, a.m.node), "npm_hns_refusals_total"))
-	tx := dataplane.NewTransaction()
-	tx.SetPod(localPod(1))
-	tx.SetPolicy(&networkingv1.NetworkPolicy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"},
-		Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
-	})
-	a.apply(tx)
-	refused := 0.
-	for _, c := range a.sim.Calls() {
-		if c.Err != nil {
-			require.Equal(t, uint32(0x803b000d), hns.CodeOf(c.Err))
-			refused++
-		}
-	}
-	require.Positive(t, refused)
-	require.Equal(t, map[string]float64{`npm_hns_refusals_total{code="0x803b000d"}`: refused}, with(read(t, a.m.node), "npm_hns_refusals_total"))
-}

@@ -17,7 +17,7 @@ const root = "../.."
 // The program that the DaemonSet starts is one that the image has, at its root. The CNI plugin
 // is beside it, where npm install-cni looks for it.
 func TestDeployImage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "hack/image/layer.go"))
+	text, err := os.ReadFile(filepath.Join(root, "hack/image/main.go"))
 	require.NoError(t, err)
 	list := regexp.MustCompile(`var programs = \[\]string\{(.*)\}`).FindStringSubmatch(string(text))
 	require.NotNil(t, list)

@@ -113,7 +113,6 @@ func (l *callLog) add(c *Call) {
 
 // Hold implements hns.Client.
 func (s *Sim) Hold(_ context.Context, endpoint string) func() {
-	endpoint = s.target(endpoint)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, held := s.held[endpoint]; held {

@@ -29,7 +29,7 @@ import (
 // defaultState is the one that a dump leaves out.
 const defaultState = hnssim.AttachedSharing
 
-// Dump returns the whole state as sorted text; ParseDump reads it.
+// Dump returns the whole state as sorted text.
 func (s *Sim) Dump() string {
 	sets, endpoints := s.Sets(), s.Endpoints()
 	names := map[string]string{} // by Id
@@ -117,22 +117,21 @@ func dumpEndpoint(b *strings.Builder, e hnssim.EndpointView, network string, nam
 // dumpPolicy returns the line of a policy. Ours is shown by its meaning, as its text
 // follows from that; everybody else's as it is.
 func dumpPolicy(p hns.EndpointPolicy, names map[string]string) string {
-	rules := rulesIn([]hns.EndpointPolicy{p})
-	if len(rules) == 0 || !rules[0].Ours() {
+	a, err := p.ACL()
+	if err != nil || !a.Ours() {
 		text := string(p.Settings)
 		if strings.ContainsAny(text, "\r\n") || strings.TrimSpace(text) != text {
 			text = strconv.Quote(text)
 		}
 		return fmt.Sprintf("policy %s %s", quote(p.Type), text)
 	}
-	a := rules[0]
 	localSets, local := dumpAddresses(a.LocalAddresses, names)
 	remoteSets, remote := dumpAddresses(a.RemoteAddresses, names)
 	var b strings.Builder
 	fmt.Fprintf(&b, "acl %s %d %s %s", a.Direction, a.Priority, a.Action, quote(a.ID))
 	for _, f := range []struct{ key, value string }{
 		{"rule", strings.TrimPrefix(string(a.RuleType), string(hns.Switch))},
-		{"proto", a.Protocols},
+		{"proto", strings.TrimPrefix(a.Protocols, hns.AnyProtocol)},
 		{"local-sets", localSets},
 		{"local", local},
 		{"remote-sets", remoteSets},
@@ -152,13 +151,19 @@ func dumpAddresses(field string, names map[string]string) (sets, texts string) {
 	switch {
 	case field == "":
 		return "", ""
-	case literals(field) == nil:
+	case !isLiteral(strings.Split(field, ",")[0]):
 		return strings.Join(sortedNames(strings.Split(field, ","), names), ","), ""
 	}
 	return "", strings.Join(slices.SortedFunc(strings.SplitSeq(field, ","), compareValues), ",")
 }
 
-// quote returns a text that the parser can tell from its surroundings.
+// isLiteral reports whether a text is an address or a block, and no Id of a set.
+func isLiteral(text string) bool {
+	_, ok := hns.ParseSpan(text)
+	return ok || text == hns.EveryIPv6
+}
+
+// quote returns a text that a reader can tell from its surroundings.
 func quote(text string) string {
 	if text == "" || strings.ContainsAny(text, " ,=\"#`") || strconv.Quote(text) != `"`+text+`"` {
 		return strconv.Quote(text)

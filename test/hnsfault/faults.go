@@ -19,6 +19,7 @@ const (
 	LoseReply             // done, then error
 	Half                  // the first half done (rounded down), then error
 	Hang                  // until the caller gives up or the service restarts; nothing done
+	Ignore                // nothing done, and no error
 )
 
 // Fault makes calls fail.
@@ -97,11 +98,14 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		return err
 	}
 	s.mu.Lock()
-	f, latency, restarted := s.due(c), s.latency(c), s.restarted
+	f, latency, restarted := s.due(c), time.Duration(c.DLLCalls)*s.odd.Latency, s.restarted
 	s.mu.Unlock()
 	if f == nil {
+		f = s.fault(c)
+	}
+	if f == nil {
 		gaveUp := wait(ctx, c, latency)
-		return cmp.Or(gaveUp, s.oddly(c, do)) // HNS carries on, and the reply is lost
+		return cmp.Or(gaveUp, do(false)) // HNS carries on, and the reply is lost
 	}
 	if f.Mode == Hang {
 		select {
@@ -121,6 +125,8 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		_ = do(false) // the reply is lost, whatever it is
 	case Half:
 		_ = do(true)
+	case Ignore:
+		err = nil
 	case Refuse, Hang: // nothing is done
 	}
 	return cmp.Or(gaveUp, err)

@@ -1,38 +1,41 @@
 package hnsfault
 
 import (
-	"maps"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // Personality says how an HNS differs from the strict simulator in what nobody
-// documents: a node may be like any of them. The zero value is the simulator as
-// it is. A personality is about what HNS answers and shows, never about packets:
-// a rule means the same under each of them.
+// documents. It is about what HNS answers and shows, never about packets: a rule
+// means the same under each of them. Each function may be nil, runs for one call
+// at a time, and must not make calls of the client.
 //
-// The hand of others (PutSet, SetPolicies, CreateEndpoint) is not subject to it,
-// and the instruments (Endpoint, Sets, Dump, Trace, Watch) show what is stored.
+// Other programs of the node (PutSet, SetPolicies, CreateEndpoint) are not subject
+// to it. Endpoint, Sets, Dump, Trace and Watch show what is stored.
 type Personality struct {
-	// Seed is where it was drawn from, and where its chances come from.
-	Seed uint64
-	// Codes are the HRESULTs for what every HNS refuses; one that is missing is as
-	// usual. The class of the error follows from the code.
-	Codes map[Answer]uint32
-	// Refuses is what this HNS refuses besides, for good.
-	Refuses []Refusal
-	// Spelling is how it shows what was written.
-	Spelling Spelling
-	// Endpoints is how they come and go.
-	Endpoints EndpointHabits
-	// Half are writes that are done by halves, rounded down, and then fail.
-	Half Chance
-	// Ignored are writes that succeed and do nothing.
-	Ignored Chance
+	// Refuse returns the HRESULT with which this HNS rejects, for good, a request
+	// that the strict simulator accepts; 0: it accepts the request too.
+	Refuse func(hnssim.Call) uint32
+	// Code returns the HRESULT of a refusal that every HNS makes; 0: the usual one.
+	// The class of the error follows from the code.
+	Code func(*hns.OpError) uint32
+	// Fail returns the fault that a call meets; nil: none.
+	Fail func(hnssim.Call) *Fault
+	// Show changes what a read returns; the result belongs to it.
+	Show func(op string, out *hns.Result)
+	// Early: an endpoint that is created and not attached yet takes rules, as
+	// hcsshim's own tests have it (hcn/hcnendpoint_test.go, TestApplyPolicyOnEndpoint).
+	Early bool
 	// Latency is what one call of a DLL takes; a request takes it once for each of
 	// its calls. It is waited for with a timer: use testing/synctest.
 	Latency time.Duration
@@ -41,127 +44,235 @@ type Personality struct {
 	Foreign []hns.EndpointPolicy
 }
 
-// Answer is something that every HNS refuses, and for which it has a code.
-type Answer uint8
-
-// The answers.
-const (
-	BadSet          Answer = iota // a malformed set, or one that RejectSet refuses
-	BadRule                       // a malformed rule, or one that RejectACL refuses
-	SetExists                     // Add of a set that is there
-	SetMissing                    // Remove of a set that is not there
-	SetInUse                      // Remove of a set that something names
-	NameMissing                   // a rule or a nested set names a set that is not there
-	EndpointMissing               // the endpoint is gone
-	EndpointClosed                // it is not attached, or remote
-	answers                       // how many there are
-)
-
-// Trait is something that a particular HNS refuses.
-type Trait uint8
-
-// The traits. Those with an N refuse what is greater.
-const (
-	PortRanges    Trait = iota // rules with a range of ports
-	PortLists                  // rules with several ports
-	SCTP                       // rules for protocol 132
-	HostRules                  // rules of type Host
-	WideBlocks                 // rules with a literal block of eight bits or fewer, the whole world too
-	Literals                   // N literals in one field of a rule
-	Braces                     // sets with a brace in their name
-	NameLength                 // N bytes in a set's name
-	NestedMembers              // N members of a nested set
-	SetValues                  // N values of an IPSET
-	SetCount                   // N sets in the network
-	ACLCount                   // N rules on an endpoint, those of others too
-	RequestBytes               // N bytes of a request's content
-	ForeignExtras              // an Update with another owner's rule that has an undocumented field
-	traits                     // how many there are
-)
-
-// Refusal is a trait with the code that HNS answers with.
-type Refusal struct {
-	What Trait
-	N    int
-	Code uint32 // 0: as for other malformed content
-}
-
-// Chance is something that happens to a call now and then, and no more than so
-// many times, so that every history comes to its end.
-type Chance struct {
-	P     float64 // of each call that it may happen to
-	Times int     // at most
-	Code  uint32  // with which the call fails, if it does; 0: E_FAIL
-}
-
-// EndpointHabits says how endpoints come and go.
-type EndpointHabits struct {
-	// Late: a new endpoint is left out of the first Late enumerations.
-	Late int
-	// Vanish: a read says "not found" of one that is there.
-	Vanish Chance
-	// Twice: each so many endpoints that are created with an address there is
-	// another one with the same addresses, of its own GUID, that is deleted with it.
-	Twice int
-	// Unread: one in so many endpoints, of every network, cannot be read.
-	Unread int
-	// UnreadFor is for how many reads; negative: for good.
-	UnreadFor int
-	// UnreadCode is the answer then; 0: HCN_E_OBJECT_USED_AFTER_UNLOAD.
-	UnreadCode uint32
-	// Early: one that is created and not attached yet takes rules, as hcsshim's own
-	// tests have it (hcn/hcnendpoint_test.go, TestApplyPolicyOnEndpoint).
-	Early bool
-	// Others: those of other networks are enumerated too.
-	Others bool
-}
-
-// odd is the state of the current personality. Its fields are guarded by Sim.mu.
-type odd struct {
-	Personality
-	rng     *rand.Rand
-	reads   int            // for what changes at each read
-	created int            // endpoints with an address
-	late    map[string]int // enumerations that an endpoint will be left out of
-	unread  map[string]int // failed reads of an endpoint
-	// What is left of the chances.
-	halves, ignored, vanishes int
-}
-
 // SetPersonality gives the node another personality; the zero value lifts it.
-// What is stored stays, and what is there already is not late.
+// What is stored stays.
 func (s *Sim) SetPersonality(p Personality) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.setPersonality(p)
+	s.odd = p
 }
 
-// setPersonality is SetPersonality with s.mu held, or before there is anybody else.
-func (s *Sim) setPersonality(p Personality) {
-	s.odd = nil
-	if reflect.ValueOf(p).IsZero() {
-		return
+// personality returns the current personality.
+func (s *Sim) personality() Personality {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.odd
+}
+
+// CreateEndpoint creates an endpoint, as the CNI does.
+func (s *Sim) CreateEndpoint(n hnssim.NewEndpoint) error {
+	if n.Policies == nil {
+		n.Policies = s.personality().Foreign
 	}
-	p.Codes, p.Refuses = maps.Clone(p.Codes), slices.Clone(p.Refuses)
-	if p.Foreign != nil { // none at all is not the same as the usual ones
-		p.Foreign = clonePolicies(p.Foreign)
+	return s.Sim.CreateEndpoint(n)
+}
+
+// takesRules reports whether an endpoint in a state takes rules.
+func (s *Sim) takesRules(state hnssim.EndpointState) bool {
+	return state == hnssim.Attached || state == hnssim.AttachedSharing || state == hnssim.Created && s.personality().Early
+}
+
+// Network implements hns.Client.
+func (s *Sim) Network(ctx context.Context) (hns.Network, error) {
+	out, err := s.Sim.Network(ctx)
+	return s.shown(hns.OpNetworkGet, hns.Result{Network: out, Err: err}).Network, err
+}
+
+// EndpointIDs implements hns.Client.
+func (s *Sim) EndpointIDs(ctx context.Context) ([]string, error) {
+	ids, err := s.Sim.EndpointIDs(ctx)
+	return s.shown(hns.OpEndpointIDs, hns.Result{IDs: ids, Err: err}).IDs, err
+}
+
+// NewEndpointIDs implements hns.Client.
+func (s *Sim) NewEndpointIDs(ctx context.Context) ([]string, error) {
+	ids, err := s.Sim.NewEndpointIDs(ctx)
+	return s.shown(hns.OpEndpointNew, hns.Result{IDs: ids, Err: err}).IDs, err
+}
+
+// GetEndpoint implements hns.Client.
+func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := s.Sim.GetEndpoint(ctx, id)
+	return s.shown(hns.OpEndpointGet, hns.Result{Endpoint: e, Err: err}).Endpoint, err
+}
+
+// QueryEndpoint is GetEndpoint that shows every endpoint of the node, as the DLLs
+// do.
+func (s *Sim) QueryEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := s.Sim.QueryEndpoint(ctx, id)
+	return s.shown(hns.OpEndpointGet, hns.Result{Endpoint: e, Err: err}).Endpoint, err
+}
+
+// shown returns what a read returns under the personality.
+func (s *Sim) shown(op string, out hns.Result) hns.Result {
+	if show := s.personality().Show; show != nil && out.Err == nil {
+		s.asking.Lock()
+		defer s.asking.Unlock()
+		show(op, &out)
 	}
-	s.odd = &odd{
-		Personality: p,
-		rng:         rand.New(rand.NewPCG(p.Seed, 1)),
-		late:        map[string]int{},
-		unread:      map[string]int{},
-		halves:      p.Half.Times,
-		ignored:     p.Ignored.Times,
-		vanishes:    p.Endpoints.Vanish.Times,
+	return out
+}
+
+// fault returns the fault that a call meets because of the personality.
+func (s *Sim) fault(c *Call) *Fault {
+	fail := s.personality().Fail
+	if fail == nil {
+		return nil
+	}
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	return fail(c.Call)
+}
+
+// refusesMore reports whether this HNS may reject what the strict one accepts.
+func (s *Sim) refusesMore() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.odd.Refuse != nil || len(s.rejectSet)+len(s.rejectACL) > 0
+}
+
+// refuse returns why this HNS rejects a request that the strict one accepts; nil when
+// it accepts it too.
+func (s *Sim) refuse(c hnssim.Call) error {
+	s.mu.Lock()
+	refuse, rejectSet, rejectACL := s.odd.Refuse, s.rejectSet, s.rejectACL
+	s.mu.Unlock()
+	for _, match := range rejectSet {
+		if c.Op != hns.OpSets(hns.Remove) && slices.ContainsFunc(cloneSets(c.Sets), match) {
+			return s.refusal(c, 0)
+		}
+	}
+	for _, match := range rejectACL {
+		if slices.ContainsFunc(Rules(c), match) {
+			return s.refusal(c, 0)
+		}
+	}
+	if refuse == nil {
+		return nil
+	}
+	s.asking.Lock()
+	code := refuse(c)
+	s.asking.Unlock()
+	if code == 0 {
+		return nil
+	}
+	return s.refusal(c, code)
+}
+
+// Rules returns the rules that a request writes, canonical.
+func Rules(c hnssim.Call) []hns.ACL {
+	var out []hns.ACL
+	for _, p := range c.Policies {
+		if a, err := p.ACL(); err == nil {
+			out = append(out, a.Canonical())
+		}
+	}
+	for _, a := range c.ACLs {
+		out = append(out, a.Canonical())
+	}
+	return out
+}
+
+// refusal returns the error of content that the strict simulator accepts; code 0:
+// as for malformed content.
+func (s *Sim) refusal(c hnssim.Call, code uint32) error {
+	kind := hns.KindACL
+	if len(c.Sets) > 0 {
+		kind = hns.KindSet
+	}
+	op := &hns.OpError{
+		Op: c.Op, Kind: kind, ID: idsOf(c, kind), Code: codeInvalidPolicy,
+		Err: fmt.Errorf("%w: content that this node rejects", hns.ErrInvalid),
+	}
+	if code == 0 {
+		return s.coded(c, op)
+	}
+	return recoded(c, op, code)
+}
+
+// coded gives a refusal of the strict simulator the code of this HNS.
+func (s *Sim) coded(c hnssim.Call, err error) error {
+	var op *hns.OpError
+	code := s.personality().Code
+	if code == nil || !errors.As(err, &op) || errors.Is(err, hns.ErrElsewhere) {
+		return err
+	}
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if is := code(op); is != 0 {
+		return recoded(c, op, is)
+	}
+	return err
+}
+
+// OnlyDocumented is a Personality.Refuse that rejects an Update with another owner's
+// rule that has an undocumented field, with E_INVALIDARG.
+func OnlyDocumented(c hnssim.Call) uint32 {
+	for _, p := range c.Policies {
+		a, err := p.ACL()
+		d := json.NewDecoder(bytes.NewReader(p.Settings))
+		d.DisallowUnknownFields()
+		if err == nil && !a.Ours() && d.Decode(&hns.ACL{}) != nil {
+			return 0x80070057
+		}
+	}
+	return 0
+}
+
+// Chance is a fault that calls meet now and then, and no more than so many times, so
+// that every history comes to its end.
+type Chance struct {
+	On    func(hnssim.Call) bool // the calls that may meet it
+	P     float64                // of each of them
+	Times int                    // at most
+	Fault Fault
+}
+
+// Chances returns a Personality.Fail that draws faults.
+func Chances(seed uint64, chances ...Chance) func(hnssim.Call) *Fault {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	return func(c hnssim.Call) *Fault {
+		for i := range chances {
+			if at := &chances[i]; at.Times > 0 && at.On(c) && rng.Float64() < at.P {
+				at.Times--
+				return &at.Fault
+			}
+		}
+		return nil
 	}
 }
 
-// happens decides a chance of which left are left.
-func (o *odd) happens(c Chance, left *int) bool {
-	if *left <= 0 || o.rng.Float64() >= c.P {
-		return false
+// Shuffle returns a Personality.Show that shows policies, sets, values and GUIDs in
+// another order at each read.
+func Shuffle(seed uint64) func(op string, out *hns.Result) {
+	var mu sync.Mutex // several nodes may have it
+	rng := rand.New(rand.NewPCG(seed, 1))
+	return func(_ string, out *hns.Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		shuffle(rng, out.IDs)
+		shuffle(rng, out.Endpoint.Policies)
+		shuffle(rng, out.Network.Sets)
+		for _, p := range out.Network.Sets {
+			shuffle(rng, p.Values)
+		}
 	}
-	*left--
-	return true
+}
+
+// Late returns a Personality.Show that leaves a new endpoint out of so many enumerations.
+func Late(times int) func(op string, out *hns.Result) {
+	seen := map[string]int{}
+	return func(op string, out *hns.Result) {
+		out.IDs = slices.DeleteFunc(out.IDs, func(id string) bool {
+			seen[id]++
+			return seen[id] <= times
+		})
+	}
+}
+
+// IsWrite reports whether a call changes something.
+func IsWrite(c hnssim.Call) bool { return !hns.ReadsOnly(c.Op) }
+
+func shuffle[T any](rng *rand.Rand, list []T) {
+	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 }

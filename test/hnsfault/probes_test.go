@@ -11,206 +11,89 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// gate is the ground of the tests of probes: friend is let in, stranger is not,
-// and gone has no endpoint.
-const gate = `network azure
-set late IPSET
-set lonely IPSET
-set web IPSET 10.0.1.2
-endpoint ep addrs=10.0.0.1
-  acl In 222 Allow azure-acl-x.a local-sets=web
-endpoint other addrs=10.0.0.2
-`
-
-func newGate(t *testing.T) (s *Sim, friend, stranger, gone Probe) {
-	t.Helper()
-	s, err := ParseDump(gate)
-	require.NoError(t, err)
-	return s, Probe{"ep", hns.In, packet(t, "10.0.1.2 > 10.0.0.1 6/80")},
-		Probe{"ep", hns.In, packet(t, "10.0.1.3 > 10.0.0.1 6/80")},
-		Probe{"new", hns.In, packet(t, "10.0.1.2 > 10.0.0.3 6/80")}
-}
-
-// TestWatch has every write that there is.
+// TestWatch has every kind of write, and what is none.
 func TestWatch(t *testing.T) {
-	_, friend, stranger, gone := newGate(t)
+	packet := func(src, dst string) hnssim.Packet {
+		return hnssim.Packet{Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst), Protocol: 6, DstPort: 80}
+	}
+	friend, stranger := Probe{"ep-1", hns.In, packet("10.0.1.2", "10.0.0.4")}, Probe{"ep-1", hns.In, packet("10.0.1.3", "10.0.0.4")}
+	gone := Probe{"new", hns.In, packet("10.0.1.2", "10.0.0.9")}
 	everyone := hns.NewACLPolicy(hns.ACL{ID: "azure-acl-x.b", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 222})
 	nobody := hns.ACL{ID: "azure-acl-npm-block-in", Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: 100}
+	ctx := t.Context()
+	now := time.Unix(7, 0)
 	shut := func(op, target string) []Transition {
-		return []Transition{{Probe: friend, From: Allowed, To: Denied, Write: 1, Op: op, Target: target}}
+		return []Transition{{Probe: friend, From: Allowed, To: Denied, Write: 1, Op: op, Target: target, At: now}}
 	}
 	open := func(op, target string) []Transition {
-		return []Transition{{Probe: stranger, From: Denied, To: Allowed, Write: 1, Op: op, Target: target}}
+		return []Transition{{Probe: stranger, From: Denied, To: Allowed, Write: 1, Op: op, Target: target, At: now}}
 	}
-	swap := func(op, target string) []Transition { return append(shut(op, target), open(op, target)...) }
+	half := func(s *Sim) { s.Inject(Fault{Mode: Half}) }
 	for name, test := range map[string]struct {
-		fault *Fault
-		write func(t *testing.T, s *Sim) error
+		write func(s *Sim) error
 		fails bool
 		want  []Transition
 		none  bool // it is no write
 	}{
 		"sets": {
-			write: func(t *testing.T, s *Sim) error {
-				return s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web", "10.0.1.3")})
-			},
-			want: swap("SetPolicy/Update", "azure"),
+			write: func(s *Sim) error { return s.ModifySets(ctx, hns.Update, []hns.SetPolicy{leaf("front", "10.0.1.3")}) },
+			want:  append(shut("SetPolicy/Update", "azure"), open("SetPolicy/Update", "azure")...),
 		},
-		"sets that nobody asks about": {
-			write: func(t *testing.T, s *Sim) error {
-				return s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf("new", "10.0.1.3")})
-			},
+		"sets of which no probe knows": {
+			write: func(s *Sim) error { return s.ModifySets(ctx, hns.Add, []hns.SetPolicy{leaf("new", "10.0.1.3")}) },
 		},
-		"sets, refused": {
-			write: func(t *testing.T, s *Sim) error {
-				return s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{leaf("web", "10.0.1.2")})
-			},
+		"rejected sets": {
+			write: func(s *Sim) error { return s.ModifySets(ctx, hns.Remove, []hns.SetPolicy{leaf("front")}) },
 			fails: true, none: true,
 		},
-		"half of the sets": {
-			fault: &Fault{Mode: Half},
-			write: func(t *testing.T, s *Sim) error {
-				return s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("late", "10.0.1.3"), leaf("web", "10.0.1.3")})
-			},
-			fails: true,
-		},
 		"the first half of the sets": {
-			fault: &Fault{Mode: Half},
-			write: func(t *testing.T, s *Sim) error {
-				return s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web"), leaf("late", "10.0.1.3")})
+			write: func(s *Sim) error {
+				half(s)
+				return s.ModifySets(ctx, hns.Update, []hns.SetPolicy{leaf("front"), leaf("db", "10.0.1.3")})
 			},
 			fails: true, want: shut("SetPolicy/Update", "azure"),
 		},
 		"a reply that is lost": {
-			fault: &Fault{Mode: LoseReply},
-			write: func(t *testing.T, s *Sim) error { return s.AddACLs(t.Context(), "ep", []hns.ACL{nobody}) },
-			fails: true, want: shut("ACL/Add", "ep"),
-		},
-		"a call that is not carried out": {
-			fault: &Fault{},
-			write: func(t *testing.T, s *Sim) error { return s.AddACLs(t.Context(), "ep", []hns.ACL{nobody}) },
-			fails: true, none: true,
-		},
-		"rules": {
-			write: func(t *testing.T, s *Sim) error { return s.AddACLs(t.Context(), "ep", []hns.ACL{nobody}) },
-			want:  shut("ACL/Add", "ep"),
+			write: func(s *Sim) error { s.Inject(Fault{Mode: LoseReply}); return s.AddACLs(ctx, "ep-1", []hns.ACL{nobody}) },
+			fails: true, want: shut("ACL/Add", "ep-1"),
 		},
 		"policies": {
-			write: func(t *testing.T, s *Sim) error {
-				return s.ReplacePolicies(t.Context(), "ep", []hns.EndpointPolicy{everyone})
-			},
-			want: open("ACL/Update", "ep"),
+			write: func(s *Sim) error { return s.ReplacePolicies(ctx, "ep-1", []hns.EndpointPolicy{everyone}) },
+			want:  open("ACL/Update", "ep-1"),
 		},
-		"half of the policies": {
-			fault: &Fault{Mode: Half},
-			write: func(t *testing.T, s *Sim) error {
-				return s.ReplacePolicies(t.Context(), "ep", []hns.EndpointPolicy{everyone, hns.NewACLPolicy(nobody)})
-			},
-			fails: true, want: open("ACL/Update", "ep"),
+		"the set of another program": {
+			write: func(s *Sim) error { return s.PutSet(leaf("front", "10.0.1.2", "10.0.1.3")) },
+			want:  open("PutSet", derivedID("front")),
 		},
-		"somebody's set": {
-			write: func(_ *testing.T, s *Sim) error { return s.PutSet(leaf("web", "10.0.1.2", "10.0.1.3")) },
-			want:  open("PutSet", derivedID("web")),
-		},
-		"a set that somebody drops": {
-			write: func(_ *testing.T, s *Sim) error { return s.DropSet(derivedID("lonely")) },
-		},
-		"a set that somebody cannot drop": {
-			write: func(_ *testing.T, s *Sim) error { return s.DropSet(derivedID("web")) },
-			fails: true, none: true,
-		},
-		"somebody's policies": {
-			write: func(_ *testing.T, s *Sim) error { return s.SetPolicies("ep", []hns.EndpointPolicy{everyone}) },
-			want:  open("SetPolicies", "ep"),
+		"a set that cannot be dropped": {
+			write: func(s *Sim) error { return s.DropSet(derivedID("front")) }, fails: true, none: true,
 		},
 		"a new endpoint": {
-			write: func(_ *testing.T, s *Sim) error {
+			write: func(s *Sim) error {
 				return s.CreateEndpoint(hnssim.NewEndpoint{ID: "new", Addrs: []netip.Addr{gone.Dst}})
 			},
-			want: []Transition{{Probe: gone, From: Unanswered, To: Allowed, Write: 1, Op: "CreateEndpoint", Target: "new"}},
-		},
-		"an endpoint goes": {
-			write: func(_ *testing.T, s *Sim) error { return s.DeleteEndpoint("ep") },
-			want: []Transition{
-				{Probe: friend, From: Allowed, To: Unanswered, Write: 1, Op: "DeleteEndpoint", Target: "ep"},
-				{Probe: stranger, From: Denied, To: Unanswered, Write: 1, Op: "DeleteEndpoint", Target: "ep"},
-			},
-		},
-		"an endpoint's state": {
-			write: func(_ *testing.T, s *Sim) error { return s.SetState("ep", hnssim.Detached) },
+			want: []Transition{{Probe: gone, From: Unanswered, To: Allowed, Write: 1, Op: "CreateEndpoint", Target: "new", At: now}},
 		},
 		"a restart that loses everything": {
-			write: func(_ *testing.T, s *Sim) error { s.Restart(true); return nil },
-			want:  open("Restart", "azure"), // without any rule everything passes
+			write: func(s *Sim) error { s.Restart(true); return nil }, want: open("Restart", "azure"),
 		},
-		"a restart that loses nothing": {
-			write: func(_ *testing.T, s *Sim) error { s.Restart(false); return nil },
-			none:  true,
-		},
+		"a restart that loses nothing": {write: func(s *Sim) error { s.Restart(false); return nil }, none: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _, _, _ := newGate(t)
+			s := newTown(t)
+			s.now = func() time.Time { return now }
+			require.NoError(t, s.PutSet(leaf("front", "10.0.1.2")))
 			require.Equal(t, []Outcome{Allowed, Denied, Unanswered}, s.Watch(friend, stranger, gone))
-			if test.fault != nil {
-				s.Inject(*test.fault)
-			}
-			err := test.write(t, s)
+			err := test.write(s)
 			require.Equal(t, test.fails, err != nil, "%v", err)
 			require.Equal(t, test.want, s.Transitions())
 			require.Equal(t, test.none, s.Writes() == 0)
-			require.LessOrEqual(t, s.Writes(), 1)
+			for _, x := range s.Transitions() {
+				require.Equal(t, []Outcome{x.To}, s.Ask(x.Probe))
+			}
+			require.Empty(t, s.Watch(), "a new watch begins anew")
+			require.Empty(t, s.Transitions())
+			require.Zero(t, s.Writes())
 		})
 	}
-}
-
-// TestWatchCounts: a write has its number and its time, a new watch begins anew,
-// and without probes nobody watches.
-func TestWatchCounts(t *testing.T) {
-	_, friend, stranger, _ := newGate(t)
-	var now time.Time
-	s := New(Options{Now: func() time.Time { return now }})
-	require.NoError(t, s.PutSet(leaf("web")))
-	require.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{friend.Dst}}))
-	require.NoError(t, s.AddACLs(t.Context(), "ep", []hns.ACL{allow(nil)}))
-	at := func(second int64) time.Time { return time.Unix(second, 0) }
-	put := func(second int64, values ...string) {
-		t.Helper()
-		now = at(second)
-		require.NoError(t, s.PutSet(leaf("web", values...)))
-	}
-	put(1, "10.0.1.3", "10.0.1.2")
-	require.Zero(t, s.Writes(), "nobody watched")
-	s.Watch(friend, stranger)
-	put(2, "10.0.1.2")
-	put(3, "10.0.1.2")
-	put(4)
-	web := derivedID("web")
-	require.Equal(t, []Transition{
-		{stranger, Allowed, Denied, 1, "PutSet", web, at(2)},
-		{friend, Allowed, Denied, 3, "PutSet", web, at(4)},
-	}, s.Transitions())
-	require.Equal(t, 3, s.Writes())
-	require.Equal(t, []Outcome{Denied, Denied}, s.Ask(friend, stranger))
-
-	require.Equal(t, []Outcome{Denied}, s.Watch(friend))
-	put(5, "10.0.1.3", "10.0.1.2")
-	require.Equal(t, []Transition{{friend, Denied, Allowed, 1, "PutSet", web, at(5)}}, s.Transitions())
-	require.Empty(t, s.Watch())
-	put(6)
-	require.Empty(t, s.Transitions())
-	require.Zero(t, s.Writes())
-}
-
-// What is handed out is a copy.
-func TestWatchSharesNothing(t *testing.T) {
-	s, friend, stranger, _ := newGate(t)
-	probes := []Probe{friend, stranger}
-	now := s.Watch(probes...)
-	probes[0], now[0] = stranger, Denied
-	require.NoError(t, s.PutSet(leaf("web")))
-	seen := s.Transitions()
-	require.Len(t, seen, 1)
-	seen[0].Probe = stranger
-	require.Equal(t, friend, s.Transitions()[0].Probe)
-	require.Equal(t, "allowed denied unanswered", Allowed.String()+" "+Denied.String()+" "+Unanswered.String())
 }

@@ -1,6 +1,6 @@
 // Package hnsfault is the simulator of tool/hnssim with everything that only
 // tests need: calls that fail, HNS implementations that differ from the strict
-// one (personalities), a log of the calls, a text form of the node's state, and
+// one (personalities), a log of the calls, a dump of the node's state, and
 // probes that are traced after every write. It hooks into the strict simulator
 // through hnssim.Hooks.
 //
@@ -10,9 +10,7 @@ package hnsfault
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,11 +45,12 @@ type Sim struct {
 	faults    []*armedFault
 	rejectSet []func(hns.SetPolicy) bool
 	rejectACL []func(hns.ACL) bool
-	restarted chan struct{}     // closed and replaced at every restart
-	watch     *watch            // nil without probes
-	held      map[string]bool   // endpoints that a caller holds → a handle is open
-	twins     map[string]string // endpoints → the GUID of another one that goes with it
-	odd       *odd              // nil without a personality
+	restarted chan struct{}   // closed and replaced at every restart
+	watch     *watch          // nil without probes
+	held      map[string]bool // endpoints that a caller holds → a handle is open
+	odd       Personality
+
+	asking sync.Mutex // held while a function of the personality runs
 }
 
 var _ hns.Client = (*Sim)(nil)
@@ -64,16 +63,14 @@ func New(o Options) *Sim {
 		now:       o.Now,
 		restarted: make(chan struct{}),
 		held:      map[string]bool{},
-		twins:     map[string]string{},
+		odd:       o.Personality,
 	}
-	s.setPersonality(o.Personality)
 	s.SetHooks(hnssim.Hooks{Call: s.call, Wrote: s.wrote, TakesRules: s.takesRules})
 	return s
 }
 
 // call does a request of the client as this HNS does it.
 func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim.Call) error) error {
-	asked.Target = s.target(asked.Target)
 	c := &Call{Call: asked}
 	s.mu.Lock()
 	c.DLLCalls = s.price(c)
@@ -90,28 +87,21 @@ func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim
 
 // carryOut does a request, or the first half of one that writes.
 func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) error) error {
-	plain := s.plain(c)
 	if half || s.refusesMore() {
-		if err := check(plain); err != nil {
+		if err := check(c); err != nil {
 			return s.coded(c, err)
 		}
-		if err := s.minds(c, plain); err != nil {
+		if err := s.refuse(c); err != nil {
 			return err
 		}
 	}
 	if half {
-		plain = firstHalf(plain)
 		if len(c.Sets) == 1 || len(c.ACLs) == 1 {
 			return nil // half of one is nothing
 		}
+		c = firstHalf(c)
 	}
-	err := do(plain)
-	if c.Op == hns.OpEndpointGet && !hns.EndpointGone(err) {
-		if unread := s.unread(c); unread != nil {
-			return unread
-		}
-	}
-	return s.coded(c, err)
+	return s.coded(c, do(c))
 }
 
 // firstHalf returns a request with the first half of its content, rounded down.
@@ -135,34 +125,6 @@ func (s *Sim) Restart(lose bool) {
 		all := func(hns.SetPolicy) bool { return true }
 		s.Forget("Restart", s.network, all, func(_ string, a hns.ACL) bool { return a.Ours() })
 	}
-}
-
-// LoseRules has HNS forget our rules on an endpoint; what others have there stays.
-func (s *Sim) LoseRules(id string) error {
-	if _, ok := s.Endpoint(id); !ok {
-		return fmt.Errorf("hnsfault: lose the rules of endpoint %s: %w", id, hns.ErrNotFound)
-	}
-	none := func(hns.SetPolicy) bool { return false }
-	s.Forget("LoseRules", id, none, func(on string, a hns.ACL) bool { return on == id && a.Ours() })
-	return nil
-}
-
-// LoseSet has HNS forget a set by its Id, in use or not, and with it what names
-// it: nested sets and rules, those that name such a nested set too.
-func (s *Sim) LoseSet(id string) error {
-	is := func(p hns.SetPolicy) bool { return p.ID == id }
-	if !slices.ContainsFunc(s.Sets(), is) {
-		return fmt.Errorf("hnsfault: lose set %s: %w", id, hns.ErrNotFound)
-	}
-	s.Forget("LoseSet", id, is, func(string, hns.ACL) bool { return false })
-	return nil
-}
-
-// LoseAll makes HNS forget all our sets and rules, and every rule that names such a set, without a
-// restart of its process.
-func (s *Sim) LoseAll() {
-	ours := func(p hns.SetPolicy) bool { return strings.HasPrefix(p.ID, hns.SetIDPrefix) }
-	s.Forget("LoseAll", s.network, ours, func(_ string, a hns.ACL) bool { return a.Ours() })
 }
 
 func cloneSets(in []hns.SetPolicy) []hns.SetPolicy {

@@ -1,13 +1,10 @@
 package hnsfault
 
 import (
-	"fmt"
 	"net/netip"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -76,30 +73,17 @@ func spoil(c Call) {
 }
 
 func TestRestart(t *testing.T) {
-	const before = `network azure
-set front IPSET
-set web IPSET 10.0.0.4
-endpoint ep-1 addrs=10.0.0.4
-  acl In 3000 Block azure-acl-npm-block-in
-  policy ACL {"Action":"Allow","Direction":"In","Priority":65500}
-  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
-endpoint ep-2 addrs=10.0.0.5 state=Detached
-`
-	s, err := ParseDump(before)
-	require.NoError(t, err)
-	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil), allow(func(a *hns.ACL) { a.ID = "somebody-elses" })}))
-	full := s.Dump()
+	s := newTown(t)
 	s.Restart(false)
-	require.Equal(t, full, s.Dump())
-
+	require.Equal(t, town, s.Dump())
+	theirs := hns.EndpointPolicy{Type: "ACL", Settings: []byte(`{"Action":"Allow","Direction":"In","Priority":65500}`)}
+	naming := allow(func(a *hns.ACL) { a.ID = "of-another-program" })
+	e, _ := s.Endpoint("ep-1")
+	require.NoError(t, s.SetPolicies("ep-1", append(e.Policies, theirs, hns.NewACLPolicy(naming))))
 	s.Restart(true)
-	require.Equal(t, `network azure
-endpoint ep-1 addrs=10.0.0.4
-  policy ACL {"Action":"Allow","Direction":"In","Priority":65500}
-  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
-endpoint ep-2 addrs=10.0.0.5 state=Detached
-`, s.Dump())
-
+	require.Empty(t, s.Sets())
+	e, _ = s.Endpoint("ep-1")
+	require.Equal(t, []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`)}, theirs}, e.Policies)
 	require.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf("web")}), "its name is free again")
 	require.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{leaf("web")}), "nothing names it any more")
 }
@@ -115,37 +99,4 @@ func TestRejectionsCanBeLifted(t *testing.T) {
 	s.RejectACL(nil)
 	require.NoError(t, s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web")}))
 	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil)}))
-}
-
-// TestConcurrentUse is for the race detector; every caller has its own objects,
-// so that nothing may be refused.
-func TestConcurrentUse(t *testing.T) {
-	s := New(Options{Foreign: hnssim.DefaultForeign()})
-	s.OnCall(func(Call, When) { s.Counts() })
-	var callers sync.WaitGroup
-	for i := range 8 {
-		callers.Go(func() {
-			set, id := leaf(fmt.Sprintf("set-%d", i)), fmt.Sprintf("ep-%d", i)
-			addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
-			for range 20 {
-				assert.NoError(t, s.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
-				assert.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{set}))
-				assert.NoError(t, s.AddACLs(t.Context(), id, []hns.ACL{allow(func(a *hns.ACL) { a.LocalAddresses = set.ID })}))
-				_, err := s.Trace(id, hns.In, hnssim.Packet{Src: addr, Dst: addr, Protocol: 6, DstPort: 80})
-				assert.NoError(t, err)
-				_, err = s.EndpointIDs(t.Context())
-				assert.NoError(t, err)
-				_, err = s.Network(t.Context())
-				assert.NoError(t, err)
-				s.Dump()
-				s.Calls()
-				s.ResetCalls()
-				assert.NoError(t, s.ReplacePolicies(t.Context(), id, nil))
-				assert.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{set}))
-				assert.NoError(t, s.DeleteEndpoint(id))
-			}
-		})
-	}
-	callers.Wait()
-	require.Equal(t, "network azure\n", s.Dump())
 }

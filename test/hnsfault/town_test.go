@@ -1,11 +1,13 @@
 package hnsfault
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // town is a small node: two leaves, a list of the first, a leaf that only a
@@ -27,8 +29,21 @@ endpoint ep-new addrs=10.0.0.6 state=Created
 // newTown returns the town.
 func newTown(t testing.TB) *Sim {
 	t.Helper()
-	s, err := ParseDump(town)
-	require.NoError(t, err)
+	s := New(Options{})
+	for _, p := range []hns.SetPolicy{leaf("db", "10.0.0.5"), leaf("front"), leaf("lonely", "10.9.0.0/16"), leaf("web", "10.0.0.4"), list("group", "web")} {
+		require.NoError(t, s.PutSet(p))
+	}
+	web := allow(func(a *hns.ACL) { a.ID, a.LocalAddresses = "azure-acl-x.web", derivedID("front") })
+	nat := hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`)}
+	for addr, n := range map[string]hnssim.NewEndpoint{
+		"10.0.0.4": {ID: "ep-1", Policies: []hns.EndpointPolicy{hns.NewACLPolicy(web), nat}},
+		"10.7.0.4": {ID: "ep-away", Remote: true},
+		"10.8.0.4": {ID: "ep-elsewhere", Network: "other"},
+		"10.0.0.6": {ID: "ep-new", State: hnssim.Created},
+	} {
+		n.Addrs = []netip.Addr{netip.MustParseAddr(addr)}
+		require.NoError(t, s.CreateEndpoint(n))
+	}
 	require.Equal(t, town, s.Dump())
 	return s
 }

@@ -22,14 +22,13 @@ func TestNodes(t *testing.T) {
 	rule := hns.EndpointPolicy{Type: "ACL", Settings: []byte(`{"Action":"Block","Direction":"Out","Priority":199,"RemoteAddresses":"168.63.129.16/32"}`)}
 	for name, like := range map[string]hnsfault.Personality{
 		"puts policies of its own on endpoints": {Foreign: append(hnssim.DefaultForeign(), hns.EndpointPolicy{Type: "PortName", Settings: []byte(`{"Name":"x"}`)})},
-		"shows everything in another order":     {Spelling: hnsfault.Spelling{Shuffled: true}, Seed: 7},
-		"both":                                  {Spelling: hnsfault.Spelling{Shuffled: true}, Seed: 8, Foreign: []hns.EndpointPolicy{rule}},
+		"shows everything in another order":     {Show: hnsfault.Shuffle(7)},
+		"both":                                  {Show: hnsfault.Shuffle(8), Foreign: []hns.EndpointPolicy{rule}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range 5 {
 				report := hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
-					like.Seed++
 					sim := hnsfault.New(hnsfault.Options{Personality: like})
 					return sim, &onsim.CNI{Sim: sim}
 				})

@@ -59,7 +59,6 @@ type agent struct {
 	most   int                      // calls in one second
 	told   map[policy.Key]time.Time // when the first Event of a policy was sent
 	events int
-	idle   int                  // Events that a policy selects nothing
 	after  map[string]time.Time // when a rule was first written to an endpoint, by its id
 }
 
@@ -113,7 +112,7 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 			teller.Applied(done)
 		},
 	})
-	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Idle: a.dp, UpToDate: ctl.UpToDate, Behind: ctl.Behind, Logger: logger})
+	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Logger: logger})
 	running.Go(func() { teller.Run(ctx) })
 	running.Go(func() { ctl.Run(ctx) })
 	<-ctl.Settled()
@@ -168,9 +167,6 @@ func (a *agent) Create(_ context.Context, e *eventsv1.Event) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events++
-	if e.Reason == string(state.ReasonSelectsNothing) {
-		a.idle++
-	}
 	if key := (policy.Key{Namespace: e.Regarding.Namespace, Name: e.Regarding.Name}); a.told[key].IsZero() {
 		a.told[key] = time.Now()
 	}
@@ -182,12 +178,6 @@ func (a *agent) written(key policy.Key, pod int) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.after[endpointOf(cluster.VictimAddr(pod))+" "+state.ACLID(key)]
-}
-
-func (a *agent) idleTold() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.idle
 }
 
 func (a *agent) toldOf(key policy.Key) time.Time {

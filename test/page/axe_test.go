@@ -17,10 +17,8 @@ var places = []struct{ name, place, ready string }{
 	{"policies", "#/policies?object=shop/data", "document.querySelector('.setlist [data-object]') !== null"},
 	{"pods", "#/pods?object=shop/api-0", "document.querySelector('.setlist [data-object]') !== null"},
 	{"trace", "#/matrix?port=5432/TCP&show=trace:shop/storefront-0->shop/db-0:5432/TCP", "document.querySelector('#panel .verdict') !== null"},
-	{"sets", "#/sets?object=ns-shop", "document.querySelector('.setlist [data-object]') !== null"},
 	{"pod", "#/matrix?show=pod:shop/api-0", "document.querySelector('#panel dl') !== null"},
 	{"policy", "#/policies?show=policy:shop/data", "document.querySelector('pre') !== null"},
-	{"set", "#/matrix?show=set:ns-shop", "document.querySelector('#panel .objectname') !== null"},
 }
 
 // TestAxe: axe-core finds nothing in any view, on a phone and on a desk, in light and in dark,

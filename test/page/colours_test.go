@@ -50,7 +50,6 @@ func TestColours(t *testing.T) {
 		"#/matrix?port=5432/TCP&show=trace:shop/storefront-0->shop/db-0:5432/TCP": "document.querySelector('#panel .verdict') !== null && document.querySelector('.grid').dataset.painted",
 		"#/matrix?show=pod:shop/api-0":                                            "document.querySelector('#panel dl') !== null",
 		"#/matrix?show=policy:shop/data":                                          "document.querySelector('#panel pre') !== null",
-		"#/sets?object=ns-shop":                                                   "document.querySelectorAll('.detail .card').length === 2",
 	} {
 		b := open(t, base, place, 1440, 1000)
 		b.wait("Boolean(" + ready + ")")

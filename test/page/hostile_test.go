@@ -33,7 +33,6 @@ func TestHostileNames(t *testing.T) {
 		"#/policies?object=shop/data":                               "document.querySelectorAll('.setlist [data-object]').length > 1 && document.querySelector('.detail pre')",
 		"#/pods?object=shop/api-0":                                  "document.querySelectorAll('.setlist [data-object]').length > 1 && document.querySelector('.detail .acls')",
 		"#/matrix?open=-":                                           "document.querySelector('.grid').dataset.painted",
-		"#/sets":                                                    "document.querySelectorAll('.setlist [data-object]').length > 1 && document.querySelector('.detail .card')",
 		"#/matrix?show=policy:shop/data":                            "document.querySelector('#panel pre')",
 	} {
 		b := open(t, base, place, 1440, 1000)

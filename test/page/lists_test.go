@@ -48,14 +48,13 @@ func TestPoliciesView(t *testing.T) {
 }
 
 // TestPodsView: every pod is there with what it was made for and whether its rules are in
-// force, and leads to its policies, sets and traces.
+// force, and leads to its policies and traces.
 func TestPodsView(t *testing.T) {
 	base := simulate(t, shop)
 	b := openView(t, base, "#/pods", 1400)
 	b.tabTo("el.dataset.object === 'shop/api-0'")
 	b.press(kb.Enter)
 	b.wait("document.querySelector('.detail .objectname')?.textContent === 'shop/api-0'")
-	require.Contains(t, b.text(".detail .setlinks"), "podlabel-app:api")
 	b.tabTo("el.textContent === 'shop/allow-scrape'")
 	b.press(kb.Enter)
 	b.wait("document.querySelector('.view.policies .detail .objectname')?.textContent === 'shop/allow-scrape'")
@@ -208,7 +207,7 @@ func TestManyPods(t *testing.T) {
 func TestListsStay(t *testing.T) {
 	base := simulate(t, shop)
 	for _, view := range []struct{ name, entry string }{
-		{"policies", `[data-object="shop/storefront"]`}, {"pods", `[data-object="shop/worker-0"]`}, {"sets", `li:last-child a`},
+		{"policies", `[data-object="shop/storefront"]`}, {"pods", `[data-object="shop/worker-0"]`},
 	} {
 		b := open(t, base, "#/"+view.name, 1400, 700)
 		entry := "document.querySelector('.setlist " + view.entry + "')"

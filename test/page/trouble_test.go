@@ -48,7 +48,7 @@ func between(t *testing.T, base string, change func(path string, body []byte) []
 // troubled is a server with the golden answers of a node whose HNS is behind.
 func troubled(t *testing.T) string {
 	t.Helper()
-	names := map[string]string{"sets/podlabel-app:api": "set", "pods/x/web": "pod", "policies/x/web": "policy"}
+	names := map[string]string{"pods/x/web": "pod", "policies/x/web": "policy"}
 	return between(t, simulate(t, shop), func(asked string, body []byte) []byte {
 		name, ok := names[asked]
 		if !ok {
@@ -83,14 +83,6 @@ func TestTrouble(t *testing.T) {
 	b.picture("trouble-dark")
 	require.Empty(t, eval[[]string](b, pale))
 
-	b.clickOn("[...document.querySelectorAll('#attention a')].find((el) => el.textContent === 'podlabel-app:api')")
-	b.wait("document.querySelectorAll('#panel .pill.warn').length === 2")
-	set := b.text("#panel")
-	for _, words := range []string{"pins it", "mentions it", "names it in HNS", "not in HNS yet", "only in HNS"} {
-		require.Contains(t, set, words)
-	}
-	require.Empty(t, eval[[]string](b, pale))
-	b.picture("trouble-sets-dark")
 }
 
 // TestAgentGone: while nobody answers the page says so, and what it shows stays.

@@ -173,7 +173,7 @@ func TestTraceForm(t *testing.T) {
 	require.Contains(t, b.text("#panel"), "nothing is filtered there")
 }
 
-// TestSearch finds pods, workloads, policies, sets and traces.
+// TestSearch finds pods, workloads, policies and traces.
 func TestSearch(t *testing.T) {
 	b := open(t, simulate(t, shop), "", 1440, 900)
 	b.painted()
@@ -195,10 +195,6 @@ func TestSearch(t *testing.T) {
 	require.Equal(t, "Policyshop/dataNetworkPolicy", b.text("#found [aria-selected=true]"))
 	b.press(kb.Enter)
 	b.wait("document.querySelector('#panel h2').textContent === 'Policy'")
-
-	find("ns-shop")
-	b.press(kb.Enter)
-	b.wait("document.querySelector('#panel .objectname')?.textContent === 'ns-shop'")
 
 	find("shop/worker-0 -> shop/db-0:5432/TCP")
 	b.press(kb.Enter)
@@ -230,36 +226,11 @@ func TestKeyboard(t *testing.T) {
 	b.wait("document.querySelector('#panel .verdict') === null && document.querySelector('#panel [aria-label=\"Close details\"]').hidden")
 
 	b.tabTo("el.id === 'skip'") // once around
-	b.tabTo("el.textContent === 'Sets'")
+	b.tabTo("el.textContent === 'Pods'")
 	b.press(kb.Enter)
 	b.wait("document.querySelector('.detail .objectname') !== null")
 	b.tabTo("el.closest('.detail') !== null")
 	b.press(kb.Enter)
 	b.wait("!document.getElementById('panel').hidden || document.querySelector('.detail') !== null")
 	b.press(kb.Escape)
-}
-
-// TestSets: a set shows everybody who holds it, and its members.
-func TestSets(t *testing.T) {
-	base := simulate(t, shop)
-	const name = "nestedlabel-app:api:cart"
-	one := ask[struct{ HeldBy, Has []struct{ Name string } }](t, base, "sets/"+name)
-	require.NotEmpty(t, one.HeldBy)
-	b := open(t, base, "#/sets", 1440, 1000)
-	b.wait("document.querySelector('.detail .objectname') !== null")
-	b.clickOn("[...document.querySelectorAll('.setlist .setname')].find((el) => el.textContent === $1)", name)
-	b.wait("document.querySelector('.detail .setid')?.textContent === $1", name)
-	shown := eval[[]string](b, "[...document.querySelectorAll('.detail .card li')].map((el) => el.textContent)")
-	require.Len(t, shown, len(one.HeldBy)+len(one.Has))
-	for i, l := range append(one.HeldBy, one.Has...) {
-		require.Contains(t, shown[i], l.Name)
-	}
-	b.clickOn("[...document.querySelectorAll('.detail .card a')].find((el) => el.textContent === 'podlabel-app:cart')")
-	b.wait("document.querySelector('.detail .objectname')?.textContent === 'podlabel-app:cart'")
-	b.picture("sets-light")
-	b.prefer("dark")
-	b.picture("sets-dark")
-	b.clickOn("document.getElementById('setsfilter')")
-	b.press(strings.Split("sql", "")...)
-	b.wait("document.querySelectorAll('.setlist a').length === 1")
 }

@@ -26,8 +26,8 @@ type life struct {
 	sim    *hnsfault.Sim
 	dp     *dataplane.Dataplane
 	now    time.Time
-	odd    hnsfault.Personality // zero while none is set
-	todo   *outstanding         // what the API server has; nothing of it is ever done
+	odd    character    // zero while HNS is an ordinary one
+	todo   *outstanding // what the API server has; nothing of it is ever done
 	gaps   *gaps
 	calls  []spoken
 	read   map[string]bool // endpoints that the process has read, in lower case
@@ -81,10 +81,10 @@ func (l *life) process(sim *hnsfault.Sim) *dataplane.Dataplane {
 }
 
 // become gives HNS a personality; the zero value lifts it.
-func (l *life) become(p hnsfault.Personality) {
-	l.note("HNS is now: %+v", p)
-	l.sim.SetPersonality(p)
-	l.odd = p
+func (l *life) become(c character) {
+	l.note("HNS is now: %s", c.says)
+	l.sim.SetPersonality(c.Personality)
+	l.odd = c
 }
 
 func (l *life) onCall(c hnsfault.Call, when hnsfault.When) {
@@ -235,7 +235,7 @@ func (l *life) sweep() {
 	c := cluster(l.todo.now.values())
 	for _, e := range l.sim.Endpoints() {
 		if !local(c, e.Addrs[0]) && e.ID != "ep-0" {
-			_ = l.sim.DeleteEndpoint(e.ID) // its twin may have gone with it
+			require.NoError(l.t, l.sim.DeleteEndpoint(e.ID))
 		}
 	}
 }
@@ -261,5 +261,5 @@ func (l *life) note(format string, args ...any) {
 // fail ends the history with everything that a reader needs.
 func (l *life) fail(format string, args ...any) {
 	l.t.Helper()
-	l.t.Fatalf("%s\n%+v\n\nstory:\n%s\n\nHNS:\n%s", fmt.Sprintf(format, args...), l.odd, strings.Join(l.story, "\n"), l.sim.Dump())
+	l.t.Fatalf("%s\n%s\n\nstory:\n%s\n\nHNS:\n%s", fmt.Sprintf(format, args...), l.odd.says, strings.Join(l.story, "\n"), l.sim.Dump())
 }

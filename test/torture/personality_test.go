@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // What is asked of a history on a personality.
@@ -44,7 +43,7 @@ func TestPersonalities(t *testing.T) {
 	histories(t)
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLife(t, drawScenario(t))
-		l.play(t, drawOdd(t))
+		l.play(t, drawCharacter(t))
 		l.sweep()
 		l.checkRight()
 		l.checkHour()
@@ -53,31 +52,12 @@ func TestPersonalities(t *testing.T) {
 	})
 }
 
-// drawOdd draws a personality, one in four of which only spells.
-func drawOdd(t *rapid.T) hnsfault.Personality {
-	seed := rapid.Uint64Range(1, 1<<20).Draw(t, "personality") * 0x9E3779B9 // small ones are drawn often
-	p := hnsfault.DrawPersonality(seed)
-	p.Latency = 0 // no call takes time here
-	if rapid.IntRange(0, 3).Draw(t, "only spelling") == 0 {
-		p = hnsfault.Personality{Seed: seed, Spelling: p.Spelling}
-	}
-	return p
-}
-
-// harmless reports whether HNS only spells in its own way.
-func (l *life) harmless() bool {
-	return len(l.odd.Codes)+len(l.odd.Refuses) == 0 && l.odd.Endpoints == (hnsfault.EndpointHabits{}) && !l.whimsical()
-}
-
-// whimsical reports whether HNS goes back on its word now and then.
-func (l *life) whimsical() bool { return l.odd.Half.Times+l.odd.Ignored.Times > 0 }
-
 // play plays the history. The personality comes at some time of its start.
-func (l *life) play(t *rapid.T, p hnsfault.Personality) {
+func (l *life) play(t *rapid.T, c character) {
 	from := rapid.IntRange(0, len(l.sc.given)).Draw(t, "from")
 	for i, s := range slices.Concat(l.sc.given, l.sc.steps) {
 		if i == from {
-			l.become(p)
+			l.become(c)
 		}
 		l.step(s)
 		l.live(rapid.SampledFrom([]time.Duration{0, 0, time.Second, 30 * time.Second, 5 * time.Minute}).Draw(t, "pause"))
@@ -124,7 +104,7 @@ func (l *life) checkHour() {
 		}
 	}
 	for name, most := range l.allowance() {
-		if l.whimsical() {
+		if l.odd.whimsical {
 			most += slack
 		}
 		if count[name] > most {
@@ -132,7 +112,7 @@ func (l *life) checkHour() {
 		}
 		delete(count, name)
 	}
-	maps.DeleteFunc(count, func(_ string, n int) bool { return l.whimsical() && n <= slack })
+	maps.DeleteFunc(count, func(_ string, n int) bool { return l.odd.whimsical && n <= slack })
 	if len(count) > 0 {
 		l.fail("nothing is refused of these, and yet they are written: %v", count)
 	}
@@ -178,7 +158,7 @@ func (l *life) checkGaps() {
 		all = append(all, g.end(l))
 	}
 	for _, g := range all {
-		if l.whimsical() && l.sim.Unreadable(g.id) {
+		if l.odd.whimsical && l.odd.blind == g.id {
 			continue // HNS took the block and did nothing, and nobody can see that
 		}
 		if g.own > maxOwnCalls || g.calls > maxCallsEach*(1+g.endpoints) || g.took > maxOpenTime {
@@ -192,7 +172,7 @@ func (l *life) checkGaps() {
 // writes each endpoint and each set once at most, to learn it; where words cannot be
 // read at all several rules may look alike, and it takes more.
 func (l *life) checkLifted() {
-	if l.harmless() {
+	if l.odd.harmless {
 		for range 2 {
 			first := len(l.calls)
 			l.restart()
@@ -207,7 +187,7 @@ func (l *life) checkLifted() {
 				}
 			}
 			most := 1
-			if l.odd.Spelling.Strange+l.odd.Spelling.StrangePorts != "" {
+			if l.odd.strange {
 				most = 8
 			}
 			for name, n := range count {
@@ -217,7 +197,7 @@ func (l *life) checkLifted() {
 			}
 		}
 	}
-	l.become(hnsfault.Personality{})
+	l.become(character{})
 	l.live(settled)
 	f := l.fresh()
 	if d := l.differs(f); d != "" {

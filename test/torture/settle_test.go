@@ -53,9 +53,8 @@ func (l *life) fresh() fair {
 // own, what names such a set, and the whole of an endpoint.
 func (l *life) fairly() fair {
 	f := l.fresh()
-	strict := hnsfault.Personality{Seed: l.odd.Seed, Refuses: l.odd.Refuses}
+	strict := hnsfault.Personality{Refuse: l.odd.Refuse}
 	sim := hnsfault.New(hnsfault.Options{})
-	scarce := slices.ContainsFunc(strict.Refuses, func(r hnsfault.Refusal) bool { return r.What == hnsfault.SetCount && len(f.sets) > r.N })
 	for _, kind := range []hns.SetType{hns.IPSet, hns.NestedIPSet} {
 		for _, s := range f.sets {
 			if s.Type != kind {
@@ -63,7 +62,7 @@ func (l *life) fairly() fair {
 			}
 			sim.SetPersonality(strict)
 			err := sim.ModifySets(l.t.Context(), hns.Add, []hns.SetPolicy{s})
-			f.refused[s.ID] = err != nil || scarce || slices.ContainsFunc(s.Values, func(v string) bool { return f.refused[v] })
+			f.refused[s.ID] = err != nil || slices.ContainsFunc(s.Values, func(v string) bool { return f.refused[v] })
 			sim.SetPersonality(hnsfault.Personality{})
 			require.NoError(l.t, sim.PutSet(s))
 		}
@@ -88,7 +87,7 @@ func (l *life) fairly() fair {
 		for _, a := range f.sent[e.ID] {
 			cut = append(cut, hns.NewACLPolicy(a))
 		}
-		f.partly[e.ID] = f.partly[e.ID] || sim.ReplacePolicies(l.t.Context(), e.ID, cut) != nil || l.sim.Unreadable(e.ID)
+		f.partly[e.ID] = f.partly[e.ID] || sim.ReplacePolicies(l.t.Context(), e.ID, cut) != nil || l.odd.blind == e.ID
 	}
 	return f
 }

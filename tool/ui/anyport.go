@@ -41,7 +41,7 @@ type anyCell struct {
 }
 
 // unasked is the cell of a pod whose name means something else.
-var unasked = anyCell{letter: 'u', denier: nobody}
+var unasked = anyCell{letter: 'u', denier: noDenier}
 
 // anyCellOf asks about the groups of ports of one cell, and returns how many it asked.
 func anyCellOf(m *explain.Matrix, from, to, most int) (cell anyCell, asked int) {
@@ -69,7 +69,7 @@ func anyCellOfSpans(spans []explain.Span, whole bool) anyCell {
 			unknown = true
 		}
 	}
-	out := anyCell{letter: 'b', denier: nobody, ports: portsAllowed(allowed)}
+	out := anyCell{letter: 'b', denier: noDenier, ports: portsAllowed(allowed)}
 	switch {
 	case len(allowed) > 0 && (blocked || unknown):
 		out.letter = partly

@@ -81,7 +81,7 @@ func TestTenThousandPods(t *testing.T) {
 		h := handler(tenThousand(ports))
 		bodies := map[string][]byte{}
 		for _, path := range []string{
-			"status", "find?q=app", "pods", "pods?filter=team", "pods/team-00/app-0-0", "policies", "policies/team-00/app-0", "sets", "sets/azure-npm-all",
+			"status", "find?q=app", "pods", "pods?filter=team", "pods/team-00/app-0-0", "policies", "policies/team-00/app-0",
 			"matrix", "matrix?here=any", "matrix?here=from", "matrix?here=any&port=80",
 		} {
 			began := time.Now()
@@ -116,11 +116,6 @@ func TestLists(t *testing.T) {
 	h = handler(d)
 	require.NoError(t, json.Unmarshal(get(t, h, "/api/pods").Body.Bytes(), &pods))
 	require.Equal(t, 1, pods.Trouble)
-	var set setDetail
-	require.NoError(t, json.Unmarshal(get(t, h, "/api/sets/nslabel-all-namespaces").Body.Bytes(), &set))
-	require.Len(t, set.Has, maxLinks)
-	require.Equal(t, map[string]int{linkPod: 10000}, set.HasAll)
-	require.Equal(t, map[string]int{linkPolicy: 1000}, set.HeldByAll)
 }
 
 // TestQuestions: however many ports a tenant tells apart, a matrix asks no more than it may,

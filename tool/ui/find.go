@@ -13,15 +13,14 @@ const foundPerKind = 7
 
 // hit is one object that a search found.
 type hit struct {
-	Kind string `json:"kind"` // Pod, Workload, Policy or Set
+	Kind string `json:"kind"` // Pod, Workload or Policy
 	Name string `json:"name"`
 	Also string `json:"also,omitempty"`
-	ID   string `json:"id,omitempty"` // of a set
 
 	rank int
 }
 
-// find searches pods, workloads, policies and sets by name, and by what else is known of
+// find searches pods, workloads and policies by name, and by what else is known of
 // them: the best of each kind, those first that begin as asked.
 func find(s *snapshot, r *http.Request) (any, error) {
 	asked := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("q")))
@@ -36,11 +35,6 @@ func find(s *snapshot, r *http.Request) (any, error) {
 	f.next()
 	for _, p := range policiesOf(&s.dump) {
 		f.offer(hit{Kind: "Policy", Name: p.name, Also: p.kindWord()})
-	}
-	f.next()
-	for i := range s.dump.Sets {
-		e := &s.dump.Sets[i]
-		f.offer(hit{Kind: "Set", Name: e.Name, ID: e.ID})
 	}
 	f.next()
 	return struct {

@@ -1,12 +1,7 @@
 package ui
 
 import (
-	"maps"
-	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -36,27 +31,17 @@ const (
 	isApart     inForce = "not filtered"   // a pod in its node's network, or that has finished
 )
 
-// trouble is what keeps pods and policies of a dump from being in force, by their names.
-type trouble struct {
-	refused, left, pending map[string]string       // pods, and policies with their sort in front
-	selects                map[string]bool         // pods that a policy selects
-	byNamespace            map[string][]labels.Set // pods of other nodes that have an address of their own
-	labels                 map[string]labels.Set   // of namespaces
+// findings are what keeps pods and policies of a dump from being in force, by their names.
+type findings struct {
+	refused, left, pending map[string]string // pods, and policies with their sort in front
+	selects                map[string]bool   // pods that a policy selects
 }
 
 const policyMark = "policy "
 
-// newTrouble reads a dump once.
-func newTrouble(d *state.Dump) trouble {
-	t := trouble{map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}, map[string][]labels.Set{}, map[string]labels.Set{}}
-	for _, p := range d.Pods {
-		if namespace, _, _ := strings.Cut(p.Pod, "/"); !p.Local && !p.Finished && !p.HostNetwork {
-			t.byNamespace[namespace] = append(t.byNamespace[namespace], p.Labels)
-		}
-	}
-	for _, ns := range d.Namespaces {
-		t.labels[ns.Name] = ns.Labels
-	}
+// newFindings reads a dump once.
+func newFindings(d *state.Dump) *findings {
+	t := &findings{map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}}
 	for _, p := range policiesOf(d) {
 		for _, pod := range p.selected {
 			t.selects[pod] = true
@@ -87,7 +72,7 @@ func newTrouble(d *state.Dump) trouble {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // endpoint notes the policies whose rules it lacks, or has too many of.
-func (t *trouble) endpoint(ep *state.Endpoint) {
+func (t *findings) endpoint(ep *state.Endpoint) {
 	for _, key := range ep.Next.Refused {
 		t.refused[policyMark+shownName(key)] = "HNS refuses its rules at " + ep.Pod
 		if ep.Pod != "" {
@@ -130,7 +115,7 @@ func policyOf(id string) string {
 }
 
 // warning notes what an active warning says of a pod or policy.
-func (t *trouble) warning(w state.Warning) {
+func (t *findings) warning(w state.Warning) {
 	object := w.Object
 	switch w.Kind {
 	case kindNetworkPolicy, kindClusterPolicy:
@@ -151,7 +136,7 @@ func (t *trouble) warning(w state.Warning) {
 }
 
 // set notes the policies that mention a set which HNS has not as it should be.
-func (t *trouble) set(s *state.Set) {
+func (t *findings) set(s *state.Set) {
 	if !s.Unknown && len(s.Missing)+len(s.Surplus) == 0 {
 		return
 	}
@@ -164,7 +149,7 @@ func (t *trouble) set(s *state.Set) {
 }
 
 // mostCompared is how often selectors are asked about the pods of a namespace to find the policies
-// that select nothing, and how often that of one policy is, to count its pods: some milliseconds.
+// that select nothing: some milliseconds.
 const mostCompared = 100_000
 
 // idleOf says of each policy that selects no pod of the cluster why, by its name.
@@ -176,7 +161,7 @@ func idleOf(d *state.Dump) map[string]string {
 	return out
 }
 
-func (n *names) policyState(p anyPolicy, idle map[string]string) verdict {
+func (n *findings) policyState(p anyPolicy, idle map[string]string) verdict {
 	if why := n.refused[policyMark+p.name]; why != "" {
 		return verdict{Word: isRefused, Why: why}
 	}
@@ -203,56 +188,7 @@ func (n *names) policyState(p anyPolicy, idle map[string]string) verdict {
 	return verdict{Word: isIdle, Why: "it selects no pod of this node"}
 }
 
-// selectedElsewhere counts the pods of other nodes that a policy selects, as far as so many
-// comparisons tell; whole: that is all of them.
-func (n *names) selectedElsewhere(p anyPolicy, most int) (count int, whole bool) {
-	left := most
-	switch {
-	case p.namespaced != nil && p.namespaced.Spec != nil:
-		namespace, _, _ := strings.Cut(p.name, "/")
-		count = n.elsewhere(namespace, &p.namespaced.Spec.PodSelector, &left)
-	case p.cluster != nil && p.cluster.Spec != nil:
-		subject := p.cluster.Spec.Subject
-		namespaces, pods := subject.Namespaces, &metav1.LabelSelector{}
-		if subject.Pods != nil {
-			namespaces, pods = &subject.Pods.NamespaceSelector, &subject.Pods.PodSelector
-		}
-		selector, err := metav1.LabelSelectorAsSelector(namespaces)
-		if err != nil {
-			return 0, true // it is among the problems
-		}
-		for _, namespace := range slices.Sorted(maps.Keys(n.byNamespace)) { // the bound cuts it
-			if left--; left < 0 {
-				break
-			}
-			if selector.Matches(n.labels[namespace]) {
-				count += n.elsewhere(namespace, pods, &left)
-			}
-		}
-	}
-	return count, left >= 0
-}
-
-// elsewhere counts the pods of other nodes in one namespace, as long as there are comparisons
-// left.
-func (n *names) elsewhere(namespace string, pods *metav1.LabelSelector, left *int) int {
-	selector, err := metav1.LabelSelectorAsSelector(pods)
-	if err != nil {
-		return 0 // it is among the problems
-	}
-	count := 0
-	for _, set := range n.byNamespace[namespace] {
-		if *left--; *left < 0 {
-			break
-		}
-		if selector.Matches(set) {
-			count++
-		}
-	}
-	return count
-}
-
-func (n *names) podState(p *state.Pod) verdict {
+func (n *findings) podState(p *state.Pod) verdict {
 	switch {
 	case p.Finished:
 		return verdict{Word: isApart, Why: "it has finished"}

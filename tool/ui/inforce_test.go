@@ -136,7 +136,6 @@ func TestClusterPoliciesInForce(t *testing.T) {
 	}
 	var shown policyDetail
 	require.NoError(t, json.Unmarshal(get(t, handler(dump()), "/api/clusterpolicies/far").Body.Bytes(), &shown))
-	require.Equal(t, 1, shown.Elsewhere)
 	require.Equal(t, []any{"ClusterNetworkPolicy", "Admin", int32(7)}, []any{shown.Kind, shown.Tier, shown.Priority})
 	require.Contains(t, shown.YAML, "kind: ClusterNetworkPolicy\nmetadata:\n  name: far\nspec:\n")
 }

@@ -65,7 +65,7 @@ func (v verdict) rank() int {
 }
 
 func listPods(s *snapshot, r *http.Request) (any, error) {
-	n := s.names()
+	n := s.findings()
 	return newListing(len(s.dump.Pods), func(i int) podEntry {
 		p := &s.dump.Pods[i]
 		return podEntry{p.Pod, explain.Owner(p), p.Addr, p.Local, n.podState(p)}
@@ -86,15 +86,3 @@ func (e policyEntry) text() string {
 	return strings.Join([]string{e.Policy, e.Kind, string(e.State.Word)}, " ")
 }
 func (e policyEntry) rank() int { return e.State.rank() }
-
-func listSets(s *snapshot, r *http.Request) (any, error) {
-	return newListing(len(s.dump.Sets), func(i int) setEntry { return entryOf(s.dump.Sets[i]) }, filterOf(r)), nil
-}
-
-func (e setEntry) text() string { return strings.Join([]string{e.Name, e.ID}, " ") }
-func (e setEntry) rank() int {
-	if e.Behind {
-		return 0
-	}
-	return quiet
-}

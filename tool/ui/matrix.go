@@ -194,7 +194,7 @@ func cells(m *explain.Matrix, from workloadEntry, columns []workloadEntry, port 
 	for i, to := range columns {
 		egress, ingress, err := m.Halves(from.index, to.index, port.First, port.Protocol)
 		if err != nil { // of a pod whose name means something else
-			what[i], who[i] = cellOf(explain.Unknown, explain.Unknown), nobody
+			what[i], who[i] = cellOf(explain.Unknown, explain.Unknown), noDenier
 			continue
 		}
 		what[i], who[i] = cellOf(egress.With(ingress)), denierOf(egress, ingress)
@@ -202,8 +202,8 @@ func cells(m *explain.Matrix, from workloadEntry, columns []workloadEntry, port 
 	return string(what), string(who)
 }
 
-// nobody is the letter of a cell that neither end denies.
-const nobody = '-'
+// noDenier is the letter of a cell that neither end denies.
+const noDenier = '-'
 
 // denierOf is the letter of who denies in HNS: e the sender's policies, i the receiver's, x
 // both.
@@ -217,7 +217,7 @@ func denierOf(egress, ingress explain.Half) byte {
 	case in:
 		return 'i'
 	}
-	return nobody
+	return noDenier
 }
 
 // cellOf is the letter of what HNS does: a allowed, b blocked, u unknown; a

@@ -27,7 +27,6 @@ type podDetail struct {
 	Ingress []string     `json:"ingress"` // policies that isolate it
 	Egress  []string     `json:"egress"`
 	Cluster []string     `json:"cluster"` // ClusterNetworkPolicies that select it
-	Sets    []link       `json:"sets"`    // that have its address
 	Rules   []ruleEntry  `json:"rules"`
 	Pending []pendingOne `json:"pending"`
 }
@@ -60,14 +59,11 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no pod %s", key)
 	}
-	out := podDetail{Pod: d.Pods[i], Made: explain.Owner(&d.Pods[i]), State: s.names().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Sets: []link{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	out := podDetail{Pod: d.Pods[i], Made: explain.Owner(&d.Pods[i]), State: s.findings().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
 	out.policies(d, key)
 	setNames := explain.SetNames{}
 	for _, set := range d.Sets {
 		setNames[set.ID] = set.Name
-		if out.Owner && out.Addr != "" && set.Type == string(hns.IPSet) && slices.Contains(set.Members, out.Addr) {
-			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID})
-		}
 	}
 	for _, ep := range d.Endpoints {
 		if slices.Contains(out.Endpoints, ep.ID) {

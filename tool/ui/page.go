@@ -54,7 +54,7 @@ func Handler(cfg Config) http.Handler {
 	mux.HandleFunc("GET /api/status", p.status)
 	for path, make := range map[string]answer{
 		"matrix": serveMatrix, "find": find, "pair": showPair, "trace": p.trace,
-		"sets": listSets, "sets/{id}": showSet, "pods": listPods, "pods/{namespace}/{name}": showPod,
+		"pods": listPods, "pods/{namespace}/{name}": showPod,
 		"policies": listPolicies, "policies/{namespace}/{name}": showPolicy, "clusterpolicies/{name}": showClusterPolicy,
 	} {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) {

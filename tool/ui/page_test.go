@@ -111,11 +111,6 @@ func TestAnswers(t *testing.T) {
 		{"find", "find?q=we"},
 		{"pair", "pair?from=x/api&to=x/web"},
 		{"trace", "trace?q=" + url.QueryEscape("x/api -> x/web:80/TCP")},
-		{"sets", "sets"},
-		{"set", "sets/azure-npm-api"},
-		{"set-nested", "sets/azure-npm-nest"},
-		{"set", "sets/podlabel-app:api"}, // by its name
-		{"sets-filtered", "sets?filter=IN%20(api"},
 		{"pods", "pods"},
 		{"pods-filtered", "pods?filter=another%20node"},
 		{"pod", "pods/x/web"},
@@ -158,7 +153,6 @@ func TestRefusals(t *testing.T) {
 		"matrix?port=70000":  {http.StatusBadRequest, "\"70000\" is no port: a number from 1 to 65535 is"},
 		"matrix?here=there":  {http.StatusBadRequest, `"there" is no end: from, to and any are`},
 		"pair?from=a&to=b":   {http.StatusNotFound, "there is no such workload any more"},
-		"sets/nothing":       {http.StatusNotFound, "there is no set nothing"},
 		"pods/x/nobody":      {http.StatusNotFound, "there is no pod x/nobody"},
 		"policies/x/nothing": {http.StatusNotFound, "there is no policy x/nothing"},
 		"clusterpolicies/x":  {http.StatusNotFound, "there is no policy x"},
@@ -178,7 +172,6 @@ func TestNothingKnown(t *testing.T) {
 	for path, want := range map[string]string{
 		"matrix":   `{"port":"any","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[],"deniers":[]}`,
 		"find?q=a": `{"found":[]}`,
-		"sets":     `{"entries":[],"total":0,"found":0,"trouble":0}`,
 		"pods":     `{"entries":[],"total":0,"found":0,"trouble":0}`,
 		"policies": `{"entries":[],"total":0,"found":0,"trouble":0}`,
 	} {

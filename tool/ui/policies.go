@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -25,7 +23,6 @@ const (
 // anyPolicy is a policy of a dump, of whichever kind.
 type anyPolicy struct {
 	name               string // namespace/name, or that of a ClusterNetworkPolicy
-	key                string // as those who hold sets and rules are named
 	selected, problems []string
 	namespaced         *state.Policy        // nil for a ClusterNetworkPolicy,
 	cluster            *state.ClusterPolicy // and the other way round
@@ -37,11 +34,11 @@ func policiesOf(d *state.Dump) []anyPolicy {
 	out := make([]anyPolicy, 0, len(d.ClusterPolicies)+len(d.Policies))
 	for i := range d.ClusterPolicies {
 		p := &d.ClusterPolicies[i]
-		out = append(out, anyPolicy{name: p.Name, key: state.ClusterKey(p.Name).String(), selected: p.Selected, problems: p.Problems, cluster: p})
+		out = append(out, anyPolicy{name: p.Name, selected: p.Selected, problems: p.Problems, cluster: p})
 	}
 	for i := range d.Policies {
 		p := &d.Policies[i]
-		out = append(out, anyPolicy{name: p.Policy, key: p.Policy, selected: p.Selected, problems: p.Problems, namespaced: p})
+		out = append(out, anyPolicy{name: p.Policy, selected: p.Selected, problems: p.Problems, namespaced: p})
 	}
 	return out
 }
@@ -73,7 +70,7 @@ type policyEntry struct {
 
 // judge returns all policies with their states.
 func (s *snapshot) judge() []policyEntry {
-	n, idle := s.names(), idleOf(&s.dump)
+	n, idle := s.findings(), idleOf(&s.dump)
 	all := policiesOf(&s.dump)
 	out := make([]policyEntry, 0, len(all))
 	for _, p := range all {
@@ -82,7 +79,7 @@ func (s *snapshot) judge() []policyEntry {
 	return out
 }
 
-// policyDetail is a policy with what it selects and the sets that it mentions.
+// policyDetail is a policy with the pods that it selects.
 type policyDetail struct {
 	policyEntry
 	Ingress  bool     `json:"ingress"` // isolates for it
@@ -91,13 +88,8 @@ type policyDetail struct {
 	Tier     string   `json:"tier,omitempty"`     // of a ClusterNetworkPolicy
 	Priority int32    `json:"priority,omitempty"` // of one
 	Pods     []string `json:"pods"`               // local ones that it selects
-	// Elsewhere is how many pods of other nodes it selects, as the dump has them; ElsewhereMore:
-	// there may be more, nobody went through them all.
-	Elsewhere     int      `json:"elsewhere"`
-	ElsewhereMore bool     `json:"elsewhereMore,omitempty"`
-	LeftOut       []string `json:"leftOut,omitempty"`
-	YAML          string   `json:"yaml,omitempty"`
-	Sets          []link   `json:"sets"`
+	LeftOut  []string `json:"leftOut,omitempty"`
+	YAML     string   `json:"yaml,omitempty"`
 }
 
 func showPolicy(s *snapshot, r *http.Request) (any, error) {
@@ -114,9 +106,9 @@ func (s *snapshot) policy(name string) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no policy %s", name)
 	}
-	p, n := all[i], s.names()
+	p, n := all[i], s.findings()
 	one := state.Dump{Pods: s.dump.Pods, Namespaces: s.dump.Namespaces}
-	out := policyDetail{Pods: append([]string{}, p.selected...), LeftOut: p.problems, YAML: p.yaml(), Sets: []link{}}
+	out := policyDetail{Pods: append([]string{}, p.selected...), LeftOut: p.problems, YAML: p.yaml()}
 	if p.cluster != nil {
 		one.ClusterPolicies = []state.ClusterPolicy{*p.cluster}
 		if spec := p.cluster.Spec; spec != nil {
@@ -128,14 +120,6 @@ func (s *snapshot) policy(name string) (any, error) {
 		out.Ingress, out.Egress, out.Rules = p.namespaced.Ingress, p.namespaced.Egress, p.namespaced.Rules
 	}
 	out.policyEntry = policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idleOf(&one))}
-	count, whole := n.selectedElsewhere(p, mostCompared)
-	out.Elsewhere, out.ElsewhereMore = count, !whole
-	for _, set := range s.dump.Sets {
-		if slices.Contains(set.Holders, ipsets.RefSelector.String()+" "+p.key) {
-			out.Sets = append(out.Sets, link{Kind: linkSet, Name: set.Name, ID: set.ID})
-		}
-	}
-	slices.SortStableFunc(out.Sets, func(a, b link) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 

@@ -45,7 +45,7 @@ func (s *snapshots) get(ctx context.Context) (*snapshot, error) {
 type snapshot struct {
 	dump      state.Dump
 	taken     time.Time
-	names     func() *names
+	findings  func() *findings
 	policies  func() []policyEntry
 	workloads func() workloads
 
@@ -61,7 +61,7 @@ type workloads struct {
 
 func newSnapshot(d state.Dump) *snapshot {
 	s := &snapshot{dump: d, taken: time.Now(), asking: make(chan struct{}, 1), grids: map[gridKey]grid{}}
-	s.names = sync.OnceValue(func() *names { return newNames(d) })
+	s.findings = sync.OnceValue(func() *findings { return newFindings(&d) })
 	s.policies = sync.OnceValue(s.judge)
 	s.workloads = sync.OnceValue(func() workloads {
 		m := explain.NewMatrix(d)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
@@ -75,7 +76,7 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	}
 	policies := w.classify(c)
 	missing := w.noNamespaces(c, policies)
-	b := w.Budgets.OrDefaults()
+	b := policy.DefaultBudgets()
 	w.Policies, c.After.Policies = b.Fit(w.Policies), b.Fit(c.After.Policies)
 	before, after, err := w.everywhere(ctx, c)
 	if err != nil {

@@ -131,7 +131,7 @@ func TestOthersGoBackCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sim, _ := start(t)
 			if tc.minds {
-				sim.SetPersonality(hnsfault.Personality{Refuses: []hnsfault.Refusal{{What: hnsfault.ForeignExtras, Code: 0x80070057}}})
+				sim.SetPersonality(hnsfault.Personality{Refuse: hnsfault.OnlyDocumented})
 			}
 			require.NoError(t, sim.SetPolicies("ep", []hns.EndpointPolicy{{Type: hns.PolicyTypeACL, Settings: []byte(theirs)}}))
 			e, err := sim.GetEndpoint(t.Context(), "ep")

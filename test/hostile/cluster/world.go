@@ -58,11 +58,6 @@ func Honest() []Object {
 	)
 }
 
-// Selects returns a policy that isolates the pods of a role.
-func Selects(namespace, name, role string) Object {
-	return policy(namespace, name, fmt.Sprintf(`{"podSelector": {"matchLabels": {"role": %q}}}`, role))
-}
-
 // teamName is the name of namespace i; the last two are victim and tenant.
 func teamName(i int) string {
 	switch i {

@@ -18,7 +18,7 @@ import (
 
 var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: 6, corev1.ProtocolUDP: 17, corev1.ProtocolSCTP: 132}
 
-// compare asks both tracers and the oracle about every packet between an endpoint
+// compare asks the simulator and the oracle about every packet between an endpoint
 // of the node and any address, in both directions.
 //
 // Also about what a pod sends to itself. That is always allowed, because it does
@@ -26,7 +26,6 @@ var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: 6, corev1.Pr
 // If it did, the rules that are there would say what the policies say to the
 // letter: it is this that is compared.
 func (w *world) compare(c oracle.Cluster, probes []gen.Probe) {
-	tracers := w.tracers()
 	for _, endpoint := range w.sim.Endpoints() {
 		own := ipv4Of(endpoint.Addrs)
 		if !own.IsValid() {
@@ -42,15 +41,15 @@ func (w *world) compare(c oracle.Cluster, probes []gen.Probe) {
 				continue // what a pod sends to itself does not pass the switch
 			}
 			for _, probe := range probes {
-				w.compareOne(c, tracers, endpoint.ID, hns.In, other, own, probe)
-				w.compareOne(c, tracers, endpoint.ID, hns.Out, own, other, probe)
+				w.compareOne(c, endpoint.ID, hns.In, other, own, probe)
+				w.compareOne(c, endpoint.ID, hns.Out, own, other, probe)
 			}
 		}
 	}
 }
 
-func (w *world) compareOne(c oracle.Cluster, tracers *second, endpoint string, direction hns.Direction, src, dst netip.Addr, probe gen.Probe) {
-	verdict, err := tracers.both(w.t, endpoint, direction, hnssim.Packet{
+func (w *world) compareOne(c oracle.Cluster, endpoint string, direction hns.Direction, src, dst netip.Addr, probe gen.Probe) {
+	verdict, err := w.sim.Trace(endpoint, direction, hnssim.Packet{
 		Src: src, Dst: dst, Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port,
 	})
 	require.NoError(w.t, err)

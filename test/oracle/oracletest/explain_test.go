@@ -147,7 +147,6 @@ func (w *world) trouble(t *rapid.T) {
 // explained is one side of one answer, with what it is held against.
 type explained struct {
 	w        *world
-	tracers  *second
 	c        oracle.Cluster
 	dump     state.Dump
 	side     explain.Side
@@ -161,7 +160,7 @@ type explained struct {
 // explain asks about every ordered pair of addresses of which one is a pod of
 // the node with an endpoint, and hands every side that is judged there to use.
 func (w *world) explain(c oracle.Cluster, probes []gen.Probe, use func(explained)) {
-	dump, tracers := w.dp.Dump(), w.tracers()
+	dump := w.dp.Dump()
 	for _, src := range gen.Ends(c) {
 		for _, dst := range gen.Ends(c) {
 			for _, probe := range probes {
@@ -179,7 +178,7 @@ func (w *world) explain(c oracle.Cluster, probes []gen.Probe, use func(explained
 					{side: a.Ingress, dir: hns.In, own: ownerOf(c, dst), want: ingress},
 					{side: a.Egress, dir: hns.Out, own: ownerOf(c, src), want: egress},
 				} {
-					x.w, x.tracers, x.c, x.dump, x.src, x.dst, x.probe = w, tracers, c, dump, src, dst, probe
+					x.w, x.c, x.dump, x.src, x.dst, x.probe = w, c, dump, src, dst, probe
 					if x.own == nil {
 						require.True(w.t, x.side.Judged && x.side.Actual.Verdict == explain.Allowed, "what is no pod filters nothing")
 						continue
@@ -225,7 +224,7 @@ func (x explained) sameAsOracle(s *explain.State) {
 	}
 }
 
-// sameAsHNS compares with the tracers: the pod's endpoints that deny decide.
+// sameAsHNS compares with the simulator: the pod's endpoints that deny decide.
 func (x explained) sameAsHNS() {
 	allowed := true
 	for _, p := range x.dump.Pods {
@@ -233,7 +232,7 @@ func (x explained) sameAsHNS() {
 			continue
 		}
 		for _, id := range p.Endpoints {
-			v, err := x.tracers.both(x.w.t, id, x.dir, hnssim.Packet{Src: x.src, Dst: x.dst, Protocol: protocolNumbers[x.probe.Protocol], DstPort: x.probe.Port})
+			v, err := x.w.sim.Trace(id, x.dir, hnssim.Packet{Src: x.src, Dst: x.dst, Protocol: protocolNumbers[x.probe.Protocol], DstPort: x.probe.Port})
 			if errors.Is(err, hns.ErrNotFound) {
 				return // gone, and the dataplane has not found out yet
 			}

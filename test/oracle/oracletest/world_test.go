@@ -1,7 +1,5 @@
 // Package oracletest holds the dataplane on the simulator against the oracle:
-// random clusters, brought in at once, in pieces, or through a history. What HNS
-// does with a packet two tracers say that share no code, the simulator's and
-// test/oracle/tracer, so that no mistake about HNS is made on both sides.
+// random clusters, brought in at once, in pieces, or through a history.
 package oracletest
 
 import (

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
@@ -91,7 +92,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	require.Positive(t, s.Counts()["HcnQueryEndpointProperties"])
 
-	s.HideNetwork(true)
+	s.HideNetwork()
 	r, err = examine(t.Context(), options{readOnly: true}, simulated(s))
 	require.NoError(t, err)
 	require.Equal(t, notAsked, r.Answers[0].Verdict, "a node without pods: %s", r.Answers[0].Why)
@@ -99,22 +100,30 @@ func TestReadOnly(t *testing.T) {
 
 // TestDeviations: what an HNS does otherwise refutes its own assumptions, and no others.
 func TestDeviations(t *testing.T) {
+	refusing := func(text string, code uint32) hnsfault.Personality {
+		return hnsfault.Personality{Refuse: func(c hnssim.Call) uint32 {
+			if request, _ := json.Marshal(c); bytes.Contains(request, []byte(text)) {
+				return code
+			}
+			return 0
+		}}
+	}
 	for name, tc := range map[string]struct {
-		refuses string // a text of requests
-		code    uint32
 		like    hnsfault.Personality
 		refuted []string
 	}{
-		"no SCTP":       {refuses: `"132"`, code: 0x80070032, refuted: []string{"A10"}},
-		"no world":      {refuses: `"0.0.0.0/0"`, code: 0x803b002f, refuted: []string{"A7"}},
-		"no long names": {refuses: "nnnnnnnnnnnnn", code: 0x803b000d, refuted: []string{"S15"}},
-		"other codes":   {like: hnsfault.Personality{Codes: map[hnsfault.Answer]uint32{hnsfault.SetExists: 0x80004005}}, refuted: []string{"S11", "S13"}},
+		"no SCTP":       {refusing(`"132"`, 0x80070032), []string{"A10"}},
+		"no world":      {refusing(`"0.0.0.0/0"`, 0x803b002f), []string{"A7"}},
+		"no long names": {refusing("nnnnnnnnnnnnn", 0x803b000d), []string{"S15"}},
+		"other codes": {like: hnsfault.Personality{Code: func(op *hns.OpError) uint32 {
+			if errors.Is(op, hns.ErrAlreadyExists) {
+				return 0x80004005
+			}
+			return 0
+		}}, refuted: []string{"S11", "S13"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, hnsd.Options{Personality: tc.like})
-			if tc.refuses != "" {
-				s.Refuse(func(request string) bool { return strings.Contains(request, tc.refuses) }, tc.code)
-			}
 			r, err := examine(t.Context(), options{}, simulated(s))
 			require.NoError(t, err)
 			var refutes []string

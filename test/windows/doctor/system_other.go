@@ -3,11 +3,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
-	"github.com/winnpm/winnpm/test/windows/rawhns"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -16,13 +13,9 @@ func thisSystem() system { return simulated(hnsd.New(hnsd.Options{Foreign: hnssi
 
 // simulated returns the HNS of a server, which no DLL is in front of.
 func simulated(s *hnsd.Server) system {
-	call := func(export, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
-		d, err := s.Call(context.Background(), export, id, handle, texts...)
-		return rawhns.Answer{Code: d.HResult, Record: d.Record, Output: d.Output, Handle: d.Handle}, err
-	}
-	return system{call, func(o hcsadapter.Options) (hcsadapter.Client, error) {
+	return system{s.Call, func(o hcsadapter.Options) (hcsadapter.Client, error) {
 		return hcsadapter.Over(o, func(export string, a hcsadapter.Arguments) (hcsadapter.Outcome, error) {
-			d, err := call(export, a.ID, a.Handle, a.Texts...)
+			d, err := s.Call(export, a.ID, a.Handle, a.Texts...)
 			return hcsadapter.Outcome{HResult: d.Code, Record: d.Record, Output: d.Output, Handle: d.Handle}, err
 		}), nil
 	}}

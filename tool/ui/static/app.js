@@ -13,8 +13,8 @@ import { initTheme } from './theme.js';
 const every = 5000;
 
 const el = (id) => document.getElementById(id);
-const titles = { matrix: 'Matrix', policies: 'Policies', pods: 'Pods', sets: 'Sets' };
-const made = { matrix: () => new MatrixView(), policies: () => new ListView('policies'), pods: () => new ListView('pods'), sets: () => new ListView('sets') };
+const titles = { matrix: 'Matrix', policies: 'Policies', pods: 'Pods' };
+const made = { matrix: () => new MatrixView(), policies: () => new ListView('policies'), pods: () => new ListView('pods') };
 
 const panel = new Panel(el('panel'));
 const open = {}; // views that were opened, by name

@@ -1,8 +1,8 @@
-// Policies, pods and sets: a list, and one of them in full.
+// Policies and pods: a list, and one of them in full.
 import { Latest } from './api.js';
 import { count, h, number, replace } from './dom.js';
-import { podRequest, policyRequest, setRequest, showPod, showPolicy, showSet, stateMark } from './object.js';
-import { go, link, phone, pod, policy, set } from './state.js';
+import { podRequest, policyRequest, showPod, showPolicy, stateMark } from './object.js';
+import { go, link, phone, pod, policy } from './state.js';
 
 const typingPause = 150; // milliseconds
 
@@ -15,11 +15,6 @@ const kinds = {
   pods: {
     word: 'Pods', name: (x) => x.pod, also: (x) => [x.madeFor && !x.pod.endsWith(`/${x.madeFor}`) ? `of ${x.madeFor}` : '', x.address].filter(Boolean).join(', '),
     show: pod, request: podRequest, draw: showPod, marks: (x) => stateMark(x.state), none: 'There is no pod yet.',
-  },
-  sets: {
-    word: 'Sets', name: (x) => x.name, also: (x) => count(x.members, 'member'),
-    show: set, request: setRequest, draw: showSet, none: 'No policy needs a set.',
-    marks: (x) => [x.pins > 0 ? h('span', { class: 'pill accent' }, count(x.pins, 'pin')) : null, x.behind ? h('span', { class: 'pill warn' }, 'behind') : null, x.inHNS ? null : h('span', { class: 'pill' }, 'not in HNS')],
   },
 };
 

@@ -1,13 +1,12 @@
-// One pod, policy or set, in the panel or beside its list.
+// One pod or policy, in the panel or beside its list.
 import { path } from './api.js';
 import { count, h } from './dom.js';
-import { href, link, read, toPod, toPolicy, toSet, trace } from './state.js';
+import { href, link, read, toPod, toPolicy, trace } from './state.js';
 
 const shownNames = 60;
 
 export const podRequest = (name) => [`pods/${path(...ends(name))}`];
 export const policyRequest = (name) => [name.includes('/') ? `policies/${path(...ends(name))}` : `clusterpolicies/${path(name)}`];
-export const setRequest = (name) => [`sets/${path(name)}`];
 
 function ends(name) {
   const at = name.indexOf('/');
@@ -16,7 +15,6 @@ function ends(name) {
 
 const policyLink = (name) => h('a', { href: link(toPolicy(name)) }, name);
 const podLink = (name) => h('a', { href: link(toPod(name)) }, name);
-const setLink = (s) => h('li', {}, h('a', { href: link(toSet(s.name)) }, s.name));
 
 /** tones are glyph and colour of a state: what is as it should be is not marked by colour alone. */
 const tones = {
@@ -38,12 +36,6 @@ function names(list, make, none) {
   if (list.length === 0) return h('span', { class: 'dim' }, none);
   const more = list.length - shownNames;
   return [list.slice(0, shownNames).map((x, i) => [i > 0 ? ', ' : '', make(x)]), more > 0 ? ` and ${more} more` : ''];
-}
-
-function setList(list, none) {
-  if (list.length === 0) return h('span', { class: 'dim' }, none);
-  const more = list.length - shownNames;
-  return h('ul', { class: 'setlinks' }, list.slice(0, shownNames).map(setLink), more > 0 ? h('li', { class: 'dim' }, `and ${more} more`) : null);
 }
 
 function facts(rows) {
@@ -71,7 +63,6 @@ export function showPod(p) {
       ['Ingress', names(p.ingress, policyLink, 'open: no policy isolates it')],
       ['Egress', names(p.egress, policyLink, 'open: no policy isolates it')],
       p.cluster.length > 0 ? ['Cluster', names(p.cluster, policyLink, '')] : null,
-      ['Sets', setList(p.sets, 'in none')],
       p.endpoints ? ['Endpoints', p.endpoints.map((e) => h('code', {}, e))] : null,
     ]),
     p.pending.map((u) => h('section', { class: 'card warn' }, h('h3', {}, 'Update outstanding'),
@@ -98,36 +89,7 @@ export function showPolicy(p) {
     facts([
       p.kind === 'NetworkPolicy' ? ['Isolates', `${types}, with ${count(p.rules, 'rule')}`] : ['Kind', `${p.kind}, tier ${p.tier}, priority ${p.priority ?? 0}, ${count(p.rules, 'rule')}`],
       ['Pods here', names(p.pods, podLink, 'it selects none on this node')],
-      p.elsewhere > 0 ? ['Elsewhere', `${p.elsewhereMore ? 'at least ' : ''}${count(p.elsewhere, 'pod')} of other nodes`] : null,
-      ['Sets', setList(p.sets, 'it mentions none')],
     ]),
     p.yaml ? h('section', { class: 'card' }, h('h3', {}, 'YAML'), h('pre', { tabindex: 0, role: 'region', 'aria-label': `YAML of ${p.policy}` }, p.yaml)) : null,
   ];
-}
-
-const roleWords = { selector: 'mentions it', rule: 'should name it', list: 'contains it', applied: 'names it in HNS', pin: 'pins it' };
-const memberWords = { missing: 'not in HNS yet', surplus: 'only in HNS' };
-
-/** showSet draws an answer of /sets/…. */
-export function showSet(s) {
-  return [
-    h('h2', { class: 'objectname', dir: 'auto', 'data-summary': `set ${s.name}` }, s.name),
-    h('p', { class: 'dim' }, h('code', { class: 'setid' }, s.name), s.name === s.id ? null : [' · ', h('code', {}, s.id)], ` · ${s.nested ? 'a set of sets' : 'a set of addresses'} · ${s.inHNS ? 'in HNS' : 'not in HNS'}`),
-    s.unknown ? h('p', { class: 'problem' }, 'What HNS has is not known; it is read again.') : null,
-    links('Held by', s.heldBy, s.heldByAll, (l) => (l.roles ?? []).map((r) => roleWords[r] ?? r).join(', ')),
-    links('Has', s.has, s.hasAll, (l) => memberWords[l.state]),
-  ];
-}
-
-/** links lists one side of a set; all counts its links by kind. */
-function links(title, list, all, say) {
-  const more = Object.values(all).reduce((sum, n) => sum + n, 0) - list.length;
-  return h('section', { class: 'card' }, h('h3', {}, title), h('ul', {}, list.map((l) => h('li', {}, linkTo(l), h('span', { class: 'dim' }, ` ${l.address ?? ''} `),
-    l.state ? h('span', { class: 'pill warn' }, say(l)) : h('span', { class: 'dim' }, say(l)))),
-  list.length === 0 ? h('li', { class: 'dim' }, 'nothing') : null, more > 0 ? h('li', { class: 'dim' }, `and ${more} more`) : null));
-}
-
-function linkTo(l) {
-  const target = { pod: toPod, policy: toPolicy, set: toSet }[l.kind];
-  return target ? h('a', { href: link(target(l.name)) }, l.name) : `${l.kind} ${l.name}`;
 }

@@ -1,15 +1,14 @@
-// The panel beside the view: a trace, a pod, a policy or a set.
+// The panel beside the view: a trace, a pod or a policy.
 import { Latest, Refused } from './api.js';
 import { announce, h, replace } from './dom.js';
-import { podRequest, policyRequest, setRequest, showPod, showPolicy, showSet } from './object.js';
-import { go, phone, pod, policy, read, set, shown } from './state.js';
+import { podRequest, policyRequest, showPod, showPolicy } from './object.js';
+import { go, phone, pod, policy, read, shown } from './state.js';
 import { TraceForm, complete, showTrace } from './trace.js';
 
 const kinds = {
   trace: { title: 'Trace', request: (name) => ['trace', { q: name }], draw: showTrace },
   pod: { title: 'Pod', request: podRequest, draw: showPod },
   policy: { title: 'Policy', request: policyRequest, draw: showPolicy },
-  set: { title: 'Set', request: setRequest, draw: showSet },
 };
 
 const wide = matchMedia('(min-width: 1001px)'); // as in base.css
@@ -43,7 +42,7 @@ export class Panel {
   /** wanted is what the state wants; where there is room beside the matrix, a trace that is
    *  not asked yet rather than nothing. */
   #wanted(state) {
-    const own = { policies: policy, pods: pod, sets: set }[state.view]; // of a view that shows one beside its list
+    const own = { policies: policy, pods: pod }[state.view]; // of a view that shows one beside its list
     if (own && !phone.matches) return { key: '' };
     const show = state.show || (own && state.object ? own(state.object) : '');
     if (kinds[shown(show).kind]) return { ...shown(show), key: show };

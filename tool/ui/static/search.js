@@ -1,7 +1,7 @@
-// The search box: pods, workloads, policies and sets by name or address.
+// The search box: pods, workloads and policies by name or address.
 import { Latest } from './api.js';
 import { h, replace } from './dom.js';
-import { go, toPod, toPolicy, toSet, trace } from './state.js';
+import { go, toPod, toPolicy, trace } from './state.js';
 
 const typingPause = 100; // milliseconds
 
@@ -10,7 +10,6 @@ const targets = {
   Pod: (x) => toPod(x.name),
   Workload: (x) => ({ view: 'matrix', namespace: '', from: x.name, to: '', show: '' }),
   Policy: (x) => toPolicy(x.name),
-  Set: (x) => toSet(x.name),
 };
 
 /** question reads FROM -> TO:PORT/PROTO. */
@@ -28,7 +27,7 @@ export function initSearch(el) {
   const latest = new Latest();
   const list = h('ul', { id: 'found', role: 'listbox', 'aria-label': 'Found', hidden: true });
   const input = h('input', {
-    id: 'searchbox', type: 'search', placeholder: 'Search pods, policies, sets, or A -> B:80/TCP', autocomplete: 'off', spellcheck: 'false', role: 'combobox',
+    id: 'searchbox', type: 'search', placeholder: 'Search pods, policies, or A -> B:80/TCP', autocomplete: 'off', spellcheck: 'false', role: 'combobox',
     'aria-label': 'Search', 'aria-controls': 'found', 'aria-expanded': 'false', 'aria-autocomplete': 'list',
   });
   replace(el, input, h('kbd', { 'aria-hidden': 'true' }, '/'), list);

@@ -1,6 +1,6 @@
 // What is looked at, kept in the address after #: a link shows the same again.
 
-export const views = ['matrix', 'policies', 'pods', 'sets'];
+export const views = ['matrix', 'policies', 'pods'];
 
 /** phone is a window without room for an object beside its list: it comes as a sheet. As in base.css. */
 export const phone = matchMedia('(max-width: 700px)');
@@ -36,17 +36,15 @@ export function go(change, { typing = false } = {}) {
   dispatchEvent(new Event('hashchange'));
 }
 
-/** trace, pod, policy and set are what the panel shows: its parameter `show`. */
+/** trace, pod and policy are what the panel shows: its parameter `show`. */
 export const trace = (question) => `trace:${question}`;
 export const pod = (name) => `pod:${name}`;
 export const policy = (name) => `policy:${name}`;
-export const set = (name) => `set:${name}`;
 
-/** toPod, toPolicy and toSet lead to an object: beside the matrix, from other views to the one that has
+/** toPod and toPolicy lead to an object: beside the matrix, from other views to the one that has
  *  them all. */
 export const toPod = (name) => to('pods', name, pod(name));
 export const toPolicy = (name) => to('policies', name, policy(name));
-export const toSet = (name) => to('sets', name, set(name));
 
 function to(view, object, show) {
   return read().view === 'matrix' ? { show } : { view, object, show: '', filter: '' };

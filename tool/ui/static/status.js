@@ -1,6 +1,6 @@
 // The top of the page: how the agent is, what it counts, and what waits.
 import { age, clock, count, h, number, show } from './dom.js';
-import { link, toPod, toPolicy, toSet } from './state.js';
+import { link, toPod, toPolicy } from './state.js';
 
 const el = (id) => document.getElementById(id);
 
@@ -47,7 +47,7 @@ function showAttention(st, work) {
     if (all === 0) return [];
     const rows = [
       ...st.pending.map((p) => entry('pending', podLink(p.pod), pendingText(p), p.since && age(p.since, st.time))),
-      ...st.behind.map((b) => entry('set', h('a', { href: link(toSet(b.name)) }, b.name), behindText(b), b.since && age(b.since, st.time))),
+      ...st.behind.map((b) => entry('set', b.name, behindText(b), b.since && age(b.since, st.time))),
       ...st.warnings.map((w) => entry(w.reason, objectLink(w), w.message, w.since && `${w.longer ? '≥ ' : ''}${age(w.since, st.time)}`)),
     ];
     const more = all - Math.min(rows.length, shownEntries);

@@ -1,4 +1,4 @@
-package agentstest
+package main
 
 import (
 	"io"
@@ -15,7 +15,7 @@ import (
 
 // forward does the work of the API server and of the kubelet: it makes the
 // connection one for streams, and connects them with the backend.
-func (c *Cluster) forward(w http.ResponseWriter, r *http.Request) {
+func (c *apiServer) forward(w http.ResponseWriter, r *http.Request) {
 	tunnel := websocket.IsWebSocketUpgrade(r)
 	verb := "create"
 	if tunnel {
@@ -24,7 +24,7 @@ func (c *Cluster) forward(w http.ResponseWriter, r *http.Request) {
 	if c.forbids(w, verb, "pods/portforward", r.PathValue("namespace")) {
 		return
 	}
-	if _, ok := c.pod(w, r); !ok {
+	if c.find(w, r, "pods") == nil {
 		return
 	}
 	streams := make(chan httpstream.Stream, 2)
@@ -63,7 +63,7 @@ func (c *Cluster) forward(w http.ResponseWriter, r *http.Request) {
 }
 
 // connect serves one port-forward until its client ends it.
-func (c *Cluster) connect(conn httpstream.Connection, streams <-chan httpstream.Stream, way, pod string) {
+func (c *apiServer) connect(conn httpstream.Connection, streams <-chan httpstream.Stream, way, pod string) {
 	defer conn.Close()
 	byType := map[string]httpstream.Stream{}
 	for len(byType) < 2 {

@@ -1,4 +1,4 @@
-package agents_test
+package main
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -20,16 +19,24 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/winnpm/winnpm/tool/agents"
-	"github.com/winnpm/winnpm/tool/agents/agentstest"
 )
 
-func TestMain(m *testing.M) {
-	// It stays for a second when the other end was quicker to close.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/moby/spdystream.(*Connection).shutdown"))
+// TestAgents: package agents finds the agents of a cluster and reaches them through its API server.
+func TestAgents(t *testing.T) {
+	if !inOwnProcess(t) {
+		return
+	}
+	t.Run("Selector", testSelector)
+	t.Run("NodeOf", testNodeOf)
+	t.Run("Find", testFind)
+	t.Run("Forward", testForward)
+	t.Run("ForwardIsCut", testForwardIsCut)
+	t.Run("ForwardEndsWithContext", testForwardEndsWithContext)
+	t.Run("EndlessAnswers", testEndlessAnswers)
 }
 
-// open returns the client's side of a fake cluster.
-func open(t *testing.T, fake *agentstest.Cluster) *agents.Cluster {
+// clusterOf returns the client's side of a fake cluster.
+func clusterOf(t *testing.T, fake *apiServer) *agents.Cluster {
 	t.Helper()
 	api, err := clientcmd.BuildConfigFromFlags("", fake.Kubeconfig)
 	require.NoError(t, err)
@@ -38,15 +45,15 @@ func open(t *testing.T, fake *agentstest.Cluster) *agents.Cluster {
 	return c
 }
 
-func TestSelector(t *testing.T) {
+func testSelector(t *testing.T) {
 	_, err := agents.New(&rest.Config{}, "kube-system", "a in")
 	require.ErrorContains(t, err, `selector "a in": `)
 }
 
-func TestNodeOf(t *testing.T) {
-	fake := agentstest.New(t)
-	fake.Pods = []corev1.Pod{agentstest.Pod("x", "web", "win-1"), agentstest.Pod("x", "new", "")}
-	c := open(t, fake)
+func testNodeOf(t *testing.T) {
+	fake := newAPIServer(t)
+	fake.Pods = []corev1.Pod{podOn("x", "web", "win-1"), podOn("x", "new", "")}
+	c := clusterOf(t, fake)
 	node, err := c.NodeOf(t.Context(), "x/web")
 	require.NoError(t, err)
 	require.Equal(t, "win-1", node)
@@ -60,7 +67,7 @@ func TestNodeOf(t *testing.T) {
 	require.EqualError(t, err, `looking for the node of x/web: pods is forbidden: nobody may get them; deploy/trace has the rights that it takes`)
 }
 
-func TestFind(t *testing.T) {
+func testFind(t *testing.T) {
 	born := func(second int) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.Unix(int64(second), 0) }
 	}
@@ -85,45 +92,45 @@ func TestFind(t *testing.T) {
 		want agents.Agent
 		err  string
 	}{
-		{"one", []corev1.Pod{agentstest.Agent("a", "win-1"), agentstest.Agent("b", "win-2")}, agent("a", 10091, true), ""},
-		{"the newest", []corev1.Pod{agentstest.Agent("a", "win-1", born(1)), agentstest.Agent("b", "win-1", born(2))}, agent("b", 10091, true), ""},
-		{"the newest that runs", []corev1.Pod{agentstest.Agent("a", "win-1", born(1)), agentstest.Agent("b", "win-1", born(2), phase("Pending"))}, agent("a", 10091, true), ""},
-		{"of one age", []corev1.Pod{agentstest.Agent("b", "win-1"), agentstest.Agent("a", "win-1")}, agent("a", 10091, true), ""},
-		{"not ready", []corev1.Pod{agentstest.Agent("a", "win-1", unready)}, agent("a", 10091, false), ""},
-		{"another port", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromInt32(9)))}, agent("a", 9, true), ""},
-		{"an annotation", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromInt32(9)), func(p *corev1.Pod) {
+		{"one", []corev1.Pod{agentOn("a", "win-1"), agentOn("b", "win-2")}, agent("a", 10091, true), ""},
+		{"the newest", []corev1.Pod{agentOn("a", "win-1", born(1)), agentOn("b", "win-1", born(2))}, agent("b", 10091, true), ""},
+		{"the newest that runs", []corev1.Pod{agentOn("a", "win-1", born(1)), agentOn("b", "win-1", born(2), phase("Pending"))}, agent("a", 10091, true), ""},
+		{"of one age", []corev1.Pod{agentOn("b", "win-1"), agentOn("a", "win-1")}, agent("a", 10091, true), ""},
+		{"not ready", []corev1.Pod{agentOn("a", "win-1", unready)}, agent("a", 10091, false), ""},
+		{"another port", []corev1.Pod{agentOn("a", "win-1", probe(intstr.FromInt32(9)))}, agent("a", 9, true), ""},
+		{"an annotation", []corev1.Pod{agentOn("a", "win-1", probe(intstr.FromInt32(9)), func(p *corev1.Pod) {
 			p.Annotations = map[string]string{agents.PortAnnotation: "8"}
 		})}, agent("a", 8, true), ""},
-		{"a wrong annotation", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromInt32(9)), func(p *corev1.Pod) {
+		{"a wrong annotation", []corev1.Pod{agentOn("a", "win-1", probe(intstr.FromInt32(9)), func(p *corev1.Pod) {
 			p.Annotations = map[string]string{agents.PortAnnotation: "65536"}
 		})}, agent("a", 9, true), ""},
-		{"probes on the loopback", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromInt32(9)), func(p *corev1.Pod) {
+		{"probes on the loopback", []corev1.Pod{agentOn("a", "win-1", probe(intstr.FromInt32(9)), func(p *corev1.Pod) {
 			p.Spec.Containers[1].ReadinessProbe.HTTPGet.Host = "127.0.0.1"
 		})}, agent("a", 10091, true), ""},
-		{"a named port", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromString("http")))}, agent("a", 8080, true), ""},
-		{"a wrong name", []corev1.Pod{agentstest.Agent("a", "win-1", probe(intstr.FromString("other")))}, agent("a", 10091, true), ""},
+		{"a named port", []corev1.Pod{agentOn("a", "win-1", probe(intstr.FromString("http")))}, agent("a", 8080, true), ""},
+		{"a wrong name", []corev1.Pod{agentOn("a", "win-1", probe(intstr.FromString("other")))}, agent("a", 10091, true), ""},
 		{
-			"none", []corev1.Pod{agentstest.Agent("b", "win-2"), agentstest.Pod("kube-system", "c", "win-1"), agentstest.Pod("x", "d", "win-1")},
+			"none", []corev1.Pod{agentOn("b", "win-2"), podOn("kube-system", "c", "win-1"), podOn("x", "d", "win-1")},
 			agents.Agent{}, "no agent on node win-1",
 		},
 		{
 			"Azure NPM for Linux", []corev1.Pod{
-				agentstest.Agent("a", "win-1", func(p *corev1.Pod) { p.Spec.OS.Name = corev1.Linux }),
-				agentstest.Agent("b", "win-1", func(p *corev1.Pod) {
+				agentOn("a", "win-1", func(p *corev1.Pod) { p.Spec.OS.Name = corev1.Linux }),
+				agentOn("b", "win-1", func(p *corev1.Pod) {
 					p.Spec.OS, p.Spec.NodeSelector = nil, map[string]string{"kubernetes.io/os": "linux"}
 				}),
 			},
 			agents.Agent{}, "no agent on node win-1",
 		},
 		{
-			"none runs", []corev1.Pod{agentstest.Agent("a", "win-1", born(2), phase("Pending")), agentstest.Agent("b", "win-1", born(1), phase(""))},
+			"none runs", []corev1.Pod{agentOn("a", "win-1", born(2), phase("Pending")), agentOn("b", "win-1", born(1), phase(""))},
 			agents.Agent{}, "the agent kube-system/a on node win-1 does not run (Pending): kubectl -n kube-system describe pod a says why",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			fake := agentstest.New(t)
+			fake := newAPIServer(t)
 			fake.Pods = tc.pods
-			got, err := open(t, fake).Find(t.Context(), "win-1")
+			got, err := clusterOf(t, fake).Find(t.Context(), "win-1")
 			if tc.err != "" {
 				require.EqualError(t, err, tc.err)
 				require.Equal(t, strings.HasPrefix(tc.err, "no agent"), errors.Is(err, agents.ErrNoAgent))
@@ -134,9 +141,9 @@ func TestFind(t *testing.T) {
 			require.Equal(t, []string{"list kube-system win-1"}, fake.Calls())
 		})
 	}
-	fake := agentstest.New(t)
+	fake := newAPIServer(t)
 	fake.Forbidden = []string{"list pods"}
-	_, err := open(t, fake).Find(t.Context(), "win-1")
+	_, err := clusterOf(t, fake).Find(t.Context(), "win-1")
 	require.EqualError(t, err, "looking for the agent on node win-1: pods is forbidden: nobody may list them; deploy/trace has the rights that it takes")
 }
 
@@ -144,7 +151,7 @@ func TestFind(t *testing.T) {
 var page = strings.Repeat("0123456789abcdef", 1<<16)
 
 // forwarded asks an agent through a fake cluster.
-func forwarded(t *testing.T, change func(*agentstest.Cluster)) (body string, calls []string, err error) {
+func forwarded(t *testing.T, change func(*apiServer)) (body string, calls []string, err error) {
 	t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "127.0.0.1:10091" || r.URL.Path != "/x" {
@@ -153,15 +160,15 @@ func forwarded(t *testing.T, change func(*agentstest.Cluster)) (body string, cal
 		_, _ = io.WriteString(w, page)
 	}))
 	t.Cleanup(backend.Close)
-	fake := agentstest.New(t)
-	fake.Pods = []corev1.Pod{agentstest.Agent("a", "win-1")}
+	fake := newAPIServer(t)
+	fake.Pods = []corev1.Pod{agentOn("a", "win-1")}
 	fake.Backends["kube-system/a:10091"] = backend.Listener.Addr().String()
 	change(fake)
 	agent := agents.Agent{Node: "win-1", Namespace: "kube-system", Name: "a", Port: 10091}
 	// The end of the body ends the connection, not that of a context.
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://127.0.0.1:10091/x", nil)
 	require.NoError(t, err)
-	resp, err := open(t, fake).Transport(agent).RoundTrip(req)
+	resp, err := clusterOf(t, fake).Transport(agent).RoundTrip(req)
 	if err != nil {
 		return "", fake.Calls(), err
 	}
@@ -170,35 +177,35 @@ func forwarded(t *testing.T, change func(*agentstest.Cluster)) (body string, cal
 	return string(text), fake.Calls(), err
 }
 
-func TestForward(t *testing.T) {
+func testForward(t *testing.T) {
 	const address = "kube-system/a:10091"
 	for _, tc := range []struct {
 		name   string
-		change func(*agentstest.Cluster)
+		change func(*apiServer)
 		calls  []string
 		err    string // "" for the page
 	}{
-		{"WebSocket", func(*agentstest.Cluster) {}, []string{"websocket " + address}, ""},
-		{"an older API server", func(c *agentstest.Cluster) { c.NoWebSocket = true }, []string{"spdy " + address}, ""},
+		{"WebSocket", func(*apiServer) {}, []string{"websocket " + address}, ""},
+		{"an older API server", func(c *apiServer) { c.NoWebSocket = true }, []string{"spdy " + address}, ""},
 		{
-			"the right to SPDY only", func(c *agentstest.Cluster) { c.Forbidden = []string{"get pods/portforward"} },
+			"the right to SPDY only", func(c *apiServer) { c.Forbidden = []string{"get pods/portforward"} },
 			[]string{"spdy " + address}, "",
 		},
 		{
-			"no right", func(c *agentstest.Cluster) { c.Forbidden = []string{"get pods/portforward", "create pods/portforward"} },
+			"no right", func(c *apiServer) { c.Forbidden = []string{"get pods/portforward", "create pods/portforward"} },
 			nil, "port-forward to kube-system/a: pods/portforward is forbidden: nobody may get them; deploy/trace has the rights that it takes",
 		},
 		{
-			"an older API server and no right", func(c *agentstest.Cluster) { c.NoWebSocket, c.Forbidden = true, []string{"create pods/portforward"} },
+			"an older API server and no right", func(c *apiServer) { c.NoWebSocket, c.Forbidden = true, []string{"create pods/portforward"} },
 			nil, "port-forward to kube-system/a: unable to upgrade connection: pods/portforward is forbidden: nobody may create them",
 		},
-		{"the pod has gone", func(c *agentstest.Cluster) { c.Pods = nil }, nil, `port-forward to kube-system/a: pods "a" not found`},
+		{"the pod has gone", func(c *apiServer) { c.Pods = nil }, nil, `port-forward to kube-system/a: pods "a" not found`},
 		{
-			"nobody listens", func(c *agentstest.Cluster) { clear(c.Backends) },
+			"nobody listens", func(c *apiServer) { clear(c.Backends) },
 			[]string{"websocket " + address}, "port-forward to kube-system/a: connect to kube-system/a:10091: connection refused",
 		},
 		{
-			"nobody listens, by SPDY", func(c *agentstest.Cluster) { clear(c.Backends); c.NoWebSocket = true },
+			"nobody listens, by SPDY", func(c *apiServer) { clear(c.Backends); c.NoWebSocket = true },
 			[]string{"spdy " + address}, "port-forward to kube-system/a: connect to kube-system/a:10091: connection refused",
 		},
 	} {
@@ -216,28 +223,28 @@ func TestForward(t *testing.T) {
 }
 
 // An agent that goes in the middle of its answer is an error, not a short answer.
-func TestForwardIsCut(t *testing.T) {
+func testForwardIsCut(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, page)
 		panic(http.ErrAbortHandler)
 	}))
 	t.Cleanup(backend.Close)
-	_, _, err := forwarded(t, func(c *agentstest.Cluster) {
+	_, _, err := forwarded(t, func(c *apiServer) {
 		c.Backends["kube-system/a:10091"] = backend.Listener.Addr().String()
 	})
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
 // A request ends with its context, also while the agent is silent.
-func TestForwardEndsWithContext(t *testing.T) {
+func testForwardEndsWithContext(t *testing.T) {
 	asked := make(chan struct{})
 	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-r.Context().Done()
 	}))
 	t.Cleanup(backend.Close)
-	fake := agentstest.New(t)
-	fake.Pods = []corev1.Pod{agentstest.Agent("a", "win-1")}
+	fake := newAPIServer(t)
+	fake.Pods = []corev1.Pod{agentOn("a", "win-1")}
 	fake.Backends["kube-system/a:10091"] = backend.Listener.Addr().String()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -248,7 +255,7 @@ func TestForwardEndsWithContext(t *testing.T) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/", nil)
 	require.NoError(t, err)
 	began := time.Now()
-	resp, err := open(t, fake).Transport(agents.Agent{Namespace: "kube-system", Name: "a", Port: 10091}).RoundTrip(req)
+	resp, err := clusterOf(t, fake).Transport(agents.Agent{Namespace: "kube-system", Name: "a", Port: 10091}).RoundTrip(req)
 	if err == nil {
 		_ = resp.Body.Close()
 	}
@@ -275,7 +282,7 @@ func endless(t *testing.T, head string) *httptest.Server {
 }
 
 // Neither an API server nor an agent fills the memory of who asks.
-func TestEndlessAnswers(t *testing.T) {
+func testEndlessAnswers(t *testing.T) {
 	api := endless(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n\"")
 	c, err := agents.New(&rest.Config{Host: api.URL}, agents.DefaultNamespace, agents.DefaultSelector)
 	require.NoError(t, err)
@@ -284,7 +291,7 @@ func TestEndlessAnswers(t *testing.T) {
 	_, err = c.Find(t.Context(), "win-1")
 	require.ErrorContains(t, err, "the API server answers with more than 33554432 bytes: is this one?")
 
-	_, _, err = forwarded(t, func(c *agentstest.Cluster) {
+	_, _, err = forwarded(t, func(c *apiServer) {
 		c.Backends["kube-system/a:10091"] = endless(t, "HTTP/1.1 200 OK\r\nX: ").Listener.Addr().String()
 	})
 	require.EqualError(t, err, "port-forward to kube-system/a: the headers of the answer are longer than 65536 bytes: this is no agent")

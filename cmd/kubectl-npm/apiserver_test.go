@@ -1,6 +1,4 @@
-// Package agentstest has a fake API server with pods and port-forwards to what
-// stands in for agents, for tests of what asks agents.
-package agentstest
+package main
 
 import (
 	"encoding/json"
@@ -21,11 +19,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Cluster is a fake API server. Its fields are set before the first request.
-type Cluster struct {
+// apiServer is a fake API server with pods and port-forwards to stand-ins for agents. Its fields are set before the first request.
+type apiServer struct {
 	Pods     []corev1.Pod
 	Services []corev1.Service
 	Nodes    []corev1.Node
@@ -50,16 +49,15 @@ type Cluster struct {
 	calls []string
 }
 
-// New starts a cluster that ends with the test.
-func New(t testing.TB) *Cluster {
+// newAPIServer starts a cluster that ends with the test.
+func newAPIServer(t testing.TB) *apiServer {
 	t.Helper()
-	c := &Cluster{t: t, Backends: map[string]string{}}
+	c := &apiServer{t: t, Backends: map[string]string{}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", c.get)
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/{resource}/{name}", c.get)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", c.list)
-	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/services/{name}", c.service)
 	mux.HandleFunc("GET /api/v1/nodes", c.nodes)
-	mux.HandleFunc("GET /apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies/{name}", c.policy)
+	mux.HandleFunc("GET /apis/networking.k8s.io/v1/namespaces/{namespace}/{resource}/{name}", c.get)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/portforward", c.forward)
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -72,8 +70,8 @@ func New(t testing.TB) *Cluster {
 	return c
 }
 
-// Pod is a pod that runs on a node.
-func Pod(namespace, name, node string, change ...func(*corev1.Pod)) corev1.Pod {
+// podOn returns a pod that runs on a node.
+func podOn(namespace, name, node string, change ...func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       corev1.PodSpec{NodeName: node},
@@ -85,24 +83,24 @@ func Pod(namespace, name, node string, change ...func(*corev1.Pod)) corev1.Pod {
 	return p
 }
 
-// Agent is the pod of an agent, as deploy/ has it, that is ready.
-func Agent(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
-	return Pod("kube-system", name, node, append([]func(*corev1.Pod){func(p *corev1.Pod) {
+// agentOn returns the pod of an agent, as deploy/ has it, that is ready.
+func agentOn(name, node string, change ...func(*corev1.Pod)) corev1.Pod {
+	return podOn("kube-system", name, node, append([]func(*corev1.Pod){func(p *corev1.Pod) {
 		p.Labels = map[string]string{"k8s-app": "azure-npm"}
 		p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}}, change...)...)
 }
 
-// Calls returns the requests so far, like "get x/web", "list kube-system win-1"
+// Calls returns the requests so far, like "get pods x/web", "list kube-system win-1"
 // and "websocket kube-system/npm-1:10091".
-func (c *Cluster) Calls() []string {
+func (c *apiServer) Calls() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.calls)
 }
 
-func (c *Cluster) called(words ...string) {
+func (c *apiServer) called(words ...string) {
 	if c.OnCall != nil {
 		c.OnCall(strings.Join(words, " "))
 	}
@@ -111,55 +109,65 @@ func (c *Cluster) called(words ...string) {
 	c.calls = append(c.calls, strings.Join(words, " "))
 }
 
-func (c *Cluster) get(w http.ResponseWriter, r *http.Request) {
-	c.called("get", podName(r))
-	if c.forbids(w, "get", "pods", r.PathValue("namespace")) {
+// object is an object of the API.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// objects returns the objects of a resource, and their kind.
+func (c *apiServer) objects(resource string) (all []object, kind schema.GroupVersionKind) {
+	switch resource {
+	case "pods":
+		for i := range c.Pods {
+			all = append(all, &c.Pods[i])
+		}
+		return all, corev1.SchemeGroupVersion.WithKind("Pod")
+	case "services":
+		for i := range c.Services {
+			all = append(all, &c.Services[i])
+		}
+		return all, corev1.SchemeGroupVersion.WithKind("Service")
+	}
+	for i := range c.Policies {
+		all = append(all, &c.Policies[i])
+	}
+	return all, networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")
+}
+
+func (c *apiServer) get(w http.ResponseWriter, r *http.Request) {
+	resource := r.PathValue("resource")
+	c.called("get", resource, podName(r))
+	if c.forbids(w, "get", resource, r.PathValue("namespace")) {
 		return
 	}
-	if p, ok := c.pod(w, r); ok {
-		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-		c.write(w, http.StatusOK, p)
+	if o := c.find(w, r, resource); o != nil {
+		c.write(w, http.StatusOK, o)
 	}
 }
 
-func (c *Cluster) service(w http.ResponseWriter, r *http.Request) {
-	c.called("get service", podName(r))
-	if c.forbids(w, "get", "services", r.PathValue("namespace")) {
-		return
-	}
-	for _, s := range c.Services {
-		if s.Namespace+"/"+s.Name == podName(r) {
-			s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
-			c.write(w, http.StatusOK, s)
-			return
+// find returns a copy of the object that a request names, or says that there is none.
+func (c *apiServer) find(w http.ResponseWriter, r *http.Request, resource string) runtime.Object {
+	all, kind := c.objects(resource)
+	for _, o := range all {
+		if o.GetNamespace()+"/"+o.GetName() == podName(r) {
+			found := o.DeepCopyObject()
+			found.GetObjectKind().SetGroupVersionKind(kind)
+			return found
 		}
 	}
-	c.refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, r.PathValue("name")))
+	c.refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: resource}, r.PathValue("name")))
+	return nil
 }
 
-func (c *Cluster) nodes(w http.ResponseWriter, _ *http.Request) {
+func (c *apiServer) nodes(w http.ResponseWriter, _ *http.Request) {
 	c.called("list nodes")
 	if !c.forbids(w, "list", "nodes", "") {
 		c.write(w, http.StatusOK, corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: c.Nodes})
 	}
 }
 
-func (c *Cluster) policy(w http.ResponseWriter, r *http.Request) {
-	c.called("get policy", podName(r))
-	if c.forbids(w, "get", "networkpolicies", r.PathValue("namespace")) {
-		return
-	}
-	for _, np := range c.Policies {
-		if np.Namespace+"/"+np.Name == podName(r) {
-			np.TypeMeta = metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}
-			c.write(w, http.StatusOK, np)
-			return
-		}
-	}
-	c.refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "networkpolicies"}, r.PathValue("name")))
-}
-
-func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
+func (c *apiServer) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	withLabels, err := labels.Parse(query.Get("labelSelector"))
 	if err != nil {
@@ -187,18 +195,8 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
 
 func podName(r *http.Request) string { return r.PathValue("namespace") + "/" + r.PathValue("name") }
 
-// pod finds the pod that a request names, or says that there is none.
-func (c *Cluster) pod(w http.ResponseWriter, r *http.Request) (corev1.Pod, bool) {
-	i := slices.IndexFunc(c.Pods, func(p corev1.Pod) bool { return p.Namespace+"/"+p.Name == podName(r) })
-	if i < 0 {
-		c.refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, r.PathValue("name")))
-		return corev1.Pod{}, false
-	}
-	return c.Pods[i], true
-}
-
 // forbids reports whether nobody may do this, and then says so.
-func (c *Cluster) forbids(w http.ResponseWriter, verb, resource, namespace string) bool {
+func (c *apiServer) forbids(w http.ResponseWriter, verb, resource, namespace string) bool {
 	if !slices.Contains(c.Forbidden, verb+" "+resource) && !slices.Contains(c.Forbidden, verb+" "+resource+" "+namespace) {
 		return false
 	}
@@ -206,12 +204,12 @@ func (c *Cluster) forbids(w http.ResponseWriter, verb, resource, namespace strin
 	return true
 }
 
-func (c *Cluster) refuse(w http.ResponseWriter, err *apierrors.StatusError) {
+func (c *apiServer) refuse(w http.ResponseWriter, err *apierrors.StatusError) {
 	err.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	c.write(w, int(err.ErrStatus.Code), err.ErrStatus)
 }
 
-func (c *Cluster) write(w http.ResponseWriter, code int, object any) {
+func (c *apiServer) write(w http.ResponseWriter, code int, object any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(object); err != nil {
