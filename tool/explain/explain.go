@@ -85,17 +85,6 @@ func Whole(egress, ingress Half) (actual, wanted Verdict) {
 	return join(egress.Actual, ingress.Actual), join(egress.Wanted, ingress.Wanted)
 }
 
-// Halves returns what each end says. It fails with ErrNoEnd for an end that
-// cannot be asked about.
-func (c *Cluster) Halves(q Question) (egress, ingress Half, err error) {
-	from, to, err := c.ends(q)
-	if err != nil {
-		return Half{}, Half{}, err
-	}
-	egress, ingress = c.Between(from, to, q.Port, q.Protocol)
-	return egress, ingress, nil
-}
-
 // Between returns what each of two ends says to a connection to a port.
 func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
 	return c.halves(from, to, question{packet: packet(from, to, port, protocol)})
