@@ -71,7 +71,6 @@ type agent struct {
 	ctl     *controllers.Controller
 	metrics *metrics.Metrics
 	events  *events.Recorder
-	starts  *events.PodStarts
 	dry     *dryRun // nil unless settings.dryRun
 }
 
@@ -136,7 +135,7 @@ func (a *agent) listeners(ctx context.Context) []*listener {
 		a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
 	}
 	probes := at("probe endpoint", a.set.listenProbes, "--listen-probes or ProbeListeningPort")
-	probes.serve = func(l net.Listener) error { return debug.ServeProbes(ctx, l, debug.Probes(pages)) }
+	probes.serve = func(l net.Listener) error { return debug.Serve(ctx, l, debug.Probes(pages)) }
 	probes.opened = func(addr string) { a.logger.Info("answering the kubelet's probes", "address", addr) }
 	return []*listener{probes, first}
 }
@@ -174,11 +173,10 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },
 	})
-	a.starts = events.NewPodStarts(sink, set.node, logger)
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true, JudgeContests: true,
-		ApplyInterval: set.ApplyInterval, Budgets: set.Budgets, Logger: logger,
+		ApplyInterval: time.Duration(set.ApplyMillis) * time.Millisecond, Budgets: set.Budgets, Logger: logger,
 	})
 	return a
 }
@@ -271,7 +269,6 @@ func (a *agent) pages() debug.Config {
 			}
 			return a.ctl.Ready()
 		},
-		Node:  a.set.node,
 		Pprof: a.set.Pprof,
 	}
 	if a.set.DebugAPI {

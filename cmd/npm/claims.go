@@ -6,10 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/printable"
@@ -31,7 +28,6 @@ func (a *agent) gate(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { a.answerClaims(ctx) })
-	running.Go(func() { a.starts.Run(ctx) })
 	return func() {
 		cancel()
 		running.Wait()
@@ -91,6 +87,5 @@ func (a *agent) Claim(ctx context.Context, c gate.Claim) error {
 		return err
 	}
 	a.logger.Info("a pod started without its rules", "pod", pod, "waited", took, "why", why)
-	a.starts.Tell(events.OpenStart{Namespace: c.Namespace, Name: c.Name, UID: types.UID(c.UID), Why: why})
 	return err
 }

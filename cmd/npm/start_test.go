@@ -171,19 +171,6 @@ func TestStartSettings(t *testing.T) {
 	}
 }
 
-// On a network of Calico every local endpoint with a pod has the base rules.
-func TestStartOnCalico(t *testing.T) {
-	for network, want := range map[string]bool{"Calico": true, "": false} {
-		fake := newFake()
-		require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
-		s := start(t, fake, `{"WindowsNetworkName": "`+network+`"}`)
-		s.becomes("/readyz", 200, "ok\n")
-		s.stop()
-		require.NoError(t, <-s.ended)
-		require.Equal(t, want, strings.Contains(fake.Dump(), "azure-acl-baseazurewireserver"), fake.Dump())
-	}
-}
-
 // TestNamesOfMetrics: the metrics for other machines contain no names of sets.
 func TestNamesOfMetrics(t *testing.T) {
 	a := &agent{set: settings{config: config{Metrics: true}}, metrics: metrics.New(metrics.Options{

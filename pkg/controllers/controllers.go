@@ -93,9 +93,9 @@ type Controller struct {
 
 	status status
 
-	observed observed
-	running  atomic.Bool   // a transaction runs, or begins
-	ended    chan struct{} // full when one has ended that the reconciler was not told of
+	observed atomic.Pointer[dataplane.Observation] // waits for the worker; no look is made meanwhile
+	running  atomic.Bool                           // a transaction runs, or begins
+	ended    chan struct{}                         // full when one has ended that the reconciler was not told of
 }
 
 // New returns a Controller that Run starts.

@@ -281,12 +281,8 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 			tx.DeleteNode(key.Name)
 		}
 	case KindObservation:
-		obs, more := c.observed.take()
-		if obs != nil {
+		if obs := c.observed.Swap(nil); obs != nil {
 			tx.SetObservation(obs)
-		}
-		if more {
-			c.queue.Add(key)
 		}
 	case KindRetry: // any transaction retries what is due
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
@@ -210,46 +209,6 @@ func TestPolicyOverItsBudget(t *testing.T) {
 	require.True(t, w.allows("ep-web", hns.Out, webAddr, bigAddr), "it was about ingress alone")
 	require.Empty(t, set(np).Warnings)
 	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-}
-
-// TestClosedOnAPodWhileInDoubt: a policy that had no room on a pod is deleted while the
-// pod's address is in doubt and nothing of it is rendered. Nobody warns of it any more.
-func TestClosedOnAPodWhileInDoubt(t *testing.T) {
-	sim := hnsfault.New(hnsfault.Options{})
-	dp := dataplane.New(dataplane.Config{Client: sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Budgets: policy.Budgets{ACLs: 2}})
-	require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{mustAddr(webAddr)}}))
-	spec := map[string]string{
-		"iso": `{podSelector: {}}`,
-		"big": `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: a}}}, {podSelector: {matchLabels: {a: b}}}, {podSelector: {matchLabels: {a: c}}}]}]}`,
-	}
-	warnings := func(set func(tx *dataplane.Transaction)) string {
-		tx := dataplane.NewTransaction()
-		set(tx)
-		report, err := dp.ApplyDataplane(t.Context(), tx)
-		require.NoError(t, err)
-		return fmt.Sprint(report.Warnings)
-	}
-	add := func(tx *dataplane.Transaction, ns, name string) {
-		np := &networkingv1.NetworkPolicy{}
-		np.Namespace, np.Name = ns, name
-		require.NoError(t, yaml.UnmarshalStrict([]byte(spec[name]), &np.Spec))
-		tx.SetPolicy(np)
-	}
-	pod := func(tx *dataplane.Transaction, ns string) {
-		tx.SetPod(desired.Pod{Namespace: ns, Name: "p", UID: types.UID(ns), Addr: mustAddr(webAddr), Local: true})
-	}
-	require.Contains(t, warnings(func(tx *dataplane.Transaction) {
-		pod(tx, "x")
-		add(tx, "x", "big")
-		add(tx, "y", "iso")
-	}), "x/big")
-	warnings(func(tx *dataplane.Transaction) {
-		pod(tx, "y")
-		add(tx, "x", "iso")
-	})
-	require.NotContains(t, warnings(func(tx *dataplane.Transaction) {
-		tx.DeletePolicy(policy.Key{Namespace: "x", Name: "big"})
-	}), "x/big")
 }
 
 // TestRoomOnAPodAgain: a policy that closed for the budget of a pod is in force again as soon as it

@@ -49,6 +49,7 @@ func (d *State) deselect(p *Placement) {
 // the others let go of theirs, and before anything is rendered. It looks at the pods once for
 // all sets that are new.
 func (d *State) activate() {
+	wentClusters := d.activateClusters()
 	var came, went []*policyState
 	for ps := range d.switched {
 		switch {
@@ -64,10 +65,7 @@ func (d *State) activate() {
 	for _, ps := range came {
 		d.progress.Note("activating", progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
 		ps.compile()
-		for _, def := range ps.Sets {
-			d.members.define(def, ps.ref(), made)
-			d.progress.Piece()
-		}
+		d.hold(ps.Sets, ps.ref(), made)
 	}
 	d.members.fill(made)
 	for _, ps := range came {
@@ -77,6 +75,27 @@ func (d *State) activate() {
 		d.progress.Note("retiring", progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
 		d.retire(ps)
 	}
+	d.retireClusters(wentClusters)
+}
+
+// hold defines the sets of a policy that becomes active.
+func (d *State) hold(defs []policy.SetDef, ref ipsets.Ref, made nameSet) {
+	for _, def := range defs {
+		d.members.define(def, ref, made)
+		d.progress.Piece()
+	}
+}
+
+// letGo releases the sets of a policy that becomes idle, but for those that its successor
+// mentions: these stay held, by the same reference.
+func (d *State) letGo(defs []policy.SetDef, ref ipsets.Ref, successor []policy.SetDef) {
+	var left []ipsets.Name
+	for _, def := range defs {
+		if !defined(successor, def.Name) {
+			left = append(left, def.Name)
+		}
+	}
+	d.Release(ref, left...)
 }
 
 // compile makes an idle policy active, with its rules and the definitions of its sets.
@@ -87,20 +106,16 @@ func (p *policyState) compile() {
 	p.Rules, p.Sets, p.active = c.Rules, c.Sets, true
 }
 
-// retire makes a policy idle. Its sets that its successor mentions stay held,
-// by the same reference.
+// retire makes a policy idle.
 func (d *State) retire(ps *policyState) {
 	d.namedPorts.leave(ps)
 	sets := ps.Sets
 	ps.Rules, ps.Sets, ps.group, ps.sized, ps.active = nil, nil, nil, 0, false
-	var left []ipsets.Name
-	is := d.policies[ps.Key]
-	for _, def := range sets {
-		if is == nil || !defined(is.Sets, def.Name) {
-			left = append(left, def.Name)
-		}
+	var successor []policy.SetDef
+	if is := d.policies[ps.Key]; is != nil {
+		successor = is.Sets
 	}
-	d.Release(ps.ref(), left...)
+	d.letGo(sets, ps.ref(), successor)
 }
 
 // defined reports whether a set is among definitions, which are sorted by name. An idle

@@ -5,7 +5,6 @@ import (
 
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -118,10 +117,7 @@ func (d *State) activateClusters() (went []*clusterState) {
 	for _, cs := range came {
 		d.progress.Note("activating", progress.ClusterNetworkPolicy, "", cs.Name)
 		cs.active = true
-		for _, def := range cs.Sets {
-			d.members.define(def, cs.ref(), made)
-			d.progress.Piece()
-		}
+		d.hold(cs.Sets, cs.ref(), made)
 	}
 	d.members.fill(made)
 	for _, cs := range came {
@@ -132,8 +128,7 @@ func (d *State) activateClusters() (went []*clusterState) {
 	return went
 }
 
-// retireClusters makes policies idle. Sets that a successor mentions stay held, by the
-// same reference.
+// retireClusters makes policies idle.
 func (d *State) retireClusters(went []*clusterState) {
 	for _, cs := range went {
 		d.progress.Note("retiring", progress.ClusterNetworkPolicy, "", cs.Name)
@@ -142,13 +137,10 @@ func (d *State) retireClusters(went []*clusterState) {
 			d.namedPorts.leave(cs.named)
 			cs.named = nil
 		}
-		is := d.clusters[cs.Name]
-		var left []ipsets.Name
-		for _, def := range cs.Sets {
-			if is == nil || !is.active || !defined(is.Sets, def.Name) {
-				left = append(left, def.Name)
-			}
+		var successor []policy.SetDef
+		if is := d.clusters[cs.Name]; is != nil && is.active {
+			successor = is.Sets
 		}
-		d.Release(cs.ref(), left...)
+		d.letGo(cs.Sets, cs.ref(), successor)
 	}
 }

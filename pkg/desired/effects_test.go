@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -119,67 +118,4 @@ func TestEffectsOfEvents(t *testing.T) {
 			require.Zero(t, d.TakeEffects(), "they were taken")
 		})
 	}
-}
-
-// TestHolders: a set is there and has its members for as long as a policy or a rule holds it,
-// whoever came first and goes last. What only is in HNS, or may be, keeps no set that nobody
-// defined.
-func TestHolders(t *testing.T) {
-	t.Parallel()
-	set, addr := ipsets.PodLabel("app", "b"), netip.MustParseAddr("10.0.1.1")
-	rule, other := ipsets.Ref{Kind: ipsets.RefRule, Owner: "e1"}, ipsets.Ref{Kind: ipsets.RefRule, Owner: "e2"}
-	pin := ipsets.Ref{Kind: ipsets.RefPin, Owner: "e1"}
-	key := policy.Key{Namespace: "x", Name: "p"}
-	steps := map[string]func(*State){
-		"policy": func(d *State) {
-			in := NewObjects()
-			in.SetPolicy(modelPolicy(t, key, `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: b}}, namespaceSelector: {}}]}]}`))
-			d.Stage(&in, time.Time{})
-		},
-		"no policy": func(d *State) {
-			in := NewObjects()
-			in.DeletePolicy(key)
-			d.Stage(&in, time.Time{})
-		},
-		"rule": func(d *State) { d.Hold(set, rule) }, "no rule": func(d *State) { d.Release(rule, set) },
-		"other": func(d *State) { d.Hold(set, other) }, "no other": func(d *State) { d.Release(other, set) },
-		"pin": func(d *State) { d.Hold(set, pin) }, "no pin": func(d *State) { d.Release(pin, set) },
-	}
-	for text, there := range map[string]bool{
-		"":                                 false,
-		"policy":                           true,
-		"policy, no policy":                false,
-		"rule":                             true,
-		"rule, no rule":                    false,
-		"rule, other, no rule":             true,
-		"rule, other, no rule, no other":   false,
-		"policy, rule, no policy":          true,
-		"policy, rule, no rule":            true,
-		"rule, policy, no rule, no policy": false,
-		"rule, rule, no rule":              false, // one holds it once
-		"pin":                              false,
-		"rule, pin, no rule":               true,
-		"rule, pin, no rule, no pin":       false,
-		"policy, no policy, policy":        true,
-	} {
-		t.Run(text, func(t *testing.T) {
-			t.Parallel()
-			d := newTestState()
-			in := NewObjects()
-			in.SetPod(Pod{Namespace: "x", Name: "a", UID: "a", Addr: netip.MustParseAddr("10.0.0.1"), Local: true})
-			in.SetPod(Pod{Namespace: "x", Name: "b", UID: "b", Addr: addr, Labels: map[string]string{"app": "b"}})
-			d.Stage(&in, time.Time{})
-			for step := range strings.SplitSeq(text, ", ") {
-				if step != "" {
-					steps[step](d)
-				}
-			}
-			require.Equal(t, there, d.cache.Has(set), "held by %v", d.cache.Refs(set))
-			if there {
-				require.True(t, d.cache.Contains(set, addr))
-				require.Equal(t, 1, d.cache.Len(set))
-			}
-		})
-	}
-	require.PanicsWithValue(t, fmt.Sprintf("BUG: release of %s, which is not held by rule %q", set, "e1"), func() { newTestState().Release(rule, set) })
 }

@@ -129,9 +129,7 @@ func (d *State) EndLost(there func(netip.Addr) bool) {
 		return
 	}
 	d.stagePods(ended, nil, map[netip.Addr]ownership{}, Changes{})
-	went := d.activateClusters()
 	d.activate()
-	d.retireClusters(went)
 }
 
 // LostDue returns when the agent must next check whether a lost pod has to end. Zero means never.

@@ -58,25 +58,6 @@ func TestNumbersAreShared(t *testing.T) {
 	})
 }
 
-// TestExactlySixtyFourNumbers: 64 numbers of one namespace count. With one more, this namespace is
-// over the limit, and no other namespace is.
-func TestExactlySixtyFourNumbers(t *testing.T) {
-	f := &portSets{serving: map[string]map[uint16]int{}}
-	for n := range uint16(64) {
-		f.add("a", 1000+n)
-		f.add("b", 2000+n)
-	}
-	v := &view{portSets: f}
-	numbers, _, counts := (&namedPortSets{}).choose(v)
-	require.Len(t, numbers, 128)
-	v.counts = counts
-	require.Empty(t, v.above(maxNumbers))
-	f.add("b", 3000)
-	numbers, _, v.counts = (&namedPortSets{}).choose(v)
-	require.Len(t, numbers, 128)
-	require.Equal(t, []string{"b"}, v.above(maxNumbers))
-}
-
 // TestNamedPortSetName: a family and its number are read off the name of the set, of
 // many blocks only while the family is known; of any other name they are not.
 func TestNamedPortSetName(t *testing.T) {

@@ -42,9 +42,7 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		d.stageCluster(name, cnp)
 	}
 	d.stagePods(in.pods, in.finished, addrs, c)
-	went := d.activateClusters()
 	d.activate()
-	d.retireClusters(went)
 	return c
 }
 

@@ -89,24 +89,6 @@ func TestPlanOrder(t *testing.T) {
 	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now, nil))
 }
 
-// A leaf that HNS does not have yet is in nothing there, so its members show with
-// the nested set's Update, whatever order they come in.
-func TestNewLeafOfNestedInHNS(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	w.apply()
-	w.AddMember(nested, leafB)
-	w.RemoveAddr(leafA, addr1)
-	w.AddAddr(leafB, addr1)
-	same(t, `
-		set  create  podlabel-app:b  10.0.0.1
-		--
-		set  update  podlabel-app:a
-		--
-		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a podlabel-app:b`, w.Plan())
-	w.apply()
-}
-
 // Neither order of adding and removing leaves anything behind.
 func TestNetZero(t *testing.T) {
 	for title, change := range map[string]func(w *world){
@@ -170,49 +152,6 @@ func TestRemovalsWaitForTheGracePeriod(t *testing.T) {
 	require.Empty(t, w.hns.sets)
 	w.Release(nsX, selector)
 	require.Empty(t, w.Snapshot())
-}
-
-func TestNothingNeededIsRemoved(t *testing.T) {
-	for _, kind := range []RefKind{RefRule, RefApplied, RefPin} {
-		t.Run(kind.String(), func(t *testing.T) {
-			w := newWorld(t)
-			w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-			w.apply()
-			r := Ref{kind, "ep-9"}
-			w.Hold(nested, r)
-			if kind != RefRule {
-				w.Release(nested, rule)
-			}
-			require.Nil(t, w.PlanRemovals(w.now, nil))
-			require.Len(t, w.Refs(leafA), 1, "its member is held by it")
-		})
-	}
-	t.Run("mentioned only", func(t *testing.T) {
-		w := newWorld(t)
-		w.Hold(nsX, selector)
-		w.Hold(nsX, rule)
-		w.apply()
-		w.Release(nsX, rule)
-		plan := w.PlanRemovals(w.now, nil)
-		same(t, `set  delete  ns-x`, plan)
-		require.NoError(t, w.hns.run(w.Cache, plan))
-		require.True(t, w.Has(nsX), "the policy still mentions it")
-		w.Hold(nsX, rule)
-		same(t, `set  create  ns-x`, w.Plan())
-	})
-}
-
-// A leaf that HNS still has in a nested set stays until that set is written.
-func TestContainedLeafStays(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
-	w.apply()
-	w.RemoveMember(nested, leafB)
-	require.True(t, w.Holds(leafB, Ref{RefList, nested.String()}))
-	require.Nil(t, w.PlanRemovals(w.now, nil))
-	w.apply()
-	require.Nil(t, w.Refs(leafB))
-	same(t, `set  delete  podlabel-app:b`, w.PlanRemovals(w.now, nil))
 }
 
 func TestReady(t *testing.T) {

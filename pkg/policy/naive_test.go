@@ -9,8 +9,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -53,36 +51,6 @@ func drawOther(t *rapid.T) other {
 	}
 }
 
-// naive reads the policy as the API documents it, packet by packet. Whatever
-// is malformed matches nothing.
-func naive(np *networkingv1.NetworkPolicy, d policy.Direction, o other) bool {
-	_, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
-	if err != nil {
-		return false
-	}
-	if d == policy.Ingress {
-		return slices.ContainsFunc(np.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
-			return naivePeers(r.From, np.Namespace, o) && naivePorts(r.Ports, o)
-		})
-	}
-	return slices.ContainsFunc(np.Spec.Egress, func(r networkingv1.NetworkPolicyEgressRule) bool {
-		return naivePeers(r.To, np.Namespace, o) && naivePorts(r.Ports, o)
-	})
-}
-
-func naivePeers(peers []networkingv1.NetworkPolicyPeer, namespace string, o other) bool {
-	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
-		pods, ns := p.PodSelector, p.NamespaceSelector
-		switch {
-		case p.IPBlock != nil:
-			return pods == nil && ns == nil && naiveBlock(*p.IPBlock, o.addr)
-		case ns == nil:
-			return o.namespace == namespace && naiveSelector(pods, o.labels)
-		}
-		return naiveSelector(ns, o.namespaceLabels) && (pods == nil || naiveSelector(pods, o.labels))
-	})
-}
-
 // naiveSelector of nil matches nothing.
 func naiveSelector(s *metav1.LabelSelector, l map[string]string) bool {
 	sel, err := metav1.LabelSelectorAsSelector(s)
@@ -101,38 +69,6 @@ func naiveBlock(b networkingv1.IPBlock, a netip.Addr) bool {
 		in = in && !except.Contains(a)
 	}
 	return in
-}
-
-func naivePorts(ports []networkingv1.NetworkPolicyPort, o other) bool {
-	return len(ports) == 0 || slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool {
-		protocol := corev1.ProtocolTCP
-		if p.Protocol != nil {
-			protocol = *p.Protocol
-		}
-		switch {
-		case protocol != o.protocol:
-			return false
-		case p.Port == nil:
-			return p.EndPort == nil
-		case p.Port.Type == intstr.String:
-			named := len(validation.IsValidPortName(p.Port.StrVal)) == 0 && p.Port.StrVal == o.portName
-			return named && p.EndPort == nil
-		case p.Port.Type != intstr.Int:
-			return false
-		}
-		last := p.Port.IntVal
-		if p.EndPort != nil {
-			last = *p.EndPort
-		}
-		return p.Port.IntVal >= 1 && last <= 65535 && p.Port.IntVal <= o.port && o.port <= last
-	})
-}
-
-// compiledAllows plays the compiled rules and sets on the same packet.
-func compiledAllows(c policy.Compiled, d policy.Direction, o other) bool {
-	return slices.ContainsFunc(c.Rules, func(r policy.Rule) bool {
-		return r.Direction == d && peerHolds(c, r.Peer, o) && portsHold(r.Ports, o)
-	})
 }
 
 func peerHolds(c policy.Compiled, p policy.Peer, o other) bool {

@@ -16,55 +16,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// TestMeansWhatTheAPISays plays packets against the compiled rules and against
-// a naive reading of the object. With malformed parts in play it says too that
-// leaving out never widens a rule.
-func TestMeansWhatTheAPISays(t *testing.T) {
-	for name, s := range map[string]shape{"valid": {}, "malformed": {bad: 6}} {
-		t.Run(name, func(t *testing.T) {
-			allowed, denied := 0, 0
-			rapid.Check(t, func(t *rapid.T) {
-				np := s.policy(t)
-				c := policy.Compile(np)
-				for range 8 {
-					o := drawOther(t)
-					for _, d := range policy.Directions {
-						want := c.Isolates[d] && naive(np, d, o)
-						if got := compiledAllows(c, d, o); got != want {
-							t.Fatalf("%s %+v: compiled %v, naive %v\n%s", d, o, got, want, text(c))
-						}
-						if want {
-							allowed++
-						} else if c.Isolates[d] {
-							denied++
-						}
-					}
-				}
-			})
-			if allowed == 0 || denied == 0 {
-				t.Fatalf("the packets are one-sided: %d allowed, %d denied", allowed, denied)
-			}
-		})
-	}
-}
-
-// TestSubjectMeansWhatTheAPISays does the same for the subject.
-func TestSubjectMeansWhatTheAPISays(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		np := shape{bad: 4}.policy(t)
-		c := policy.Compile(np)
-		_, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
-		l := drawOther(t).labels
-		want := err != nil || naiveSelector(&np.Spec.PodSelector, l)
-		if got := c.Subject.Matches(l); got != want {
-			t.Fatalf("%v on %v: got %v, want %v", c.Subject, l, got, want)
-		}
-		if err != nil && (len(c.Rules) > 0 || len(c.Problems) == 0) {
-			t.Fatalf("a malformed subject allows or says nothing:\n%s", text(c))
-		}
-	})
-}
-
 // TestWellFormed checks what every result promises.
 func TestWellFormed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -156,25 +107,6 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		shuffle(t, shuffled)
 		if diff := cmp.Diff(meaning(np), meaning(shuffled)); diff != "" {
 			t.Fatalf("order changed the result (-as written +shuffled):\n%s", diff)
-		}
-	})
-}
-
-// TestPeerOrderMovesRulesOnly: the rules follow the text, and are the same.
-func TestPeerOrderMovesRulesOnly(t *testing.T) {
-	lines := func(np *networkingv1.NetworkPolicy) string {
-		all := strings.Split(meaning(np), "\n")
-		slices.Sort(all)
-		return strings.Join(all, "\n")
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		np := shape{}.policy(t)
-		shuffled := np.DeepCopy()
-		for i := range shuffled.Spec.Ingress {
-			again(t, &shuffled.Spec.Ingress[i].From)
-		}
-		if diff := cmp.Diff(lines(np), lines(shuffled)); diff != "" {
-			t.Fatalf("order changed the rules (-as written +shuffled):\n%s", diff)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestClosingNeverOpens(t *testing.T) {
 		with.plug(c, true)
 		with.settle(with.apply(overBudget(g, c)))
 
-		probes := g.Probes(c, 3)
+		probes := g.Probes(3)
 		for _, endpoint := range with.sim.Endpoints() {
 			own := ipv4Of(endpoint.Addrs)
 			if !own.IsValid() {

@@ -51,7 +51,7 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 		cut += strings.Count(fmt.Sprint(m.Workloads()), "#2")
-		for _, probe := range g.Probes(after, 2) {
+		for _, probe := range g.Probes(2) {
 			for from, a := range seen {
 				for to, b := range seen {
 					if from == to && len(m.Workloads()[a].Pods) > 1 {

@@ -27,11 +27,9 @@ type operation struct {
 	kind       kind
 }
 
-const callHNS = "HNSCall"
-
 // ops has every export, by its number in hnsd.h.
 var ops = func() map[uint32]operation {
-	all := map[uint32]operation{1: {name: callHNS}}
+	all := map[uint32]operation{1: {name: "HNSCall"}}
 	for i, k := range []kind{kindNetwork, kindEndpoint, kindNamespace} {
 		for j, verb := range []string{"Enumerate", "Create", "Open", "Modify", "Query", "Delete", "Close"} {
 			name := "Hcn" + verb + string(k) + map[string]string{"Enumerate": "s", "Query": "Properties"}[verb]

@@ -85,12 +85,15 @@ func (s *Server) newID() string {
 // as IDs.
 func (s *Server) Sim() *hnsfault.Sim { return s.own.sim }
 
-// HideNetwork takes the node's own network away with its endpoints, as on a
-// node whose CNI has not made it yet.
-func (s *Server) HideNetwork() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.networks = nil
+// Network returns a network by its name, for a client without the DLLs: the node's own one if no
+// other has the name.
+func (s *Server) Network(name string) *hnsfault.Sim {
+	for _, n := range s.listNetworks() {
+		if n.name == name {
+			return n.sim
+		}
+	}
+	return s.own.sim
 }
 
 // CreateEndpoint makes an endpoint in the node's own network and attaches it
@@ -229,19 +232,15 @@ func (s *Server) answer(ctx context.Context, r request) rawhns.Answer {
 // Call makes one call as the DLLs would, for a program that runs beside the server. It is a
 // rawhns.HNS. An error says that there is no such call.
 func (s *Server) Call(export, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
-	r := request{pid: 1, id: strings.ToUpper(id), handle: handle}
+	r := request{pid: 1, id: id, handle: handle}
 	for number, op := range ops {
 		if op.name == export {
 			r.op = number
 		}
 	}
-	switch {
-	case r.op == 0:
+	if r.op == 0 {
 		return rawhns.Answer{}, fmt.Errorf("hnsd: no export %s", export)
-	case export == callHNS && len(texts) == 3: // as vmcompute.c has it
-		r.text[0] = texts[0] + " " + texts[1]
-	default:
-		copy(r.text[:], texts)
 	}
+	copy(r.text[:], texts)
 	return s.answer(context.Background(), r), nil
 }
