@@ -96,8 +96,8 @@ func TestNoAttack(t *testing.T) {
 	several(t, []cluster.Attack{{Name: "none"}, {Name: "none again"}})
 }
 
-// TestRows plays each row of the table that is objects. cmd/npm plays the
-// others: TestBundleBomb, TestTerminalIsLeftAlone.
+// TestRows plays each row of the table that is objects. The
+// others are TestBombs in tool/bundle and TestTextsOfManifests in cmd/kubectl-npm.
 func TestRows(t *testing.T) {
 	t.Log("\n" + tableHead)
 	for _, attack := range every(effort.Of(16, 4, 1), cluster.Attacks()) {
