@@ -75,7 +75,7 @@ func (s *source) serve(ctx context.Context, std cli.Streams, address string) err
 		return errors.Join(err, l.Close())
 	}
 	server := &http.Server{
-		Handler: debug.Guard(pages), ReadHeaderTimeout: readHeaderTimeout,
+		Handler: ui.OwnSite(debug.ByAddress(pages)), ReadHeaderTimeout: readHeaderTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // what it closes is of no use any more

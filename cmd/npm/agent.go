@@ -41,8 +41,6 @@ type settings struct {
 	listen       string // address of the HTTP endpoint
 	listenProbes string // address of the probe endpoint, for the kubelet
 	reconcile    time.Duration
-	// dryRun has HNS and the cluster read, and nothing written to either.
-	dryRun bool
 }
 
 // shown returns the settings in effect, as a bundle has them. Where the kubeconfig
@@ -53,8 +51,7 @@ func (s settings) shown() any {
 		Node      string
 		Listen    string
 		Reconcile time.Duration
-		DryRun    bool
-	}{s.config, s.node, s.listen, s.reconcile, s.dryRun}
+	}{s.config, s.node, s.listen, s.reconcile}
 }
 
 // agent is one run of npm start.
@@ -71,8 +68,6 @@ type agent struct {
 	ctl     *controllers.Controller
 	metrics *metrics.Metrics
 	events  *events.Recorder
-	starts  *events.PodStarts
-	dry     *dryRun // nil unless settings.dryRun
 }
 
 // runAgent works until ctx is done, which is no error.
@@ -136,7 +131,7 @@ func (a *agent) listeners(ctx context.Context) []*listener {
 		a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
 	}
 	probes := at("probe endpoint", a.set.listenProbes, "--listen-probes or ProbeListeningPort")
-	probes.serve = func(l net.Listener) error { return debug.ServeProbes(ctx, l, debug.Probes(pages)) }
+	probes.serve = func(l net.Listener) error { return debug.Serve(ctx, l, debug.Probes(pages)) }
 	probes.opened = func(addr string) { a.logger.Info("answering the kubelet's probes", "address", addr) }
 	return []*listener{probes, first}
 }
@@ -160,25 +155,21 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		Node: set.node, Now: time.Now,
 		GracePeriod: set.reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
 		LookPeriod: min(set.reconcile, longestLook), Unchecked: !set.CheckVersions,
-		Budgets: set.Budgets, DryRun: set.dryRun,
+		Budgets: set.Budgets,
 	}
 	a.rec = recorder.New(recorder.Config{Node: set.node, Agent: cli.Version(), Now: time.Now})
 	cfg.Client = a.rec.Client(a.client)
 	a.dp = dataplane.New(cfg)
-	if set.dryRun {
-		a.dry = &dryRun{dump: a.dp.Dump, logger: logger}
-	}
 	recorded := a.rec.Dataplane(a.dp)
 	a.events = events.New(events.Config{
-		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Idle: a.dp, UpToDate: func(namespace string) bool { return a.ctl.UpToDate(namespace) }, Behind: func() []string { return a.ctl.Behind() }, Logger: logger,
+		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
 		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },
 	})
-	a.starts = events.NewPodStarts(sink, set.node, logger)
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,
 		Node: set.node, RequireNodeAddr: true, JudgeContests: true,
-		ApplyInterval: set.ApplyInterval, Budgets: set.Budgets, Logger: logger,
+		ApplyInterval: time.Duration(set.ApplyMillis) * time.Millisecond, Budgets: set.Budgets, Logger: logger,
 	})
 	return a
 }
@@ -186,10 +177,6 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 // applied takes what a transaction did. It makes no call.
 func (a *agent) applied(done controllers.Applied) {
 	a.metrics.Applied(done)
-	if a.dry != nil {
-		a.dry.applied()
-		return
-	}
 	a.events.Applied(done)
 }
 
@@ -199,10 +186,7 @@ func (a *agent) network() string { return "the " + networkText(a.set.Network) }
 // work runs the controller as soon as the node is ours and there is something
 // to work on.
 func (a *agent) work(ctx context.Context) error {
-	unlock, err := func() {}, error(nil)
-	if a.dry == nil { // one that only looks is in nobody's way
-		unlock, err = a.lock(ctx)
-	}
+	unlock, err := a.lock(ctx)
 	if err == nil {
 		// A call that hangs keeps the lock until the process ends.
 		defer unlock()
@@ -266,12 +250,8 @@ func (a *agent) pages() debug.Config {
 			if err := a.waiting.get(); err != nil {
 				return err
 			}
-			if a.dry != nil {
-				return a.dry.ready()
-			}
 			return a.ctl.Ready()
 		},
-		Node:  a.set.node,
 		Pprof: a.set.Pprof,
 	}
 	if a.set.DebugAPI {

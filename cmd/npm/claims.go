@@ -6,10 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/printable"
@@ -25,13 +22,12 @@ var _ gate.Claimer = (*agent)(nil)
 // so this comes first: the first pod of a node may be what makes its network. end ends it, and
 // waits.
 func (a *agent) gate(ctx context.Context) (end func()) {
-	if a.dry != nil || a.set.CNIPipe == "" {
+	if a.set.CNIPipe == "" {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { a.answerClaims(ctx) })
-	running.Go(func() { a.starts.Run(ctx) })
 	return func() {
 		cancel()
 		running.Wait()
@@ -91,6 +87,5 @@ func (a *agent) Claim(ctx context.Context, c gate.Claim) error {
 		return err
 	}
 	a.logger.Info("a pod started without its rules", "pod", pod, "waited", took, "why", why)
-	a.starts.Tell(events.OpenStart{Namespace: c.Namespace, Name: c.Name, UID: types.UID(c.UID), Why: why})
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,13 +10,20 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
-	"time"
+	"strings"
 
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// The defaults of keys for which 0 and "" count as absent.
+const (
+	defaultApplyMillis = 500
+	defaultLogLevel    = "info"
 )
 
 // configEnv names the configuration file.
@@ -38,7 +46,7 @@ type config struct {
 	Port           int
 	ProbePort      int    // on 127.0.0.1, for the kubelet
 	Network        string // name of the HNS network, in the case that HNS has; "": the agent finds it
-	ApplyInterval  time.Duration
+	ApplyMillis    int    // how long a change of rules waits at most for HNS to rest
 	MaxBatchedACLs int
 	CNIPipe        string // where the CNI plugin asks; "" is nowhere
 	LogLevel       string
@@ -57,10 +65,10 @@ func defaultConfig() config {
 		Address:        "0.0.0.0",
 		Port:           10091,
 		ProbePort:      10094,
-		ApplyInterval:  500 * time.Millisecond,
+		ApplyMillis:    defaultApplyMillis,
 		MaxBatchedACLs: 30,
 		CNIPipe:        `\\.\pipe\winnpm-cni`,
-		LogLevel:       "info",
+		LogLevel:       defaultLogLevel,
 		Metrics:        true,
 		DebugAPI:       true,
 		CheckVersions:  true,
@@ -84,46 +92,20 @@ func (c *config) keys() []key {
 		{name: "ListeningPort", to: &c.Port, least: 1, most: maxPort},
 		{name: "ProbeListeningPort", to: &c.ProbePort, least: 1, most: maxPort},
 		{name: "WindowsNetworkName", to: &c.Network},
-		{name: "ApplyIntervalInMilliseconds", to: &c.ApplyInterval, unset: true, most: 3600000},
+		{name: "ApplyIntervalInMilliseconds", to: &c.ApplyMillis, most: 3600000},
 		{name: "MaxBatchedACLsPerPod", to: &c.MaxBatchedACLs, least: 1, most: 100000},
 		{name: "CNIPipe", to: &c.CNIPipe},
-		{name: "LogLevel", to: &c.LogLevel, unset: true, oneOf: []string{"debug", "info", "warn", "error"}},
+		{name: "LogLevel", to: &c.LogLevel},
 		{name: "Toggles.EnablePrometheusMetrics", to: &c.Metrics},
 		{name: "Toggles.EnableHTTPDebugAPI", to: &c.DebugAPI},
 		{name: "Toggles.EnablePprof", to: &c.Pprof},
 		{name: "Toggles.CheckEndpointVersions", to: &c.CheckVersions},
 
-		{name: "MaxLabelsPerObject", to: &b.Labels, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxLabelBytesPerObject", to: &b.LabelBytes, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxNamedPortsPerPod", to: &b.Ports, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxPodBytesPerNamespace", to: &b.NamespacePodBytes, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxItemsPerNetPol", to: &b.Items, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxBytesPerNetPol", to: &b.Bytes, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxNetPolItemsPerNamespace", to: &b.NamespaceItems, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxNetPolBytesPerNamespace", to: &b.NamespaceBytes, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxBytesPerNetPol", to: &b.ObjectBytes, least: leastBudget, most: math.MaxInt32},
+		{name: "MaxBytesPerNamespace", to: &b.NamespaceBytes, least: leastBudget, most: math.MaxInt32},
 		{name: "MaxACLsPerPod", to: &b.ACLs, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxACLBytesPerPod", to: &b.ACLBytes, least: leastBudget, most: math.MaxInt32},
-		{name: "MaxMembersPerNamespace", to: &b.NamespaceMembers, least: leastBudget, most: math.MaxInt32},
-
-		// The predecessor's keys for its batches, its background work and Linux.
-		ignored("ApplyMaxBatches", 100, true),
-		ignored("ResyncPeriodInMinutes", 15, false),
-		ignored("MaxPendingNetPols", 100, false),
-		ignored("NetPolInvervalInMilliseconds", 500, false), // the predecessor's spelling
-		ignored("Transport.Address", "0.0.0.0", true),
-		ignored("Transport.Port", 10092, false),
-		ignored("Transport.ServicePort", 9002, false),
-		ignored("Toggles.EnableV2NPM", true, false),
-		ignored("Toggles.PlaceAzureChainFirst", false, false),
-		ignored("Toggles.ApplyIPSetsOnNeed", false, false),
-		ignored("Toggles.ApplyInBackground", true, false),
-		ignored("Toggles.NetPolInBackground", true, false),
-		ignored("Toggles.EnableNPMLite", false, false),
 	}
 }
-
-// networkAzure is the network of Azure CNI.
-const networkAzure = "azure"
 
 // networkCalico is the network whose pods get Calico's base rules.
 const networkCalico = "Calico"
@@ -137,8 +119,14 @@ func (c config) probeAddress() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ProbePort))
 }
 
-// check returns an error for values that contradict each other.
-func (c config) check() error {
+// check sets what is 0 or empty to its default, and returns an error for a wrong level and for
+// values that contradict each other.
+func (c *config) check() error {
+	c.ApplyMillis = cmp.Or(c.ApplyMillis, defaultApplyMillis)
+	c.LogLevel = cmp.Or(strings.ToLower(c.LogLevel), defaultLogLevel)
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
+		return fmt.Errorf("LogLevel: expected debug, info, warn or error, found %q", c.LogLevel)
+	}
 	if c.ProbePort == c.Port {
 		return fmt.Errorf("ProbeListeningPort: %d is also the value of ListeningPort; they must differ", c.Port)
 	}

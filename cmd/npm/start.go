@@ -16,7 +16,6 @@ import (
 type startFlags struct {
 	kubeconfig, listen, listenProbes, level string
 	reconcile, hnsTimeout                   time.Duration
-	dryRun                                  bool
 }
 
 func newStart(std cli.Streams, getenv func(string) string, this host) *cobra.Command {
@@ -27,10 +26,6 @@ func newStart(std cli.Streams, getenv func(string) string, this host) *cobra.Com
 		Long: `Programs this node until stopped. The environment names the node (HOSTNAME) and
 the configuration file (` + configEnv + `, JSON). While another agent programs the
 node it waits.
-
-With --dry-run it only looks, beside whichever agent programs the node: it writes nothing
-to HNS or the cluster, is never ready, and logs what it would write (at level debug, line
-by line).
 
 Exit code: 0 stopped by a signal, 1 it cannot work,
 2 wrong usage.`,
@@ -45,7 +40,6 @@ Exit code: 0 stopped by a signal, 1 it cannot work,
 	f.StringVar(&flags.listenProbes, "listen-probes", "", "`address` of the endpoint for the kubelet's probes, which answers only this machine (default: the configuration's, "+defaultConfig().probeAddress()+")")
 	f.StringVar(&flags.level, "log-level", "", "off, error, warn, info or debug (default: the configuration's, "+defaultConfig().LogLevel+"); logs go to stderr")
 	f.DurationVar(&flags.reconcile, "reconcile-interval", 5*time.Minute, "how long an unused set stays; each object in HNS is looked at once in this `time`, a minute at most")
-	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing; log what would be written")
 	f.DurationVar(&flags.hnsTimeout, "hns-timeout", 2*time.Minute, "`time` after which a call to HNS counts as hanging")
 	return cmd
 }
@@ -82,7 +76,6 @@ func (flags startFlags) run(ctx context.Context, std cli.Streams, getenv func(st
 	set := settings{
 		config: cfg, node: node, kubeconfig: flags.kubeconfig,
 		listen: cmp.Or(flags.listen, cfg.address()), listenProbes: cmp.Or(flags.listenProbes, cfg.probeAddress()), reconcile: flags.reconcile,
-		dryRun: flags.dryRun,
 	}
 	if err := runAgent(ctx, set, this, svc, logger); err != nil {
 		return fail(err)

@@ -82,26 +82,6 @@ func TestStartAnswersProbes(t *testing.T) {
 	require.NoError(t, <-s.ended)
 }
 
-// TestStartDryRun: a dry run says what it would write, writes nothing, tells the cluster
-// nothing, is not ready, and waits for no other agent.
-func TestStartDryRun(t *testing.T) {
-	fake := newFake()
-	fake.holders <- struct{}{} // another agent has the lock
-	require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
-	before := fake.Dump()
-	const policies = `[{"metadata":{"namespace":"x","name":"six","uid":"u6"},"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"fd00::/8"}}]}]}}]`
-	told := make(chan string, 1)
-	s := start(t, fake, "{}", "--dry-run", "--log-level", "debug", "--kubeconfig", serveAPI(t, policies, told))
-	require.Equal(t, "sets 0, endpoints 1", s.log("dry run: this would be written to HNS")["writes"])
-	s.log("dry run: endpoint e1 of pod x/a gets 3000 block in azure-acl-npm-block-in")
-	s.becomes("/readyz", 503, "dry run: nothing is written to HNS; it would get: sets 0, endpoints 1\n")
-	s.becomes("/healthz", 200, "ok\n")
-	s.stop()
-	require.NoError(t, <-s.ended)
-	require.Equal(t, before, fake.Dump())
-	require.Empty(t, told)
-}
-
 // What is left out of a policy is told on it.
 func TestStartTellsOfPolicies(t *testing.T) {
 	told := make(chan string, 1)
@@ -168,19 +148,6 @@ func TestStartSettings(t *testing.T) {
 			s.stop()
 			require.NoError(t, <-s.ended)
 		})
-	}
-}
-
-// On a network of Calico every local endpoint with a pod has the base rules.
-func TestStartOnCalico(t *testing.T) {
-	for network, want := range map[string]bool{"Calico": true, "": false} {
-		fake := newFake()
-		require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
-		s := start(t, fake, `{"WindowsNetworkName": "`+network+`"}`)
-		s.becomes("/readyz", 200, "ok\n")
-		s.stop()
-		require.NoError(t, <-s.ended)
-		require.Equal(t, want, strings.Contains(fake.Dump(), "azure-acl-baseazurewireserver"), fake.Dump())
 	}
 }
 

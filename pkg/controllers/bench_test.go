@@ -10,13 +10,10 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -38,63 +35,6 @@ func (f feed) Watch(metav1.ListOptions) (watch.Interface, error) { return f, nil
 func (f feed) ResultChan() <-chan watch.Event { return f.events }
 
 func (f feed) Stop() {}
-
-// BenchmarkPodEvent is from a decoded event to the end of the transaction that
-// has its pod; several thousand go into one.
-func BenchmarkPodEvent(b *testing.B) {
-	const pods = 1000
-	f := fleet{pods: pods, workloads: 100}
-	for name, change := range map[string]func(*corev1.Pod){
-		"label":     func(p *corev1.Pod) { p.Labels["version"] = "v1.2.4" },
-		"heartbeat": func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Now() },
-	} {
-		b.Run(name, func(b *testing.B) {
-			var events [2][]watch.Event
-			for i := range pods {
-				p := f.pod(f.template(), i)
-				p.ResourceVersion = "1"
-				events[0] = append(events[0], watch.Event{Type: watch.Modified, Object: p})
-				p = p.DeepCopy()
-				p.ResourceVersion = "2"
-				change(p)
-				events[1] = append(events[1], watch.Event{Type: watch.Modified, Object: p})
-			}
-			list := metav1.ListMeta{ResourceVersion: "1"}
-			from := feed{&corev1.PodList{ListMeta: list}, make(chan watch.Event)}
-			ctx, cancel := context.WithCancel(b.Context())
-			c := New(Config{
-				Source: Source{
-					Pods: from, Namespaces: feed{list: &corev1.NamespaceList{ListMeta: list}},
-					Policies: feed{list: &networkingv1.NetworkPolicyList{ListMeta: list}}, Nodes: feed{list: &corev1.NodeList{ListMeta: list}},
-				},
-				Applier: &sink{}, ApplyInterval: 10 * time.Millisecond,
-			})
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				c.Run(ctx)
-			}()
-			<-c.Settled()
-			for _, e := range events[0] {
-				from.events <- e
-			}
-			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				n++
-				from.events <- events[n/pods%2][n%pods]
-			}
-			from.events <- watch.Event{Type: watch.Deleted, Object: events[0][0].Object}
-			for {
-				if _, exists := c.informers.pods.get(cache.ObjectName{Namespace: "team-00", Name: events[0][0].Object.(*corev1.Pod).Name}); !exists {
-					break
-				}
-			}
-			cancel()
-			<-done
-		})
-	}
-}
 
 // sink is an Applier that keeps the pods of the last transaction.
 type sink struct{ last *dataplane.Transaction }

@@ -92,7 +92,7 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 			policies int
 		}{
 			"largest": {bomb(add, largest, largest), effort.Of(3, 100, 100)},
-			"fitting": {bomb(add, b.Bytes, b.Items/4), effort.Of(25, 100, 100)},
+			"fitting": {bomb(add, b.ObjectBytes, b.ObjectBytes/64/4), effort.Of(25, 100, 100)},
 		} {
 			t.Run(name+", "+size, func(t *testing.T) {
 				data, err := (&networkingv1.NetworkPolicy{Spec: *tc.spec}).Marshal()
@@ -144,7 +144,7 @@ func TestHundredPodsCostLittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := process.Live()
-			s := newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), func(Key) {})
+			s := newStore(keptPods("n1", newInterner()), func(Key) {})
 			pod.Status.PodIP = "10.0.0.1" // without an address it would have no labels in the store
 			data, err := pod.Marshal()
 			require.NoError(t, err)
@@ -185,11 +185,11 @@ func TestHundredPodsCostLittle(t *testing.T) {
 // A Namespace object keeps no labels when it has too many, and that is news.
 func TestNamespaceOverItsBudget(t *testing.T) {
 	k := &keys{}
-	s := newStore(keptNamespaces(policy.Budgets{Labels: 1, LabelBytes: 10}), k.add)
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": "b", "c": "d"}}}
+	s := newStore(keptNamespaces(), k.add)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": strings.Repeat("b", policy.LabelBytes)}}}
 	require.NoError(t, s.Add(ns))
 	require.Len(t, k.take(), 1)
-	require.Equal(t, []*desired.Namespace{{Name: "x", OverBudget: "2 labels, of which 1 are read at most (MaxLabelsPerObject)"}}, s.all())
+	require.Equal(t, []*desired.Namespace{{Name: "x", OverBudget: "32801 bytes of labels and named ports, of which 32768 are read at most"}}, s.all())
 	ns = ns.DeepCopy()
 	ns.Labels = nil
 	require.NoError(t, s.Update(ns))

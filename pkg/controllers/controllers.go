@@ -53,8 +53,7 @@ type Config struct {
 	// long a transaction may go on with endpoints while another one is due; 0 means 500
 	// ms.
 	ApplyInterval time.Duration
-	// Budgets bound what one object, and what the policies of one namespace, may cost.
-	// What is 0 has its default.
+	// Budgets are the limits of what objects may cost. A field that is 0 has its default.
 	Budgets policy.Budgets
 	// OnApplied is told of every transaction, by the worker: it must not block.
 	// nil: nobody is.
@@ -94,9 +93,9 @@ type Controller struct {
 
 	status status
 
-	observed observed
-	running  atomic.Bool   // a transaction runs, or begins
-	ended    chan struct{} // full when one has ended that the reconciler was not told of
+	observed atomic.Pointer[dataplane.Observation] // waits for the worker; no look is made meanwhile
+	running  atomic.Bool                           // a transaction runs, or begins
+	ended    chan struct{}                         // full when one has ended that the reconciler was not told of
 }
 
 // New returns a Controller that Run starts.
@@ -114,7 +113,7 @@ func New(cfg Config) *Controller {
 	}
 	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
 	c.informers.pods.gone = c.finished.gone
-	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(cfg.Budgets), cfg.Logger, c.event, func(is nodesState, policies []string) {
+	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(), cfg.Logger, c.event, func(is nodesState, policies []string) {
 		if is == nodesMissing {
 			cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(policies))
 		}

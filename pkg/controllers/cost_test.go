@@ -96,17 +96,6 @@ func TestTenChangesASecond(t *testing.T) {
 	}
 }
 
-// TestLocalChangesASecond: a label change of a pod of this node has rules written.
-// It is as late as it has to be, whatever HNS's share.
-func TestLocalChangesASecond(t *testing.T) {
-	for each, p95 := range map[time.Duration]time.Duration{time.Millisecond: 150 * time.Millisecond, 10 * time.Millisecond: 1400 * time.Millisecond} {
-		t.Run(each.String(), func(t *testing.T) {
-			is := costOf(t, each, 10, 30*time.Second, changes["local"])
-			require.LessOrEqual(t, is.p95, p95)
-		})
-	}
-}
-
 // TestThousandChangesASecond: the number of events does not matter. Requests for sets
 // are bounded by what HNS takes for them, and by the least rest.
 func TestThousandChangesASecond(t *testing.T) {

@@ -160,18 +160,6 @@ func (c *Controller) Ready() error {
 	return nil
 }
 
-// UpToDate reports whether it is Ready, and the dataplane has all that the API server told of
-// the pods and policies of a namespace: nothing of that waits, nor is in a transaction that runs.
-// What others do does not count, or one who writes without a pause could keep it from all. "" is
-// of Namespaces and ClusterNetworkPolicies. It never waits.
-func (c *Controller) UpToDate(namespace string) bool {
-	return c.queue.Knows(namespace) && c.Ready() == nil
-}
-
-// Behind returns the namespaces of which something waits or is being applied, unordered, perhaps
-// twice. It does not look at Ready, and never waits.
-func (c *Controller) Behind() []string { return c.queue.Behind() }
-
 // SourceError returns why the last request to the API server failed, nil when
 // none did. It never waits.
 func (c *Controller) SourceError() error {

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -110,72 +107,6 @@ func TestStalledTransaction(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestUpToDate: what the API server told of a namespace and a transaction has not taken yet, or is
-// about to take, is not known; what it told of others does not matter.
-func TestUpToDate(t *testing.T) {
-	compute(t, func(t *testing.T, l *laborious, c *Controller) {
-		known := func(cluster, x, other bool, why string) {
-			t.Helper()
-			require.Equal(t, []bool{cluster, x, other}, []bool{c.UpToDate(""), c.UpToDate("x"), c.UpToDate("other")}, why)
-			require.Equal(t, []bool{!cluster, !x, !other}, []bool{slices.Contains(c.Behind(), ""), slices.Contains(c.Behind(), "x"), slices.Contains(c.Behind(), "other")}, why)
-		}
-		known(true, true, true, "all is applied")
-		l.takesLong("staging NetworkPolicy x/slow", 5*time.Second)
-		l.cl.policies.set(allowing("slow", "app", "one", 80))
-		time.Sleep(2 * time.Second)
-		require.NoError(t, c.Ready())
-		known(true, false, true, "a transaction runs")
-		l.cl.pods.set(newRemotePod("p", "10.0.9.9"))
-		time.Sleep(2 * time.Second)
-		known(true, false, true, "and a change waits")
-		time.Sleep(time.Minute)
-		known(true, true, true, "all is applied")
-		for q := range 2 { // of another node: after the first one the agent rests
-			l.cl.pods.set(newRemotePod(fmt.Sprint("q", q), fmt.Sprintf("10.0.8.%d", q)))
-			synctest.Wait()
-		}
-		require.Zero(t, l.dp.Progress(), "no transaction runs")
-		known(true, false, true, "a change waits")
-		time.Sleep(time.Minute)
-		known(true, true, true, "all is applied")
-		l.takesLong("staging NetworkPolicy x/slower", 5*time.Second) // a transaction that runs
-		l.cl.policies.set(allowing("slower", "app", "one", 81))
-		time.Sleep(2 * time.Second)
-		l.cl.namespaces.set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
-		time.Sleep(time.Second)
-		known(false, false, true, "a Namespace waits")
-		time.Sleep(time.Minute)
-		known(true, true, true, "all is applied")
-	})
-}
-
-// TestBehindUntilItIsApplied: what was taken and is not applied is not known, be it that the node's
-// address is waited for, or that the transaction failed and comes again.
-func TestBehindUntilItIsApplied(t *testing.T) {
-	r, cl := &recorder{}, newCluster(newPod("a", "10.0.0.1"))
-	var failing atomic.Bool
-	failing.Store(true)
-	r.answer = func(n int) (state.Report, error) {
-		if failing.Load() {
-			return state.Report{}, errDown
-		}
-		return state.Report{Generation: uint64(n)}, nil
-	}
-	cl.nodes.set(newNode("n1"))
-	run(t, Config{Source: cl.source(), Applier: r, Node: "n1", RequireNodeAddr: true}, func(t *testing.T, c *Controller) {
-		time.Sleep(time.Minute)
-		require.Empty(t, r.calls())
-		require.Contains(t, c.Behind(), "x", "the node's address is waited for")
-		cl.nodes.set(newNode("n1", "10.9.0.1"))
-		time.Sleep(time.Minute)
-		require.NotEmpty(t, r.calls())
-		require.Contains(t, c.Behind(), "x", "the transaction failed")
-		failing.Store(false)
-		time.Sleep(time.Minute)
-		require.Empty(t, c.Behind())
-	})
 }
 
 // TestManyPieces: a transaction that takes minutes and gets on is no reason for

@@ -88,7 +88,7 @@ type informers struct {
 func newInformers(s Source, node string, b policy.Budgets, logger klog.Logger, enqueue func(Key)) informers {
 	i := informers{
 		pods:       newPodStore(node, b, enqueue),
-		namespaces: newStore(keptNamespaces(b), enqueue),
+		namespaces: newStore(keptNamespaces(), enqueue),
 		policies:   newPolicyStore(b, enqueue),
 		nodes:      newStore(keptNodes(), enqueue),
 		clusters:   newStore(keptClusters(), enqueue),

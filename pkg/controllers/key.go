@@ -47,17 +47,4 @@ type Key struct {
 	Name      string
 }
 
-// selects reports whether what selectors select depends on the object, and in which namespace:
-// "" is of Namespaces and ClusterNetworkPolicies.
-func (k Key) selects() (namespace string, does bool) {
-	switch k.Kind {
-	case KindPod, KindPolicy:
-		return k.Namespace, true
-	case KindNamespace, KindClusterPolicy:
-		return "", true
-	case KindNode, KindClusterNode, KindObservation, KindRetry:
-	}
-	return "", false
-}
-
 func (k Key) name() cache.ObjectName { return cache.ObjectName{Namespace: k.Namespace, Name: k.Name} }

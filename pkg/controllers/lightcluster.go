@@ -90,7 +90,7 @@ func (p *lightCluster) UnmarshalJSON(data []byte) error {
 
 // clusterLimits are above the limits of the CRD, which does not limit selectors. pkg/policy
 // applies its own limits to the decoded spec.
-var clusterLimits = bounded.Limits{Bytes: policy.ClusterBytes, Objects: policy.ClusterItems, Values: 4 * policy.ClusterItems, Depth: 32}
+var clusterLimits = bounded.Limits{Bytes: policy.ClusterBytes / 4, Objects: policy.ClusterBytes / 100, Values: policy.ClusterBytes / 25, Depth: 32}
 
 // clusterSpec decodes a spec. An oversized or unreadable spec becomes one that denies all
 // traffic in each direction that has a rule other than Accept. It keeps its subject if that

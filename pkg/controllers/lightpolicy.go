@@ -91,7 +91,7 @@ func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec,
 		return p.Spec, policy.SizeOf(&p.Spec), nil
 	}
 	var spec networkingv1.NetworkPolicySpec
-	if len(p.spec) <= b.Bytes {
+	if len(p.spec) <= b.ObjectBytes {
 		if err := spec.Unmarshal(p.spec); err != nil {
 			return closedWhole(), policy.Size{}, fmt.Errorf("decode a policy: %w", err)
 		}

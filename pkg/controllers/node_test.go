@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // TestClusterNodeAddresses: a node has each of its IPv4 addresses once. With more than maxNodeAddrs
@@ -21,7 +19,7 @@ func TestClusterNodeAddresses(t *testing.T) {
 		}
 		node := newNode("n1", texts...)
 		node.Labels = map[string]string{"role": "db"}
-		is := ClusterNode(node, policy.DefaultBudgets())
+		is := ClusterNode(node)
 		require.Equal(t, over, is.OverBudget)
 		require.Equal(t, over == "", len(is.Labels) == 1)
 		require.Equal(t, fmt.Sprint(want), fmt.Sprint(is.Addrs))

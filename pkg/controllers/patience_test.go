@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 )
 
 // answering is a transport whose responses come from a function of the test.
@@ -212,39 +211,5 @@ func TestNodesFallSilent(t *testing.T) {
 		crd.remove(newClusterPolicy("a", true))
 		time.Sleep(time.Minute)
 		require.NoError(t, c.Ready(), "no policy names nodes any more")
-	})
-}
-
-// TestMuteWatchIsReplaced: a pod that is created while a watch delivers no events becomes known after
-// the watch is closed for being overdue, and the agent becomes ready again.
-func TestMuteWatchIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lists, watches := 0, 0
-		pods := overWire(t, func(r *http.Request) (*http.Response, error) {
-			switch {
-			case r.URL.Query().Has("sendInitialEvents"):
-				return answer(r, http.StatusUnprocessableEntity, http.Header{}, strings.NewReader(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422}`)), nil
-			case r.URL.Query().Has("watch"):
-				watches++
-				return answer(r, http.StatusOK, http.Header{}, nil), nil
-			}
-			lists++
-			items := `{"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": [`
-			if lists > 1 {
-				items += `{"metadata": {"namespace": "x", "name": "late", "resourceVersion": "6"}}`
-			}
-			return answer(r, http.StatusOK, http.Header{}, strings.NewReader(items+"]}")), nil
-		})
-		s := newStore(keptPods("n1", newInterner(), few), func(Key) {})
-		i := newInformer(KindPod, s, s.synced, pods.(cache.ListerWatcher), klog.Logger{})
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); i.run(ctx) }()
-		time.Sleep(maxWatchSeconds*time.Second + 2*watchGrace)
-		synctest.Wait()
-		require.Len(t, s.all(), 1)
-		require.GreaterOrEqual(t, watches, 1)
-		stop()
-		<-done
 	})
 }

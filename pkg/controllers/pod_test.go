@@ -122,8 +122,8 @@ func TestPodFrom(t *testing.T) {
 			require.Empty(t, cmp.Diff(want, PodFrom(object, tc.node), equal))
 
 			fitted := want
-			fitted.Fit(policy.DefaultBudgets())
-			kept, ok := keptPods(tc.node, newInterner(), policy.DefaultBudgets()).of(object)
+			fitted.Fit()
+			kept, ok := keptPods(tc.node, newInterner()).of(object)
 			require.True(t, ok)
 			require.Empty(t, cmp.Diff(&fitted, kept, equal), "what is shared is what it was")
 			require.Empty(t, cmp.Diff(before, object), "the object was not changed")

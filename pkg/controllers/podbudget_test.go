@@ -1,11 +1,9 @@
 package controllers
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -91,10 +89,10 @@ func TestPodsOfANamespaceCostLittle(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestPodStoreModel: in any order of events, the smallest pods of a namespace, by size and then by
-// name, are open until the budget is used up.
+// TestPodStoreModel: in any order of events, the pods of a namespace are closed if together they
+// are over its limit, and open otherwise.
 func TestPodStoreModel(t *testing.T) {
-	b := policy.Budgets{NamespacePodBytes: 200}.OrDefaults()
+	b := policy.Budgets{NamespaceBytes: 200}.OrDefaults()
 	namespaces, names := rapid.SampledFrom([]string{"x", "y"}), rapid.SampledFrom([]string{"a", "b", "c", "d"})
 	rapid.Check(t, func(t *rapid.T) {
 		s := newPodStore("n1", b, func(Key) {})
@@ -136,29 +134,27 @@ func TestPodStoreModel(t *testing.T) {
 					list()
 				}
 				for _, namespace := range []string{"x", "y"} {
-					checkOpen(t, s, b, cluster, namespace)
+					checkClosed(t, s, b, cluster, namespace)
 				}
 			},
 		})
 	})
 }
 
-// checkOpen checks that exactly the pods of a namespace that fit into its budget have labels.
-func checkOpen(t *rapid.T, s *podBudgetStore, b policy.Budgets, cluster map[cache.ObjectName]*corev1.Pod, namespace string) {
+// checkClosed checks that the pods of a namespace have labels if and only if they are within its
+// limit together.
+func checkClosed(t *rapid.T, s *podBudgetStore, b policy.Budgets, cluster map[cache.ObjectName]*corev1.Pod, namespace string) {
 	var pods []*corev1.Pod
+	sum := 0
 	for name, p := range cluster {
 		if name.Namespace == namespace && p.Status.PodIP != "" {
 			pods = append(pods, p)
+			sum += 33 + len(p.Labels["k"])
 		}
 	}
-	slices.SortFunc(pods, func(x, y *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(len(x.Labels["k"]), len(y.Labels["k"])), cmp.Compare(x.Name, y.Name))
-	})
-	room := b.NamespacePodBytes
 	for _, p := range pods {
-		room -= 33 + len(p.Labels["k"])
 		is, _ := s.get(cache.ObjectName{Namespace: p.Namespace, Name: p.Name})
-		if room >= 0 {
+		if sum <= b.NamespaceBytes {
 			require.Equal(t, p.Labels, is.Labels)
 			require.Empty(t, is.OverBudget)
 			continue

@@ -15,9 +15,8 @@ import (
 // budget. The dataplane shares the Spec.
 type keptPolicy struct {
 	object *networkingv1.NetworkPolicy
-	size   policy.Size // of its text; zero when it is over its own budget, as nothing is kept of it then
-	// shut: the policies of its namespace are over their budget, and its text was
-	// dropped.
+	size   int // what it adds to its namespace; 0 if it is over the limit of one object, as nothing is kept of it then
+	// shut: the policies of its namespace are over their limit, and its text was dropped.
 	shut bool
 }
 
@@ -59,7 +58,7 @@ func keptPolicies(b policy.Budgets) kept[*keptPolicy] {
 			if excess != "" {
 				spec, size = policy.Close(&spec, excess), policy.Size{}
 			}
-			return &keptPolicy{size: size, object: &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
+			return &keptPolicy{size: size.Total(), object: &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{
 				Namespace: object.Namespace, Name: object.Name, UID: object.UID,
 				ResourceVersion: object.ResourceVersion, Generation: object.Generation,
 				CreationTimestamp: object.CreationTimestamp, DeletionTimestamp: object.DeletionTimestamp,
@@ -68,7 +67,7 @@ func keptPolicies(b policy.Budgets) kept[*keptPolicy] {
 		nameOf: (*keptPolicy).name,
 		same: func(a, b *keptPolicy) bool {
 			// After a restore of etcd, two specs can have the same resource version.
-			return a.shut == b.shut && a.object.ResourceVersion != "" &&
+			return a.shut == b.shut && a.size == b.size && a.object.ResourceVersion != "" &&
 				a.object.ResourceVersion == b.object.ResourceVersion && a.object.UID == b.object.UID &&
 				equality.Semantic.DeepEqual(a.object.Spec, b.object.Spec)
 		},
@@ -80,10 +79,9 @@ type policyStore = budgetStore[keptPolicy]
 
 func newPolicyStore(b policy.Budgets, enqueue func(Key)) *policyStore {
 	return newBudgetStore(keptPolicies(b), sharing[keptPolicy]{
-		name:     (*keptPolicy).name,
-		size:     func(p *keptPolicy) policy.Size { return p.size },
+		limit:    b.NamespaceBytes,
+		size:     func(p *keptPolicy) int { return p.size },
 		shut:     func(p *keptPolicy) bool { return p.shut },
 		shutting: func(p *keptPolicy) *keptPolicy { return p.shutting(b) },
-		room:     b.Room,
 	}, enqueue)
 }

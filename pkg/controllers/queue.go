@@ -1,8 +1,6 @@
 package controllers
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
 )
@@ -16,13 +14,10 @@ type queue struct {
 	mu   sync.Mutex        // guards following; held for no call
 	keys map[Key]time.Time // when the first event came in, zero for no event
 	most haste             // of them
-	// waits has the namespaces of keys that wait, taken of keys that were taken and not applied;
-	// only of keys that decide what a selector selects.
-	waits, taken map[string]bool
 }
 
 func newQueue() *queue {
-	return &queue{some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), keys: map[Key]time.Time{}, waits: map[string]bool{}, taken: map[string]bool{}}
+	return &queue{some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), keys: map[Key]time.Time{}}
 }
 
 // Add takes a key that stands for no event.
@@ -32,9 +27,6 @@ func (q *queue) Add(key Key) { q.AddEvent(key, time.Time{}, prompt) }
 func (q *queue) AddEvent(key Key, at time.Time, h haste) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if namespace, does := key.selects(); does {
-		q.waits[namespace] = true
-	}
 	earlier(q.keys, key, at)
 	tell(q.some)
 	if h > q.most {
@@ -76,32 +68,8 @@ func (q *queue) Take() map[Key]time.Time {
 		}
 	}
 	keys := q.keys
-	maps.Copy(q.taken, q.waits)
-	q.keys, q.most, q.waits = map[Key]time.Time{}, restful, map[string]bool{}
+	q.keys, q.most = map[Key]time.Time{}, restful
 	return keys
-}
-
-// Applied says that nothing is left to do for what was taken.
-func (q *queue) Applied() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.taken = map[string]bool{}
-}
-
-// Behind returns the namespaces of which pods or policies wait, or were taken and not applied yet;
-// "" is of Namespaces and ClusterNetworkPolicies.
-func (q *queue) Behind() []string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	out := slices.AppendSeq(make([]string, 0, len(q.waits)+len(q.taken)), maps.Keys(q.waits))
-	return slices.AppendSeq(out, maps.Keys(q.taken))
-}
-
-// Knows reports whether a namespace is none of those.
-func (q *queue) Knows(namespace string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return !q.waits[namespace] && !q.taken[namespace]
 }
 
 // Len returns the number of keys that wait.

@@ -76,7 +76,7 @@ func (r *reconciler) begins(now time.Time) time.Time {
 	if r.held.IsZero() {
 		r.held = now
 	}
-	if at = r.held.Add(heldAtMost); r.c.observed.full() {
+	if at = r.held.Add(heldAtMost); r.c.observed.Load() != nil {
 		at = latest(at, now.Add(heldAtMost)) // the end of a transaction is told
 	}
 	return at
@@ -99,7 +99,7 @@ func (r *reconciler) look(ctx context.Context) {
 	}
 	delete(r.failures, nameOf(look))
 	if obs != nil {
-		c.observed.put(obs)
+		c.observed.Store(obs)
 		c.queue.Add(Key{Kind: KindObservation})
 	}
 }

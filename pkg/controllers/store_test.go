@@ -36,7 +36,7 @@ func (k *keys) take() []string {
 
 func podStore() (*store[*desired.Pod], *keys) {
 	k := &keys{}
-	return newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), k.add), k
+	return newStore(keptPods("n1", newInterner()), k.add), k
 }
 
 // What the dataplane does not want to know changes nothing: no key, and the
@@ -108,7 +108,7 @@ func TestStoresOfOtherKinds(t *testing.T) {
 	require.Equal(t, []string{"networkpolicies x/a"}, k.take())
 
 	meta.Namespace = ""
-	namespaces := newStore(keptNamespaces(policy.DefaultBudgets()), k.add)
+	namespaces := newStore(keptNamespaces(), k.add)
 	ns := &corev1.Namespace{ObjectMeta: meta}
 	require.NoError(t, namespaces.Add(ns))
 	require.Equal(t, []string{"namespaces a"}, k.take())
@@ -138,7 +138,7 @@ func TestStoresOfOtherKinds(t *testing.T) {
 // A streamed first list comes as what is kept, not as objects.
 func TestStoreTakesWhatItsTransformerMakes(t *testing.T) {
 	k := &keys{}
-	one, other := newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), k.add), newStore(keptPods("n1", newInterner(), policy.DefaultBudgets()), k.add)
+	one, other := newStore(keptPods("n1", newInterner()), k.add), newStore(keptPods("n1", newInterner()), k.add)
 	kept, err := one.Transformer()(fullPod())
 	require.NoError(t, err)
 	require.NoError(t, one.Replace([]any{kept}, "7"))
@@ -146,9 +146,9 @@ func TestStoreTakesWhatItsTransformerMakes(t *testing.T) {
 	require.Equal(t, other.all(), one.all())
 	require.Same(t, kept, one.all()[0])
 
-	namespace, err := newStore(keptNamespaces(policy.DefaultBudgets()), k.add).Transformer()(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
+	namespace, err := newStore(keptNamespaces(), k.add).Transformer()(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
 	require.NoError(t, err)
-	require.NoError(t, newStore(keptNamespaces(policy.DefaultBudgets()), k.add).Replace([]any{namespace}, "7"))
+	require.NoError(t, newStore(keptNamespaces(), k.add).Replace([]any{namespace}, "7"))
 	n, err := newStore(keptNodes(), k.add).Transformer()(newNode("n1", "10.9.0.1"))
 	require.NoError(t, err)
 	require.NoError(t, newStore(keptNodes(), k.add).Replace([]any{n}, "7"))

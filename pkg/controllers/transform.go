@@ -16,7 +16,7 @@ import (
 // keptPods keeps of a pod what the dataplane wants to know. The dataplane has
 // the same values, so a pod is in memory once. What is over its budget is dropped
 // before the next object comes. in is the caller's alone.
-func keptPods(node string, in *interner, b policy.Budgets) kept[*desired.Pod] {
+func keptPods(node string, in *interner) kept[*desired.Pod] {
 	return kept[*desired.Pod]{
 		kind: KindPod,
 		of: func(obj any) (*desired.Pod, bool) {
@@ -31,7 +31,7 @@ func keptPods(node string, in *interner, b policy.Budgets) kept[*desired.Pod] {
 			if !pod.Local && !pod.Addr.IsValid() {
 				pod.Labels, pod.Ports = nil, nil // a pod without an address is in no set; the update that adds its address has the labels
 			}
-			pod.Fit(b)
+			pod.Fit()
 			in.pod(&pod)
 			return &pod, true
 		},
@@ -45,28 +45,26 @@ type podBudgetStore = budgetStore[desired.Pod]
 
 func newPodStore(node string, b policy.Budgets, enqueue func(Key)) *podBudgetStore {
 	excess := b.ExcessOfNamespacePods()
-	k := keptPods(node, newInterner(), b)
-	return newBudgetStore(k, sharing[desired.Pod]{
-		name: k.nameOf,
-		size: func(p *desired.Pod) policy.Size { return p.Size },
-		shut: func(p *desired.Pod) bool { return p.OverBudget == excess },
+	return newBudgetStore(keptPods(node, newInterner()), sharing[desired.Pod]{
+		limit: b.NamespaceBytes,
+		size:  func(p *desired.Pod) int { return p.Size },
+		shut:  func(p *desired.Pod) bool { return p.OverBudget == excess },
 		shutting: func(p *desired.Pod) *desired.Pod {
 			is := *p
 			is.Labels, is.Ports, is.OverBudget = nil, nil, excess
 			return &is
 		},
-		room: b.RoomForPods,
 	}, enqueue)
 }
 
-func keptNamespaces(b policy.Budgets) kept[*desired.Namespace] {
+func keptNamespaces() kept[*desired.Namespace] {
 	return kept[*desired.Namespace]{
 		kind: KindNamespace,
 		of: func(obj any) (*desired.Namespace, bool) {
 			switch o := obj.(type) {
 			case *corev1.Namespace:
 				ns := &desired.Namespace{Name: o.Name, Labels: o.Labels}
-				ns.Fit(b)
+				ns.Fit()
 				return ns, true
 			case *desired.Namespace:
 				return o, true
@@ -108,13 +106,13 @@ const maxNodeAddrs = 64
 // keptClusterNodes keeps of the nodes of the cluster what a ClusterNetworkPolicy asks for.
 // Of status.addresses those count that are addresses, of whatever type. A heartbeat
 // changes nothing of that.
-func keptClusterNodes(b policy.Budgets) kept[*state.Node] {
+func keptClusterNodes() kept[*state.Node] {
 	return kept[*state.Node]{
 		kind: KindClusterNode,
 		of: func(obj any) (*state.Node, bool) {
 			switch o := obj.(type) {
 			case *corev1.Node:
-				n := ClusterNode(o, b)
+				n := ClusterNode(o)
 				return &n, true
 			case *state.Node:
 				return o, true
@@ -128,8 +126,8 @@ func keptClusterNodes(b policy.Budgets) kept[*state.Node] {
 
 // ClusterNode returns what a ClusterNetworkPolicy asks of a Node. One that is over its
 // budget has no labels, and all of its addresses, as a Deny has to have them.
-func ClusterNode(o *corev1.Node, b policy.Budgets) state.Node {
-	n := state.Node{Name: o.Name, Labels: o.Labels, OverBudget: b.ExcessOfLabels(o.Labels)}
+func ClusterNode(o *corev1.Node) state.Node {
+	n := state.Node{Name: o.Name, Labels: o.Labels, OverBudget: policy.ExcessOfLabels(policy.SizeOfPod(o.Labels))}
 	seen := map[netip.Addr]bool{}
 	for _, a := range o.Status.Addresses {
 		if addr, ok := parseIPv4(a.Address); ok && !seen[addr] {

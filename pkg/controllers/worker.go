@@ -154,7 +154,6 @@ func (w *worker) apply(ctx context.Context) {
 	}
 	w.pause = 0
 	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
-	c.queue.Applied()
 	if next := report.Next(); next > 0 {
 		w.retry.Reset(next)
 	}
@@ -282,12 +281,8 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 			tx.DeleteNode(key.Name)
 		}
 	case KindObservation:
-		obs, more := c.observed.take()
-		if obs != nil {
+		if obs := c.observed.Swap(nil); obs != nil {
 			tx.SetObservation(obs)
-		}
-		if more {
-			c.queue.Add(key)
 		}
 	case KindRetry: // any transaction retries what is due
 	}

@@ -2,7 +2,6 @@ package dataplane_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/test/hnsfault"
@@ -212,17 +210,6 @@ func TestAdoptionOfWhatIsWrong(t *testing.T) {
 	require.Empty(t, gocmp.Diff(after, verdicts(t, w.sim, all)))
 }
 
-// TestAdoptionLate: the sets cannot be read at first, and nothing is written in between.
-func TestAdoptionLate(t *testing.T) {
-	w := adoptedNode(t)
-	all := probes(w.sim, adoptedPeers, 80, 443)
-	stop := watchI4(t, w.sim, verdicts(t, w.sim, all))
-	w.do("fault Network/Get * refuse")
-	w.do(append(adoptedCluster, "! apply", "calls", "advance 1s", "apply", "calls SetPolicy/Add=1 ACL/Update=2")...)
-	require.True(t, w.report.Converged())
-	require.Equal(t, 3, stop())
-}
-
 // TestStrangersID: a set of another program has the name of one of ours, under an id that
 // is not ours. HNS refuses ours, so the rules that need it are left out until the other set
 // is gone.
@@ -237,58 +224,6 @@ func TestStrangersID(t *testing.T) {
 	w.do("advance 10m")
 	w.settle()
 	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-web in allow")
-}
-
-// mortal is a process's way to HNS that ends after so many writes: the process
-// was killed.
-type mortal struct {
-	hns.Client
-	left int
-}
-
-// write makes a write of a process that lives.
-func (m *mortal) write(do func() error) error {
-	if m.left--; m.left < 0 {
-		return hns.ErrUnavailable
-	}
-	return do()
-}
-
-func (m *mortal) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
-	return m.write(func() error { return m.Client.ModifySets(ctx, verb, sets) })
-}
-
-func (m *mortal) AddACLs(ctx context.Context, endpoint string, acls []hns.ACL) error {
-	return m.write(func() error { return m.Client.AddACLs(ctx, endpoint, acls) })
-}
-
-func (m *mortal) ReplacePolicies(ctx context.Context, endpoint string, policies []hns.EndpointPolicy) error {
-	return m.write(func() error { return m.Client.ReplacePolicies(ctx, endpoint, policies) })
-}
-
-// TestAdoptionKilled: the process is killed after each single write of the
-// replacement, and a new one goes on. No verdict changes, and the end is the same.
-func TestAdoptionKilled(t *testing.T) {
-	want := adoptedNode(t)
-	want.do(append(adoptedCluster, "apply", "advance 2m", "apply")...)
-	kills := 0
-	for dead := true; dead; kills++ {
-		w := adoptedNode(t)
-		stop := watchI4(t, w.sim, verdicts(t, w.sim, probes(w.sim, adoptedPeers, 80, 443)))
-		client := &mortal{w.sim, kills}
-		w.dp = dataplane.New(dataplane.Config{Client: client, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
-		w.do(adoptedCluster...)
-		_, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-		require.NoError(t, err)
-		dead = client.left < 0
-
-		w.do("dataplane grace=1m")
-		w.do(append(adoptedCluster, "apply", "advance 2m", "apply")...)
-		w.settle()
-		require.Positive(t, stop())
-		require.Empty(t, gocmp.Diff(want.sim.Dump(), w.sim.Dump()))
-	}
-	require.Greater(t, kills, 4)
 }
 
 // setsByName returns the sets of the network.

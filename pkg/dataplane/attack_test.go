@@ -107,29 +107,3 @@ func TestRulesThatAreNotShown(t *testing.T) {
 	require.Less(t, len(w.policiesOf("ep")), 20)
 	w.do("trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in block", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in allow")
 }
-
-// moving is an HNS that says once of an endpoint that it is of another network.
-type moving struct {
-	*hnsfault.Sim
-	times *int
-}
-
-func (m moving) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	if *m.times > 0 {
-		*m.times--
-		return hns.Endpoint{}, &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
-	}
-	return m.Sim.GetEndpoint(ctx, id)
-}
-
-// TestElsewhereForAMoment: while a pod waits, what was of another network is read once
-// more; without one it is not.
-func TestElsewhereForAMoment(t *testing.T) {
-	w := newbornWorld(t)
-	times := 1
-	w.dp = dataplane.New(dataplane.Config{Client: moving{w.sim, &times}, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
-	for began := w.now; w.now.Sub(began) < 40*time.Second; w.now = w.now.Add(max(w.report.Next(), time.Second)) {
-		_ = w.apply()
-	}
-	w.do(stranger + "block")
-}

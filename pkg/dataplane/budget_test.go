@@ -139,48 +139,32 @@ func TestNamespaceOverItsBudgetIsNoPeer(t *testing.T) {
 	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
 }
 
-// What the policies of a pod come to is bounded: the largest close on it, in whatever
-// order they came, the others are in force, and the pod stays isolated.
-func TestLargestPoliciesCloseOnAPod(t *testing.T) {
-	peers := func(key string, n int) string {
-		text := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}`
-		for i := range n {
-			text += fmt.Sprintf(", {podSelector: {matchLabels: {%s: v%d}}}", key, i)
-		}
-		return text + "]}]}"
+// TestPoliciesCloseOnAPod: what the policies of a pod come to is bounded. If it is too much, all of
+// them close on the pod, and isolate it.
+func TestPoliciesCloseOnAPod(t *testing.T) {
+	w := newOverWorld(t)
+	w.dp = dataplane.New(dataplane.Config{
+		Client: w.sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Budgets: policy.Budgets{ACLs: 30},
+	})
+	report := w.apply("", peersOfWeb("a", 20), peersOfWeb("b", 19), `{podSelector: {matchLabels: {app: other}}, ingress: [{}]}`)
+	var closed []string
+	for _, one := range report.Warnings {
+		require.Equal(t, state.ReasonOverBudget, one.Reason)
+		closed = append(closed, one.Object)
 	}
-	small := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.2/32}}]}]}`
-	for name, specs := range map[string][]string{
-		"the largest last":  {small, peers("a", 20), peers("b", 100)},
-		"the largest first": {peers("b", 100), peers("a", 20), small},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newOverWorld(t)
-			w.dp = dataplane.New(dataplane.Config{
-				Client: w.sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Budgets: policy.Budgets{ACLs: 30},
-			})
-			report := w.apply("", specs...)
-			require.Len(t, report.Warnings, 1)
-			large := fmt.Sprint("x/p", slices.IndexFunc(specs, func(s string) bool { return s == peers("b", 100) }))
-			require.Equal(t, large, report.Warnings[0].Object)
-			require.Equal(t, state.ReasonOverBudget, report.Warnings[0].Reason)
-			i := slices.IndexFunc(w.dp.Dump().Endpoints, func(e state.Endpoint) bool { return e.ID == "ep-web" })
-			require.Len(t, w.dp.Dump().Endpoints[i].Applied, 1+21+4, "the small ones, the block, the node and the allow-all pair")
-			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-			require.False(t, w.allows("ep-web", hns.In, "192.0.2.1", webAddr))
+	require.Equal(t, []string{"x/p0", "x/p1"}, closed)
+	i := slices.IndexFunc(w.dp.Dump().Endpoints, func(e state.Endpoint) bool { return e.ID == "ep-web" })
+	require.Len(t, w.dp.Dump().Endpoints[i].Applied, 4, "the block, the node and the allow-all pair")
+	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+}
 
-			tx := dataplane.NewTransaction()
-			for i := range specs {
-				if id := fmt.Sprint("x/p", i); id != large {
-					tx.DeletePolicy(policy.Key{Namespace: "x", Name: fmt.Sprint("p", i)})
-				}
-			}
-			_, err := w.dp.ApplyDataplane(t.Context(), tx)
-			require.NoError(t, err)
-			require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr), "closed alone, and isolating")
-			require.False(t, w.allows("ep-web", hns.In, "192.0.2.1", webAddr))
-		})
+// peersOfWeb returns the spec of a policy of the pod web, with so many peers, and all pods.
+func peersOfWeb(key string, n int) string {
+	text := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}`
+	for i := range n {
+		text += fmt.Sprintf(", {podSelector: {matchLabels: {%s: v%d}}}", key, i)
 	}
+	return text + "]}]}"
 }
 
 // A policy whose peers and ports multiply costs a pod nothing but its isolation.
@@ -195,7 +179,7 @@ func TestBytesOfAPod(t *testing.T) {
 	w := newOverWorld(t)
 	report := w.apply("", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [`+strings.Join(peers, ",")+`], ports: [`+strings.Join(ports, ",")+`]}]}`)
 	require.Len(t, report.Warnings, 1)
-	require.Contains(t, report.Warnings[0].Message, "MaxACLBytesPerPod")
+	require.Contains(t, report.Warnings[0].Message, "MaxACLsPerPod")
 	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
 }
 
@@ -272,13 +256,6 @@ func TestClosedOnAPodWhileInDoubt(t *testing.T) {
 // fits: when another policy is deleted, becomes smaller, or no longer selects the pod. The same
 // holds if a ClusterNetworkPolicy used up the budget.
 func TestRoomOnAPodAgain(t *testing.T) {
-	peers := func(key string, n int) string {
-		text := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}`
-		for i := range n {
-			text += fmt.Sprintf(", {podSelector: {matchLabels: {%s: v%d}}}", key, i)
-		}
-		return text + "]}]}"
-	}
 	small := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 192.0.2.9/32}}]}]}`
 	other := `{podSelector: {matchLabels: {app: no}}, ingress: [{from: [{ipBlock: {cidr: 192.0.2.9/32}}]}]}`
 	set := func(w overWorld, spec string) func(*dataplane.Transaction) {
@@ -290,7 +267,7 @@ func TestRoomOnAPodAgain(t *testing.T) {
 		}
 	}
 	// Of 30 ACLs the first policy takes 20, a little less than the second. Its peers are no pods.
-	first := strings.Replace(peers("a", 19), "{podSelector: {}}, ", "", 1)
+	first := strings.Replace(peersOfWeb("a", 19), "{podSelector: {}}, ", "", 1)
 	for name, makeRoom := range map[string]func(overWorld) func(*dataplane.Transaction){
 		"deleted": func(overWorld) func(*dataplane.Transaction) {
 			return func(tx *dataplane.Transaction) { tx.DeletePolicy(policy.Key{Namespace: "x", Name: "p0"}) }
@@ -317,7 +294,7 @@ func TestRoomOnAPodAgain(t *testing.T) {
 			}
 			var report state.Report
 			if makeRoom == nil {
-				require.Empty(t, w.apply("", other, peers("b", 19)).Warnings)
+				require.Empty(t, w.apply("", other, peersOfWeb("b", 19)).Warnings)
 				require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
 				cnp := &v1alpha2.ClusterNetworkPolicy{}
 				text := `{tier: Admin, priority: 1, subject: {pods: {podSelector: {matchLabels: {app: web}}}}, ingress: [`
@@ -331,7 +308,7 @@ func TestRoomOnAPodAgain(t *testing.T) {
 					return func(tx *dataplane.Transaction) { tx.DeleteClusterPolicy("c") }
 				}
 			} else {
-				report = w.apply("", first, peers("b", 19))
+				report = w.apply("", first, peersOfWeb("b", 19))
 			}
 			require.True(t, isClosed(report), "%v", report.Warnings)
 			require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))

@@ -31,8 +31,6 @@ type Config struct {
 	LookPeriod time.Duration
 	// Budgets bound what policies come to, in members and in HNS; 0 means the default.
 	Budgets policy.Budgets
-	// DryRun has ApplyDataplane read and not write.
-	DryRun bool
 }
 
 const (

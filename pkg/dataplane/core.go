@@ -35,7 +35,6 @@ type core struct {
 	spellings  drift.Spellings
 	sets       backoff.Retry
 	setWork    setWork
-	refusals   endpoints.Refusals
 	fresh      bool // our sets were not read yet
 	reports    []state.Report
 	now        time.Time // when the last transaction began
@@ -54,13 +53,12 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 		leftOut:  map[ipsets.Name]bool{},
 		drift:    drift.NewLog(),
 		setWork:  newSetWork(),
-		refusals: endpoints.Refusals{},
 		fresh:    true,
 	}
 	d.endpoints = endpoints.New(
 		endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod},
 		endpoints.Dependencies{
-			Progress: notes, Cache: cache, Desired: d.desired, Drift: &d.drift, Spellings: &d.spellings, Writes: d.writes, Refusals: d.refusals,
+			Progress: notes, Cache: cache, Desired: d.desired, Drift: &d.drift, Spellings: &d.spellings, Writes: d.writes,
 		})
 	d.tick(now)
 	return d

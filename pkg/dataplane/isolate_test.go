@@ -87,22 +87,6 @@ func TestBlockOfAnEndpointThatCannotBeRead(t *testing.T) {
 	require.Len(t, *writes, 4, "three that failed, and no second block")
 }
 
-// TestNoListIsRememberedTwice: no read succeeds, and HNS does not take the block either.
-// What may be there is bounded, however often it is tried.
-func TestNoListIsRememberedTwice(t *testing.T) {
-	w := newbornWorld(t)
-	w.sim.Inject(hnsfault.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 3, Times: -1, Code: 0x803B0031})
-	w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Times: -1})
-	lists := map[int]bool{}
-	for began := w.now; w.now.Sub(began) < 10*time.Minute; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
-		_ = w.apply()
-		if w.now.Sub(began) > time.Minute {
-			lists[len(w.dp.Dump().Endpoints[0].Maybe)] = true
-		}
-	}
-	require.Len(t, lists, 1, "it grows: %v", lists)
-}
-
 // TestSharedRuleIsRefused: HNS refuses the rule for the node. The pod is isolated
 // without it, is told of, and gets it as soon as HNS takes it.
 func TestSharedRuleIsRefused(t *testing.T) {
@@ -154,19 +138,6 @@ func TestLostBlockComesFirst(t *testing.T) {
 	_ = w.apply()
 	w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow")
 	require.Equal(t, blockAlone, (*writes)[1], "%v", *writes)
-}
-
-// TestBlindBlocksAreBounded: an endpoint cannot be read, and HNS takes each block and
-// answers with an error. They do not pile up.
-func TestBlindBlocksAreBounded(t *testing.T) {
-	w := newbornWorld(t)
-	w.sim.Inject(hnsfault.Fault{Op: "Endpoint/Get", Target: "ep", Nth: 2, Times: -1, Code: 0x803B0031})
-	w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Target: "ep", Times: -1, Mode: hnsfault.LoseReply, Code: 0x80004005})
-	for began := w.now; w.now.Sub(began) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
-		_ = w.apply()
-	}
-	w.do(stranger + "block")
-	require.LessOrEqual(t, len(w.policiesOf("ep")), 30)
 }
 
 // TestGoneByAWriteOnly: HNS says of a write that the endpoint is gone, and goes on

@@ -35,7 +35,7 @@ func (r *run) readSingles() {
 	single := d.endpoints.TakeSingles()
 	for i, id := range single {
 		d.progress.Note("reading", progress.Endpoint, "", id)
-		if r.get(id) && !d.cfg.DryRun {
+		if r.get(id) {
 			r.isolateHeld(id) // its next try is some time off
 		}
 		if r.yields(len(single) - i - 1) {

@@ -68,7 +68,7 @@ func (d *core) retryAfter(now time.Time) time.Duration {
 	if d.setWork.due {
 		next.At(now)
 	}
-	d.endpoints.DueAgain(&next, d.cfg.DryRun)
+	d.endpoints.DueAgain(&next)
 	return next.After(now)
 }
 
@@ -76,9 +76,6 @@ func (d *core) retryAfter(now time.Time) time.Duration {
 // that could not be read, or until a lost pod ends. 0 means never.
 func (d *core) probeAfter(now time.Time) time.Duration {
 	next := backoff.Due{First: d.desired.LostDue()}
-	if d.cfg.DryRun {
-		return next.After(now)
-	}
 	d.setsAgain(&next, now)
 	d.endpoints.AskAgain(&next)
 	return next.After(now)

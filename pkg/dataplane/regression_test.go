@@ -3,7 +3,6 @@ package dataplane_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,26 +21,6 @@ func TestRuleNamesTwoMissingSets(t *testing.T) {
 	w.sim.Restart(true)
 	w.do("policy q", "apply", "calls", "! apply")
 	w.settle()
-}
-
-// TestDryRunDoesNotSpin: a dry run does not ask for another one at once.
-func TestDryRunDoesNotSpin(t *testing.T) {
-	w := newWorld(t, policyText("p", bugWeb))
-	w.do("dataplane dryrun", "namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply", "apply")
-	require.True(t, w.report.RetryAfter == 0 || w.report.RetryAfter >= time.Second, "%s", w.report.RetryAfter)
-}
-
-// TestDryRunWritesNothing: a dry run gives no block to an endpoint that is open and
-// cannot be read.
-func TestDryRunWritesNothing(t *testing.T) {
-	w := newWorld(t, policyText("p", bugWeb))
-	w.do("dataplane dryrun", "namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply")
-	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Times: 2})
-	w.do("look", "fold", "! apply")
-	require.Empty(t, w.sim.UnusedFaults())
-	for _, c := range w.sim.Calls() {
-		require.True(t, hns.ReadsOnly(c.Op), "%s", c.Op)
-	}
 }
 
 // TestFreshEndpointIsNotClosedWithoutAPolicy: the smallest policies of both directions do not fit into one batch; still the

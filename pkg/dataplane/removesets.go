@@ -54,31 +54,30 @@ func (d *core) removals(now time.Time) []ipsets.Request {
 }
 
 // nextRemoval returns the next request: sets of which nothing is known together, and
-// then those that failed in ever smaller parts.
+// then each of those that failed alone.
 func (r *run) nextRemoval() (ipsets.Request, bool) {
 	d := r.d
 	plan := d.removals(r.started)
 	if len(plan) == 0 {
 		return ipsets.Request{}, false
 	}
-	fresh, failed := plan[0], plan[0]
-	fresh.Sets, failed.Sets, failed.Search = nil, nil, true
+	req, failed := plan[0], []ipsets.SetValue{}
+	req.Sets = nil
 	for _, s := range plan[0].Sets {
 		if d.setWork.removals[s.Name] == nil {
-			fresh.Sets = append(fresh.Sets, s)
+			req.Sets = append(req.Sets, s)
 		} else {
-			failed.Sets = append(failed.Sets, s)
+			failed = append(failed, s)
 		}
 	}
-	if n := len(fresh.Sets); n > 0 {
-		fresh.Sets = fresh.Sets[:min(n, maxSetsPerRequest)]
-		return fresh, true
+	if n := len(req.Sets); n > 0 {
+		req.Sets = req.Sets[:min(n, maxSetsPerRequest)]
+		return req, true
 	}
-	slices.SortStableFunc(failed.Sets, func(a, b ipsets.SetValue) int { // whoever failed least
+	req.Search, req.Sets = true, []ipsets.SetValue{slices.MinFunc(failed, func(a, b ipsets.SetValue) int { // whoever failed least
 		return cmp.Compare(d.setWork.removals[a.Name].Tries, d.setWork.removals[b.Name].Tries)
-	})
-	failed.Sets = failed.Sets[:min(len(failed.Sets), d.setWork.removals[failed.Sets[0].Name].part)]
-	return failed, true
+	})}
+	return req, true
 }
 
 // notRemoved deals with a request that failed, and reports whether to go on. Of
@@ -104,14 +103,13 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 			a = &removal{}
 			d.setWork.removals[s.Name] = a
 		}
-		a.part = (len(req.Sets) + 1) / 2
 		switch {
 		case !refused: // HNS did not answer: not at once
 			a.Failed(err, now)
 		case len(req.Sets) > 1:
 			a.At = r.started
 		default:
-			d.refusals.Count(err)
+			a.alone = true
 			a.Failed(err, now)
 			if errors.Is(err, hns.ErrInUse) {
 				d.cache.Used(s.Name)

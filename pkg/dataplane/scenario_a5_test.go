@@ -1,7 +1,6 @@
 package dataplane_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -197,75 +196,4 @@ func TestScenario_A5_NoBlindWrite(t *testing.T) {
 	requireViews(t, w)
 	require.True(t, slices.ContainsFunc(w.policiesOf("ep-1"), func(p hns.EndpointPolicy) bool { return string(p.Settings) == `{"b": 7,  "a":"1"}` }))
 	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow")
-}
-
-// TestScenario_A5_DumpIsASnapshot: what a reader holds is changed by no later
-// event, and a reader that changes it changes nothing here.
-func TestScenario_A5_DumpIsASnapshot(t *testing.T) {
-	w := a5World(t)
-	w.do("apply")
-	dump, stats := w.dp.Dump(), w.dp.Stats()
-	before := asJSON(t, dump, stats)
-
-	w.do("policy q", "pod x/w2 10.0.0.2 app=db", "pod x/api 10.0.1.7 app=api remote", "pod x/w4 10.0.0.4 app=web",
-		"namespace x team=z", "node 10.1.0.9", "delete policy x/p", "no-endpoint ep-3", "delete pod x/w3",
-		"foreign ep-1 Other {}", "observe", "apply", "observe", "apply")
-	require.Equal(t, before, asJSON(t, dump, stats))
-
-	now := asJSON(t, w.dp.Dump(), w.dp.Stats())
-	require.NotEqual(t, before, now)
-	deface(w.dp.Dump(), w.dp.Stats())
-	require.Equal(t, now, asJSON(t, w.dp.Dump(), w.dp.Stats()))
-	w.do("apply", "calls")
-}
-
-// deface overwrites everything in a dump that could be shared.
-func deface(d state.Dump, s state.Stats) {
-	for _, set := range d.Sets {
-		for _, list := range [][]string{set.Members, set.Holders, set.Pins} {
-			blank(list)
-		}
-	}
-	for _, ep := range d.Endpoints {
-		blank(ep.Addrs)
-		clear(ep.Applied)
-		clear(ep.Wanted)
-	}
-	for _, p := range d.Policies {
-		blank(p.Selected)
-	}
-	for _, r := range d.Reports {
-		clear(r.Calls)
-		blank(r.Errors)
-		clear(r.Changes)
-		clear(r.NewEndpoints)
-		clear(r.Warnings)
-	}
-	for _, p := range d.Pods {
-		clear(p.Labels)
-	}
-	blank(d.NodeAddrs)
-	clear(d.Warnings)
-	clear(d.Sets)
-	clear(d.Endpoints)
-	clear(d.Policies)
-	clear(d.Pods)
-	clear(d.Namespaces)
-	clear(d.Reports)
-	clear(s.Sets)
-	clear(s.DriftFound)
-	clear(s.DriftRepaired)
-}
-
-func blank(list []string) {
-	for i := range list {
-		list[i] = "defaced"
-	}
-}
-
-func asJSON(t *testing.T, values ...any) string {
-	t.Helper()
-	out, err := json.MarshalIndent(values, "", " ")
-	require.NoError(t, err)
-	return string(out)
 }

@@ -1,13 +1,9 @@
 package dataplane_test
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -111,35 +107,6 @@ func TestScenario_B2_HNSRejectsOneSet(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestScenario_B2_UpdateRefused: one of many sets of an Update is refused. The
-// others are written, and no state between lets anybody in whom neither the old
-// nor the new membership lets in.
-func TestScenario_B2_UpdateRefused(t *testing.T) {
-	var text strings.Builder
-	for i := range 6 {
-		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(
-			`{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {a: v%d, b: v%d}}}]}]}`, i, (i+1)%6)))
-	}
-	w := newWorld(t, text.String())
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web")
-	for i := range 6 {
-		w.do(fmt.Sprintf("policy p%d", i), fmt.Sprintf("pod x/r%d 10.0.1.%d a=v%d b=v%d remote", i, i, i, i))
-	}
-	w.do("apply")
-	w.sim.RejectSet(func(s hns.SetPolicy) bool { return s.Name == "podlabel-b:v3" && slices.Contains(s.Values, "10.0.1.2") })
-	closed := map[probe]bool{} // nothing is let in
-	before := verdicts(t, w.sim, probes(w.sim, []string{"10.0.1.0", "10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4", "10.0.1.5"}, 80))
-
-	stop := watchI4(t, w.sim, before, closed)
-	for i := range 6 { // every pod moves to other values, none of them a pair of a policy
-		w.do(fmt.Sprintf("pod x/r%d 10.0.1.%d a=v%d b=v%d remote", i, i, (i+1)%6, (i+1)%6))
-	}
-	w.do("! apply")
-	require.Greater(t, stop(), 1)
-	w.settle()
-	require.Empty(t, cmp.Diff([]string{"x/p2"}, objects(w.report)))
 }
 
 // objects returns the objects of a report's warnings.

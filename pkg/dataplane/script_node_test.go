@@ -18,7 +18,7 @@ import (
 // the hand of somebody else on the node.
 func (s *script) nodeCommand(name string, args []string) error {
 	switch name {
-	case "dataplane": // dataplane [dryrun] [batch=N] [repairs=N] [grace=D]: a new one, on the same node
+	case "dataplane": // dataplane [batch=N] [repairs=N] [grace=D]: a new one, on the same node
 		return s.restart(args)
 	case "settle": // settle: apply until nothing is due, letting time pass
 		s.settle()
@@ -76,8 +76,6 @@ func (s *script) restart(args []string) error {
 		key, value, _ := strings.Cut(arg, "=")
 		var err error
 		switch key {
-		case "dryrun":
-			cfg.DryRun = true
 		case "batch":
 			cfg.MaxBatchedACLs, err = strconv.Atoi(value)
 		case "repairs":

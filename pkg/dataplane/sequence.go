@@ -52,14 +52,12 @@ func (r *run) sequence(suspend func(Request) bool) {
 	r.read()
 	d.endLost()
 
-	if !d.cfg.DryRun {
-		d.progress.Note("writing sets", "", "", "")
-		written := r.writeSets()
-		r.updatePods()
-		d.progress.Note("removing sets", "", "", "")
-		r.removeSets()
-		r.endSets(written)
-	}
+	d.progress.Note("writing sets", "", "", "")
+	written := r.writeSets()
+	r.updatePods()
+	d.progress.Note("removing sets", "", "", "")
+	r.removeSets()
+	r.endSets(written)
 	r.pause()
 	d.report = d.outcome(r)
 }

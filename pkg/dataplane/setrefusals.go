@@ -21,7 +21,6 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 	if !is {
 		return
 	}
-	d.refusals.Count(err)
 	now := d.clock
 	switch a := d.setWork.refused[n]; {
 	case a == nil:
@@ -61,7 +60,6 @@ func (r *run) probeSets() (accepted bool) {
 		case !ok, err != nil && !hns.Answered(err): // it may not be written now, or came to no answer
 			a.Wait(d.clock)
 		case err != nil:
-			d.refusals.Count(err)
 			a.Failed(err, d.clock)
 		default:
 			accepted = true
@@ -137,7 +135,7 @@ func (d *core) setWarnings() setWarnings {
 		w.codes[n] = a.Code
 	}
 	for n, a := range d.setWork.removals {
-		if a.alone() {
+		if a.alone {
 			w.unremoved[n] = a.Code
 		}
 	}
@@ -163,7 +161,7 @@ func (d *core) dumpAgain() map[ipsets.Name]state.Again {
 		out[n] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
 	}
 	for n, m := range d.setWork.removals {
-		out[n] = state.Again{At: m.At, Attempts: m.Tries, Code: m.Code, Part: m.part}
+		out[n] = state.Again{At: m.At, Attempts: m.Tries, Code: m.Code}
 	}
 	return out
 }

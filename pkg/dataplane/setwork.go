@@ -21,8 +21,5 @@ func newSetWork() setWork {
 // removal is a set that HNS did not remove when it was asked to.
 type removal struct {
 	backoff.Again
-	part int // sets in the next request for it: less each time, until it is alone
+	alone bool // HNS refused to remove it alone
 }
-
-// alone reports whether it failed by itself.
-func (m *removal) alone() bool { return m.part == 1 && m.Tries > 0 }

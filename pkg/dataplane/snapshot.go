@@ -73,27 +73,6 @@ func (d *Dataplane) Selecting(pod desired.PodKey) (keys []policy.Key) {
 	return keys
 }
 
-// PolicyNamespaces returns the namespaces that have policies, sorted; "" is of
-// ClusterNetworkPolicies. It never waits for HNS.
-func (d *Dataplane) PolicyNamespaces() (namespaces []string) {
-	d.with(func(c *core) { namespaces = c.desired.PolicyNamespaces() })
-	return namespaces
-}
-
-// SelectingNothing returns the first of the policies of a namespace that select no pod of the
-// cluster, sorted. It never waits for HNS. A transaction waits for it, milliseconds at most.
-func (d *Dataplane) SelectingNothing(namespace string) (keys []policy.Key) {
-	d.with(func(c *core) { keys = c.desired.SelectingNothing(namespace) })
-	return keys
-}
-
-// MaySelectIn reports whether a ClusterNetworkPolicy may select pods of one of the namespaces. It
-// never waits for HNS.
-func (d *Dataplane) MaySelectIn(name string, namespaces []string) (may bool) {
-	d.with(func(c *core) { may = c.desired.MaySelectIn(name, namespaces) })
-	return may
-}
-
 // dumpDue says what waits for its time.
 func (d *core) dumpDue() (due state.Due) {
 	d.endpoints.DumpDue(&due)

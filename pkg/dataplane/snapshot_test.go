@@ -63,7 +63,7 @@ func crowdPolicy(i int) *networkingv1.NetworkPolicy {
 }
 
 func newCrowd(t testing.TB, pods, policies int) *dataplane.Dataplane {
-	dp := dataplane.New(dataplane.Config{Client: hnsfault.New(hnsfault.Options{}), Now: time.Now, DryRun: true})
+	dp := dataplane.New(dataplane.Config{Client: hnsfault.New(hnsfault.Options{}), Now: time.Now})
 	_, err := dp.ApplyDataplane(t.Context(), crowd(pods, policies))
 	require.NoError(t, err)
 	return dp

@@ -26,7 +26,7 @@ func TestStats(t *testing.T) {
 	want := state.Stats{
 		Policies: 1, ClusterPolicies: map[policy.Tier]int{}, Pods: 7, ACLs: 9, // node, block and rule on three endpoints
 		DriftFound: map[string]uint64{"set": 0, "acl": 0}, DriftRepaired: map[string]uint64{"set": 0, "acl": 0},
-		Damped: map[string]int{"set": 0, "acl": 0}, Refusals: map[uint32]uint64{},
+		Damped: map[string]int{"set": 0, "acl": 0},
 	}
 	for _, p := range w.sim.Sets() {
 		want.Sets = append(want.Sets, state.SetStats{ID: p.ID, Name: p.Name, Nested: p.Type == hns.NestedIPSet, Entries: len(p.Values)})
@@ -86,21 +86,4 @@ func TestChanges(t *testing.T) {
 
 	w.do("node 10.1.0.5", "namespace x team=y", "delete pod x/none", "delete namespace none", "apply")
 	require.Empty(t, w.report.Changes, "nothing changed")
-}
-
-// TestRefusalsAreBounded: an HNS that answers every write with another code. The first
-// 256 are counted apart, the others together.
-func TestRefusalsAreBounded(t *testing.T) {
-	w := newbornWorld(t)
-	for i := range 300 {
-		w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Nth: i + 1, Code: 0x80990000 + uint32(i)})
-	}
-	for len(w.sim.UnusedFaults()) > 0 {
-		_ = w.apply()
-		w.now = w.now.Add(max(w.report.Next(), time.Millisecond))
-	}
-	refusals := w.dp.Stats().Refusals
-	require.Len(t, refusals, 257)
-	require.Equal(t, uint64(300-256), refusals[state.OtherCodes])
-	require.Equal(t, uint64(1), refusals[0x80990000])
 }

@@ -112,21 +112,6 @@ func TestNumbersAreBounded(t *testing.T) {
 	}
 }
 
-// TestViewsOfADeny: if a Deny of a named port needs more views than a policy may have, it denies all
-// ports towards the peers without a view.
-func TestViewsOfADeny(t *testing.T) {
-	var rules []string
-	for i := range 260 {
-		rules = append(rules, fmt.Sprintf("{action: Deny, to: [{namespaces: {matchLabels: {num: v%d}}}], protocols: [{destinationNamedPort: http}]}", i))
-	}
-	w := newWorld(t, tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: tiered}}}, egress: [`+strings.Join(rules, ", ")+`]}`))
-	w.do("namespace z team=tiered", "namespace first num=v0", "namespace last num=v259", "endpoint ep 10.0.0.1", "pod z/w 10.0.0.1",
-		"pod first/a 10.0.1.1 port=http:TCP:80 remote", "pod last/a 10.0.2.1 port=http:TCP:80 remote", "cluster c", "apply",
-		"trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.0.1.1 TCP/81 ep out allow",
-		"trace 10.0.0.1 -> 10.0.2.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.0.2.1 TCP/81 ep out block")
-	require.Len(t, overBudget(w), 1)
-}
-
 // TestNumbersFollowNamespaces: a namespace that a selector begins to match brings its
 // numbers, and one that it matches no more takes them along.
 func TestNumbersFollowNamespaces(t *testing.T) {
@@ -167,33 +152,6 @@ func TestUnusedNumbersAreBounded(t *testing.T) {
 	require.LessOrEqual(t, most, 5+64+1)
 	require.LessOrEqual(t, updates, turns/60)
 	w.do("apply", "calls")
-}
-
-// TestNamedPortsOfOnePolicy: what one policy asks of named ports is bounded; the rest
-// is closed, by the order of its text, with one warning.
-func TestNamedPortsOfOnePolicy(t *testing.T) {
-	for name, tc := range map[string]struct {
-		peers, rules int
-		peer         func(i int) string
-	}{
-		"namespaces": {300, 256, func(i int) string {
-			return fmt.Sprintf("{namespaceSelector: {matchExpressions: [{key: n, operator: NotIn, values: [v%d]}]}}", i)
-		}},
-		"ipBlocks": {20, 16, func(i int) string { return fmt.Sprintf("{ipBlock: {cidr: 10.0.0.0/8, except: [10.%d.0.0/16]}}", 100+i) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var rules []string
-			for i := range tc.peers {
-				rules = append(rules, fmt.Sprintf("{to: [%s], ports: [{port: http}]}", tc.peer(i)))
-			}
-			w := newWorld(t, policyText("p", `{podSelector: {}, policyTypes: [Egress], egress: [`+strings.Join(rules, ", ")+`]}`))
-			w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/a 10.0.1.1 port=http:TCP:80 remote", "policy p", "apply")
-			require.Len(t, rulesOfP(w), tc.rules)
-			require.Len(t, overBudget(w), 1)
-			w.do("delete policy x/p", "apply")
-			require.Empty(t, overBudget(w))
-		})
-	}
 }
 
 // TestDenyClosesTowardsTheOwnersOfNumbers: a ClusterNetworkPolicy denies a named port, and the

@@ -23,8 +23,6 @@ const (
 // Config is what the endpoint shows. No function may wait for HNS. A page that
 // is nil answers 404.
 type Config struct {
-	// Node is the name of the node, to which open pages answer.
-	Node    string
 	Dump    func() state.Dump
 	Healthy func() error // nil: no reason to restart the process
 	Ready   func() error // nil: everything known is programmed
@@ -51,7 +49,7 @@ func Probes(cfg Config) http.Handler {
 	pages := http.NewServeMux()
 	pages.Handle("GET /healthz", local(check(cfg.Healthy)))
 	pages.Handle("GET /readyz", local(check(cfg.Ready)))
-	return small(ownSite(pages))
+	return pages
 }
 
 // Handler returns the handler of the HTTP endpoint. Health and metrics answer all machines, and show
@@ -60,7 +58,7 @@ func Probes(cfg Config) http.Handler {
 func Handler(cfg Config) http.Handler {
 	pages := http.NewServeMux()
 	open := func(path string, here, elsewhere http.Handler) {
-		pages.Handle("GET "+path, ownName(cfg.Node, byPlace(here, elsewhere)))
+		pages.Handle("GET "+path, byPlace(here, elsewhere))
 	}
 	open("/healthz", check(cfg.Healthy), check(unnamed(cfg.Healthy)))
 	open("/readyz", check(cfg.Ready), check(unnamed(cfg.Ready)))
@@ -79,7 +77,7 @@ func Handler(cfg Config) http.Handler {
 	for path, page := range cfg.heavy() {
 		pages.Handle("GET "+path, local(heavy.bound(page)))
 	}
-	return small(ownSite(pages))
+	return pages
 }
 
 // heavy returns the enabled pages that cost memory or processor time that grows with the cluster, by

@@ -1,7 +1,6 @@
 package debug
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -73,7 +72,7 @@ func flood(t *testing.T, address string, connections int) {
 func TestProbesUnderFlood(t *testing.T) {
 	cfg := pages()
 	metrics := loopback(t, func(ctx context.Context, l net.Listener) error { return Serve(ctx, l, Handler(cfg)) })
-	probes := loopback(t, func(ctx context.Context, l net.Listener) error { return ServeProbes(ctx, l, Probes(cfg)) })
+	probes := loopback(t, func(ctx context.Context, l net.Listener) error { return Serve(ctx, l, Probes(cfg)) })
 	flood(t, metrics, 1000)
 	kubelet := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	slowest := time.Duration(0)
@@ -89,26 +88,6 @@ func TestProbesUnderFlood(t *testing.T) {
 	t.Logf("slowest of 20 probes: %v", slowest)
 }
 
-// TestConnectionEndsAfterRequests: the server closes a connection after a hundred requests.
-func TestConnectionEndsAfterRequests(t *testing.T) {
-	metrics := loopback(t, func(ctx context.Context, l net.Listener) error { return Serve(ctx, l, Handler(pages())) })
-	c, err := net.Dial("tcp", metrics)
-	require.NoError(t, err)
-	defer c.Close()
-	answers := bufio.NewReader(c)
-	for i := 1; i <= 100; i++ {
-		_, err = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		require.NoError(t, err)
-		resp, err := http.ReadResponse(answers, nil)
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, resp.Body)
-		require.NoError(t, err)
-		require.Equal(t, i == 100, resp.Close, i)
-	}
-	_, err = answers.ReadByte()
-	require.ErrorIs(t, err, io.EOF)
-}
-
 // TestProbes: the listener of the kubelet has two pages, answers only this machine, and
 // closes each connection after one answer.
 func TestProbes(t *testing.T) {
@@ -121,7 +100,7 @@ func TestProbes(t *testing.T) {
 	code, _ := ask(t, h, "/healthz", "10.0.0.1:1", "10.9.0.1:10094")
 	require.Equal(t, http.StatusForbidden, code)
 
-	probes := loopback(t, func(ctx context.Context, l net.Listener) error { return ServeProbes(ctx, l, h) })
+	probes := loopback(t, func(ctx context.Context, l net.Listener) error { return Serve(ctx, l, h) })
 	resp, err := http.Get("http://" + probes + "/healthz")
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())

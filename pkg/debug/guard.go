@@ -9,7 +9,7 @@ import (
 
 // local answers only clients on this machine, and only to addresses and localhost.
 func local(page http.Handler) http.Handler {
-	page = byAddress(page)
+	page = ByAddress(page)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !fromLoopback(r.RemoteAddr) {
 			http.Error(w, "this page answers only clients on the node itself; use kubectl port-forward", http.StatusForbidden)
@@ -19,9 +19,9 @@ func local(page http.Handler) http.Handler {
 	})
 }
 
-// byAddress answers only if the Host header is localhost or an address. A client may be a browser
+// ByAddress answers only if the Host header is localhost or an address. A client may be a browser
 // that runs a script of an internet page whose own host name resolves to 127.0.0.1.
-func byAddress(page http.Handler) http.Handler {
+func ByAddress(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !namesAddress(r.Host) {
 			http.Error(w, "this page answers only to the name localhost and to addresses", http.StatusForbidden)
@@ -31,14 +31,11 @@ func byAddress(page http.Handler) http.Handler {
 	})
 }
 
-// Guard protects pages that show the whole cluster from scripts of other sites in the user's browser.
-// It does not check where a client is: the caller chooses the address to listen on.
-func Guard(pages http.Handler) http.Handler { return small(ownSite(byAddress(pages))) }
-
-// byPlace passes requests from this machine to local, and all other requests to public.
+// byPlace passes requests from this machine to an address or localhost to local, and all other
+// requests to public: another name may be one that a page on the internet points at this machine.
 func byPlace(local, public http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if fromLoopback(r.RemoteAddr) {
+		if fromLoopback(r.RemoteAddr) && namesAddress(r.Host) {
 			local.ServeHTTP(w, r)
 		} else {
 			public.ServeHTTP(w, r)

@@ -79,6 +79,8 @@ func TestNamesStayOnTheNode(t *testing.T) {
 	}
 	_, body := local(ClusterMetricsPath)
 	require.Equal(t, "ns-shop", body)
+	_, body = ask(t, Handler(cfg), ClusterMetricsPath, here, "evil.example")
+	require.Equal(t, "others", body, "a name that a page on the internet points at this machine")
 
 	cfg.Healthy, cfg.Ready, cfg.PublicClusterMetrics = named, named, nil
 	local, remote = asks(here), asks(there)

@@ -15,7 +15,6 @@ const (
 	// slotWait is how long a request waits for a slot.
 	slotWait = 2 * time.Second
 
-	maxURLBytes = 8 << 10
 	// scrapeTime is the write timeout of metrics. Other pages may be large, and have the write
 	// timeout of the server.
 	scrapeTime = 30 * time.Second
@@ -48,20 +47,4 @@ func (s slots) scrape(page http.Handler) http.Handler {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(scrapeTime))
 		page.ServeHTTP(w, r)
 	}))
-}
-
-// small refuses requests that no page needs: those with a body, and those with
-// a long URL. How long a header may be is the server's to say.
-func small(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case len(r.RequestURI) > maxURLBytes:
-			http.Error(w, "the URL is too long", http.StatusRequestURITooLong)
-		case r.ContentLength != 0: // -1 where it is not told
-			w.Header().Set("Connection", "close")
-			http.Error(w, "no page takes a body", http.StatusRequestEntityTooLarge)
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
 }

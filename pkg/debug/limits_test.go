@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -139,20 +137,4 @@ func TestRefusalTakesNoPlace(t *testing.T) {
 		code, _ := ask(t, h, ManagerPath, there, "localhost")
 		require.Equal(t, http.StatusForbidden, code)
 	}
-}
-
-func TestRequestsAreSmall(t *testing.T) {
-	h := full()
-	long := ManagerPath + "?" + strings.Repeat("x", maxURLBytes)
-	for _, path := range slices.Concat(guarded, open) {
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, strings.NewReader("{}"))
-		req.RemoteAddr, req.Host = here, "localhost"
-		rec := httptest.NewRecorder()
-		h.ServeHTTP(rec, req)
-		require.Equal(t, http.StatusRequestEntityTooLarge, rec.Code, path)
-	}
-	code, _ := ask(t, h, long, here, "localhost")
-	require.Equal(t, http.StatusRequestURITooLong, code)
-	code, _ = ask(t, h, long[:maxURLBytes], here, "localhost")
-	require.Equal(t, http.StatusOK, code)
 }

@@ -184,19 +184,10 @@ func TestSlowWriters(t *testing.T) {
 		}, "400 Bad Request", 5 * time.Second},
 		{"one request, then nothing", func(c net.Conn) {
 			_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		}, "200 OK", time.Minute},
+		}, "200 OK", 0},
 		{"huge headers", func(c net.Conn) {
 			_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
 		}, "431 Request Header Fields Too Large", 500 * time.Millisecond},
-		{"a body", func(c net.Conn) {
-			_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
-			for {
-				if _, err := c.Write(make([]byte, 1)); err != nil {
-					return
-				}
-				time.Sleep(time.Second)
-			}
-		}, "413 Request Entity Too Large", 500 * time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -218,32 +209,4 @@ func TestSlowWriters(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Clients that hold connections open do not delay other clients, however many connections they have.
-func TestManyConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := serving(t, full())
-		held := make([]net.Conn, 10*connectionsAtOnce)
-		for i := range held {
-			held[i] = p.dial(byte(3 + i%(2*connectionsAtOnce/connectionsOfOne)))
-			if i%2 == 0 {
-				go func() { _, _ = io.WriteString(held[i], "GET /healthz HT") }()
-			}
-		}
-		synctest.Wait()
-		began := time.Now()
-		for range 10 {
-			require.Equal(t, http.StatusOK, code(t, p.ask(t, 2, "/healthz")))
-		}
-		require.Zero(t, time.Since(began))
-		open := 0
-		for _, c := range held {
-			if c.SetReadDeadline(time.Now()) == nil { // an error says that the other end is closed
-				open++
-			}
-			require.NoError(t, c.Close())
-		}
-		require.InDelta(t, connectionsAtOnce, open, 10)
-	})
 }

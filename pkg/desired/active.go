@@ -1,10 +1,10 @@
 package desired
 
 import (
-	"maps"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -27,7 +27,7 @@ func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
 // count notes that a policy selects so many local pods more.
 func (d *State) count(ps *policyState, more int) {
 	ps.selects += more
-	if ps.active != (ps.selects > 0) || d.crowds.closed[ps] {
+	if ps.active != (ps.selects > 0) {
 		d.switched[ps] = struct{}{}
 	}
 }
@@ -44,36 +44,26 @@ func (d *State) deselect(p *Placement) {
 	p.selected, p.clusters = nil, nil
 }
 
-// activate makes the policies active that came to select a local pod, as far as
-// there is room for their sets (admit), and idle those that select none any more,
-// as one that was replaced. The first hold their sets, full, before the others let go of
-// theirs, and before anything is rendered. It looks at the policies of these namespaces,
-// and at the pods once for all sets that are new.
+// activate makes the policies active that came to select a local pod, and idle those that
+// select none any more, as one that was replaced. The first hold their sets, full, before
+// the others let go of theirs, and before anything is rendered. It looks at the pods once for
+// all sets that are new.
 func (d *State) activate() {
-	concerned := d.grown()
-	if len(concerned)+len(d.switched) == 0 {
-		return
-	}
-	var went []*policyState
+	var came, went []*policyState
 	for ps := range d.switched {
-		if ps.selects == 0 {
-			delete(d.crowds.closed, ps)
-			if ps.active {
-				went = append(went, ps)
-			}
+		switch {
+		case ps.selects > 0 && !ps.active:
+			came = append(came, ps)
+		case ps.selects == 0 && ps.active:
+			went = append(went, ps)
 		}
-		concerned[ps.Key.Namespace] = true
 	}
 	clear(d.switched)
-	var came []*policyState
-	for _, ns := range slices.Sorted(maps.Keys(concerned)) {
-		came = append(came, d.admit(ns)...)
-	}
+	slices.SortFunc(came, func(a, b *policyState) int { return a.Key.Compare(b.Key) })
 	made := nameSet{}
 	for _, ps := range came {
 		d.progress.Note("activating", progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
-		ps.active = true
-		d.crowds.count(ps, true)
+		ps.compile()
 		for _, def := range ps.Sets {
 			d.members.define(def, ps.ref(), made)
 			d.progress.Piece()
@@ -89,13 +79,20 @@ func (d *State) activate() {
 	}
 }
 
+// compile makes an idle policy active, with its rules and the definitions of its sets.
+func (p *policyState) compile() {
+	c := policy.Compile(&networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Key.Namespace, Name: p.Key.Name}, Spec: *p.spec,
+	})
+	p.Rules, p.Sets, p.active = c.Rules, c.Sets, true
+}
+
 // retire makes a policy idle. Its sets that its successor mentions stay held,
 // by the same reference.
 func (d *State) retire(ps *policyState) {
 	d.namedPorts.leave(ps)
 	sets := ps.Sets
-	d.crowds.count(ps, false)
-	ps.Rules, ps.Sets, ps.group, ps.active = nil, nil, nil, false
+	ps.Rules, ps.Sets, ps.group, ps.sized, ps.active = nil, nil, nil, 0, false
 	var left []ipsets.Name
 	is := d.policies[ps.Key]
 	for _, def := range sets {

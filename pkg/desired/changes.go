@@ -44,10 +44,3 @@ func (c Changes) List() []state.Change {
 	})
 	return out
 }
-
-func count(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

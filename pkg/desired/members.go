@@ -27,8 +27,7 @@ type members struct {
 	// doubting: somebody holds Doubt (doubt.go).
 	doubting bool
 
-	over   overBudget
-	joined int // members of weighed sets that came since crowds were weighed
+	over overBudget
 }
 
 func newMembers(cache *ipsets.Cache) *members {
@@ -231,10 +230,7 @@ func (m *members) leave(was *PodState) {
 
 // enter puts a pod into the sets of what it is.
 func (m *members) enter(is *PodState) {
-	m.eachSet(is, func(n ipsets.Name) {
-		m.cache.AddAddr(n, is.Addr)
-		m.joined += count(weighed(n))
-	})
+	m.eachSet(is, func(n ipsets.Name) { m.cache.AddAddr(n, is.Addr) })
 }
 
 // setNamespace records a Namespace object and moves its set in and out of the
@@ -248,7 +244,6 @@ func (m *members) setNamespace(ns Namespace) {
 		leaf := ofSame(n, ipsets.Namespace(ns.Name))
 		if ns.OverBudget == "" && match.Matches(ns.Labels) {
 			m.join(n, leaf, made)
-			m.joined++
 		} else {
 			m.cache.RemoveMember(n, leaf)
 		}

@@ -24,7 +24,6 @@ func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
 		byNS:             map[string]map[policy.Key]*policyState{},
 		problems:         map[policy.Key]bool{},
 		switched:         map[*policyState]struct{}{},
-		crowds:           crowds{closed: map[*policyState]bool{}, sets: map[string]int{}},
 		clusters:         map[string]*clusterState{},
 		switchedClusters: map[*clusterState]struct{}{},
 		local:            map[types.UID]*PodState{},

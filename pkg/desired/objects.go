@@ -53,7 +53,7 @@ type Pod struct {
 	OverBudget string `json:"overBudget,omitempty"`
 	// Size is the size of the labels and ports, which counts for the budget of the namespace. It
 	// stays the same when labels and ports are dropped because of that budget.
-	Size policy.Size `json:"-"`
+	Size int `json:"-"`
 }
 
 // Values of Pod.Trust.

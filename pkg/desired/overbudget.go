@@ -9,26 +9,23 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Fit takes its labels and ports from a pod that has more of them than the budgets
-// allow, and notes why. The pod is the caller's.
-func (p *Pod) Fit(b policy.Budgets) {
-	if p.OverBudget = b.ExcessOfLabels(p.Labels); p.OverBudget == "" {
-		p.OverBudget = b.ExcessOfPorts(len(p.Ports))
-	}
-	if p.OverBudget != "" {
-		p.Labels, p.Ports = nil, nil
-	}
+// Fit sets Size. It drops the labels and ports of a pod that is over policy.LabelBytes, and
+// notes why. The pod is the caller's.
+func (p *Pod) Fit() {
 	names := make([]string, len(p.Ports))
 	for i, port := range p.Ports {
 		names[i] = port.Name
 	}
-	p.Size = policy.SizeOfPod(p.Labels, names)
+	p.Size = policy.SizeOfPod(p.Labels, names...)
+	if p.OverBudget = policy.ExcessOfLabels(p.Size); p.OverBudget != "" {
+		p.Labels, p.Ports, p.Size = nil, nil, 0
+	}
 }
 
-// Fit takes its labels from a namespace that has more of them than the budgets allow,
-// and notes why. The namespace is the caller's.
-func (ns *Namespace) Fit(b policy.Budgets) {
-	if ns.OverBudget = b.ExcessOfLabels(ns.Labels); ns.OverBudget != "" {
+// Fit drops the labels of a namespace that is over policy.LabelBytes, and notes why. The
+// namespace is the caller's.
+func (ns *Namespace) Fit() {
+	if ns.OverBudget = policy.ExcessOfLabels(policy.SizeOfPod(ns.Labels)); ns.OverBudget != "" {
 		ns.Labels = nil
 	}
 }

@@ -45,8 +45,8 @@ func (p *PodState) inSets() bool { return p.member && p.OverBudget == "" }
 type Placement struct {
 	// selected are the policies that select the pod, sorted.
 	selected []*policyState
-	// closed are those of them that have no room on it.
-	closed []*policyState
+	// closed: they come to too many ACLs on the pod, so they only isolate it.
+	closed bool
 	// cut is the index in numbersEach of the limit of numbers that holds on this pod.
 	cut int
 	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order

@@ -16,17 +16,13 @@ type policyState struct {
 	spec      *networkingv1.NetworkPolicySpec // of the object, which nobody changes
 	ruleCount int                             // how many Rules it has, or had when active
 	selects   int                             // local pods that it selects
-	weighed   int                             // sets that count, found when it was compiled (crowds.go)
 	active    bool
 	// warnings are about what the text of the policy has and cannot be expressed.
 	warnings []state.Warning
-	// views are the named ports that its egress rules use; unviewed is the first that
-	// is over the budget.
-	views    map[render.Reach][]*view
-	unviewed string
-	// sized is what it comes to on every pod; nil when it is not known, or is something
-	// else for each.
-	sized *render.Size
+	// views are the named ports that its egress rules use.
+	views map[render.Reach][]*view
+	// sized is the number of its ACLs on every pod; 0 if it is not known, or differs between pods.
+	sized int
 	// group is the policy on every endpoint; nil when it is not rendered, or is
 	// another one for each pod.
 	group *render.Group

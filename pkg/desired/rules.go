@@ -11,7 +11,7 @@ import (
 
 // desiredOf renders the policies that select a pod.
 func (d *State) desiredOf(p *PodState) render.Rules {
-	p.closed = d.closedOn(p)
+	d.fit(p)
 	w := render.Rules{Shared: slices.Concat(d.cfg.BaseACLs, acl.Shared(p.Isolated(), d.nodeAddrs))}
 	for _, ps := range p.selected {
 		w.Groups = append(w.Groups, d.group(ps, p))
@@ -19,11 +19,10 @@ func (d *State) desiredOf(p *PodState) render.Rules {
 	return w
 }
 
-// group renders a policy for a pod that it selects; one that has no room on it has
-// no rules. What no port of a pod
-// has a part in is rendered once for all of them.
+// group renders a policy for a pod that it selects; a closed one has no rules. A policy
+// without named ports is rendered once for all pods.
 func (d *State) group(ps *policyState, p *PodState) *render.Group {
-	if slices.Contains(p.closed, ps) {
+	if p.closed {
 		return &render.Group{Key: ps.Key, Isolates: ps.Isolates}
 	}
 	if ps.group != nil {

@@ -39,7 +39,6 @@ type State struct {
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace
 	problems   map[policy.Key]bool                    // policies with something left out
 	switched   map[*policyState]struct{}              // to become active or idle, within one staging
-	crowds     crowds
 	clusters   map[string]*clusterState
 	// switchedClusters may become active or idle, within one staging.
 	switchedClusters map[*clusterState]struct{}

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -15,9 +16,10 @@ import (
 
 type inputRule = tiers.Rule[render.Source]
 
-// clusterRules returns the rules of one tier and direction that are about a pod, in
-// order. With silent those that accept are left out. Of a policy that may select the
-// pod, and may not, they are left out as well, and what passes denies.
+// clusterRules returns the rules of one tier and direction that are about a pod, in order.
+// If silent is set, only Deny rules remain, which never opens anything: a packet that no Deny
+// matches goes on to the next tier. Of a policy that may select the pod, and may not, Accept
+// rules are left out, and Pass rules deny.
 func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction, silent bool) (out []inputRule) {
 	for _, s := range p.clusters {
 		if s.policy.Tier != tier {
@@ -25,7 +27,7 @@ func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction, silent b
 		}
 		for _, r := range s.policy.Rules {
 			switch {
-			case r.Direction != dir, r.Action == policy.Accept && (silent || s.maybe):
+			case r.Direction != dir, r.Action == policy.Accept && s.maybe, r.Action != policy.Deny && silent && !s.maybe:
 				continue
 			case r.Action == policy.Pass && s.maybe:
 				r.Action = policy.Deny
@@ -62,10 +64,10 @@ func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
 	}
 	for _, peer := range r.Peers {
 		for _, port := range named {
-			served, over, known := cs.served(peer, port, max(1, numbersEach[p.cut]))
+			served, over := cs.served(peer, port, max(1, numbersEach[p.cut]))
 			whole.Atoms = append(whole.Atoms, atomsOf(peer, served)...)
 			if r.Action != policy.Accept {
-				closed.Atoms = append(closed.Atoms, allPorts(peer, port.Protocol, over, known)...)
+				closed.Atoms = append(closed.Atoms, allPorts(peer, port.Protocol, over)...)
 			}
 		}
 	}
@@ -78,11 +80,11 @@ func (cs *clusterState) source(r policy.ClusterRule) render.Source {
 }
 
 // allPorts returns the traffic of a protocol to all pods of a peer in the namespaces over, which
-// serve a named port under too many numbers. It returns the traffic to the whole peer if over is
-// not known, or if the peer has address blocks, because one rule cannot have both blocks and sets.
-func allPorts(peer policy.Peer, protocol policy.Protocol, over []string, known bool) (out []tiers.Atom) {
+// serve a named port under too many numbers. If the peer has address blocks, it returns the traffic
+// to the whole peer, because one rule cannot have both blocks and sets.
+func allPorts(peer policy.Peer, protocol policy.Protocol, over []string) (out []tiers.Atom) {
 	ports := []policy.Port{{Protocol: protocol}}
-	if !known || len(over) > 0 && len(peer.Blocks) > 0 {
+	if len(over) > 0 && len(peer.Blocks) > 0 {
 		return []tiers.Atom{{Sets: peer.Sets, Blocks: peer.Blocks, Ports: ports}}
 	}
 	for _, namespace := range over {
@@ -110,19 +112,15 @@ func atomsOf(peer policy.Peer, served []render.ServedPort) (out []tiers.Atom) {
 }
 
 // served returns the numbers under which a peer serves a named port, at most each per namespace, and
-// the namespaces over that have more. known is false if the policy has no view of the port. The
-// sets of the result are not deny twins.
-func (cs *clusterState) served(peer policy.Peer, port policy.Port, each int) (out []render.ServedPort, over []string, known bool) {
-	if cs.named == nil {
-		return nil, nil, false
-	}
+// the namespaces over that have more. The sets of the result are not deny twins.
+func (cs *clusterState) served(peer policy.Peer, port policy.Port, each int) (out []render.ServedPort, over []string) {
 	at := render.ReachOf(cs.named.own(), peer)
 	for _, v := range cs.named.views[at] {
 		if v.key.port == port.Name && v.key.proto == port.Protocol {
-			return v.served(each), v.above(each), true
+			return v.served(each), v.above(each)
 		}
 	}
-	return nil, nil, false
+	panic(fmt.Sprintf("BUG: %s has no numbers of port %s towards %s", cs.Name, port.Name, at))
 }
 
 // tail returns what follows the Admin tier in a direction: the NetworkPolicies of a pod
@@ -132,11 +130,8 @@ func (p *PodState) tail(dir policy.Direction, silent bool) (out []inputRule) {
 		return append(p.clusterRules(policy.Baseline, dir, silent), inputRule{Action: policy.Accept, Atoms: []tiers.Atom{{}}})
 	}
 	for _, ps := range p.selected {
-		if slices.Contains(p.closed, ps) {
-			continue
-		}
 		for rules := range ps.ByRule() {
-			if rules[0].Direction == dir {
+			if rules[0].Direction == dir && !p.closed {
 				out = append(out, ps.about(p, rules))
 			}
 		}

@@ -12,39 +12,28 @@ import (
 	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
-// The lists of a pod must fit into its budget of ACLs. If they do not, the agent takes the following
-// steps in this order until they do: it uses fewer numbers of named ports per namespace, package
-// tiers turns Pass rules into Deny rules, the NetworkPolicies of the pod close, and all Accept rules
-// are left out. If the Deny rules alone are still too many, one rule blocks everything.
+// The lists of a pod must be within its limit of ACLs. If they are not, the agent takes the
+// following steps in this order until they are: it uses fewer numbers of named ports per namespace,
+// the NetworkPolicies of the pod close, and only Deny rules remain. If these are still too many, one
+// rule of each direction blocks everything.
 
-// room is how much of the lists of a pod is left out.
-type room uint8
-
-const (
-	roomForAll room = iota
-	roomWithoutNetworkPolicies
-	roomWithoutAccept
-)
-
-// tiersOf returns the lists of a pod that a ClusterNetworkPolicy selects. closedOn must have been
+// tiersOf returns the lists of a pod that a ClusterNetworkPolicy selects. fit must have been
 // called for the pod before. Its cost is linear in the number of policies that select the pod, plus
 // the cost of package tiers, which is bounded.
 func (d *State) tiersOf(p *PodState, ipv6 bool) *render.TierList {
 	defer d.progress.Within("listing tiers", progress.Pod, p.Namespace, p.Name)()
-	for ; p.namesEgressPorts() && p.cut < len(numbersEach)-1; p.cut++ {
-		if l, over := d.listTiers(p, roomForAll, ipv6); !over && len(l.Denied) == 0 {
-			return l
-		}
+	l, over := d.listTiers(p, false, ipv6)
+	for ; over && p.namesEgressPorts() && p.cut < len(numbersEach)-1; l, over = d.listTiers(p, false, ipv6) {
+		p.cut++
 	}
-	for room := roomForAll; ; room++ {
-		if room == roomWithoutNetworkPolicies {
-			p.closed = slices.Clone(p.selected)
-		}
-		l, over := d.listTiers(p, room, ipv6)
-		if !over || room == roomWithoutAccept {
-			return l
-		}
+	if over && !p.closed {
+		p.closed = true
+		l, over = d.listTiers(p, false, ipv6)
 	}
+	if over {
+		l, _ = d.listTiers(p, true, ipv6)
+	}
+	return l
 }
 
 // namesEgressPorts reports whether the size of the lists depends on the numbers under which other
@@ -54,38 +43,38 @@ func (p *PodState) namesEgressPorts() bool {
 		slices.ContainsFunc(p.selected, func(ps *policyState) bool { return len(ps.views) > 0 })
 }
 
-// listTiers returns the lists without the rules that room leaves out. over reports whether one of
-// them is over the budget and therefore blocks everything.
-func (d *State) listTiers(p *PodState, room room, ipv6 bool) (out *render.TierList, over bool) {
+// listTiers returns the lists, without Accept and Pass rules if silent is set. over reports whether
+// they are over the limit together; each of them then blocks everything.
+func (d *State) listTiers(p *PodState, silent, ipv6 bool) (out *render.TierList, over bool) {
 	out = &render.TierList{}
-	silent := room == roomWithoutAccept
-	limits, idBytes := tiers.Limits{ACLs: d.cfg.Budgets.ACLs, Bytes: d.cfg.Budgets.ACLBytes}, p.idBytes()
-	limits.Cost = func(a tiers.Atom) (acls, bytes int) { return render.Cost(a, idBytes) }
+	idBytes := p.idBytes()
+	limit := tiers.Limit{ACLs: d.cfg.Budgets.ACLs, Cost: func(a tiers.Atom) int { return render.Cost(a, idBytes) }}
 	var plain [2][]render.TierRule
+	var lists [2]tiers.Result[render.Source]
+	acls := 0
 	for _, dir := range policy.Directions {
-		if !p.tieredIn(dir) {
+		if p.tieredIn(dir) {
+			lists[dir] = tiers.List(p.clusterRules(policy.Admin, dir, silent), p.tail(dir, silent), limit)
+			over = over || lists[dir].Over || slices.ContainsFunc(lists[dir].Lines, func(l tiers.Line[render.Source]) bool { return l.Run >= render.MaxRuns })
+			acls += lists[dir].ACLs
+		} else {
 			plain[dir] = d.plainRules(p, dir)
-			limits.ACLs -= len(plain[dir])
-			limits.Bytes -= render.BytesOf(plain[dir])
+			acls += render.SizeOfRules(plain[dir])
 		}
 	}
-	for dir, result := range p.share(limits, silent) {
-		if plain[dir] != nil || !p.tieredIn(policy.Direction(dir)) {
+	over = over || acls > limit.ACLs
+	for _, dir := range policy.Directions {
+		if !p.tieredIn(dir) {
 			out.Rules = append(out.Rules, plain[dir]...)
 			continue
 		}
-		lines := result.Lines
-		if slices.ContainsFunc(lines, func(l tiers.Line[render.Source]) bool { return l.Run >= render.MaxRuns }) {
-			result.Over, lines = true, []tiers.Line[render.Source]{{Block: true, Tail: true}}
+		if over {
+			lists[dir] = tiers.BlockAll[render.Source]()
 		}
-		over = over || result.Over
-		if from, denies := p.denies(policy.Direction(dir), lines); ipv6 && denies {
-			out.Rules = append(out.Rules, render.BlockIPv6(policy.Direction(dir), from))
+		if from, denies := p.denies(dir, lists[dir].Lines); ipv6 && denies {
+			out.Rules = append(out.Rules, render.BlockIPv6(dir, from))
 		}
-		out.Rules = append(out.Rules, render.Lines(policy.Direction(dir), lines, d.id)...)
-		for _, from := range result.Denied {
-			out.Denied = append(out.Denied, from.Key)
-		}
+		out.Rules = append(out.Rules, render.Lines(dir, lists[dir].Lines, d.id)...)
 	}
 	if silent {
 		for _, s := range p.clusters {
@@ -111,30 +100,6 @@ func (p *PodState) denies(dir policy.Direction, lines []tiers.Line[render.Source
 		from = lines[at].From
 	}
 	return from, at >= 0 || p.Isolated()[dir]
-}
-
-// share makes the lists of both directions within one limit. Where they are over it
-// together, each may have what the other one leaves, or half.
-func (p *PodState) share(limits tiers.Limits, silent bool) (out [2]tiers.Result[render.Source]) {
-	list := func(dir policy.Direction, limits tiers.Limits) {
-		if p.tieredIn(dir) {
-			out[dir] = tiers.List(p.clusterRules(policy.Admin, dir, silent), p.tail(dir, silent), limits)
-		}
-	}
-	var sizes [2]render.Size
-	for _, dir := range policy.Directions {
-		list(dir, limits)
-		sizes[dir] = render.SizeOfLines(out[dir].Lines, limits)
-	}
-	if all := sizes[policy.Ingress].Add(sizes[policy.Egress]); all.ACLs <= limits.ACLs && all.Bytes <= limits.Bytes {
-		return out
-	}
-	for _, dir := range policy.Directions {
-		part, other := limits, sizes[1-dir]
-		part.ACLs, part.Bytes = max(limits.ACLs-other.ACLs, limits.ACLs/2), max(limits.Bytes-other.Bytes, limits.Bytes/2)
-		list(dir, part)
-	}
-	return out
 }
 
 // idBytes is the length of the longest Id that a rule of the pod may have.
@@ -180,9 +145,9 @@ func (d *State) tieredBy(home []*PodState, ipv6 bool) render.Rules {
 	}
 	all := &render.TierList{}
 	for _, p := range home {
-		p.closed = d.closedOn(p)
+		d.fit(p)
 		l := d.tiersOf(p, ipv6)
-		all.Denied, all.Silent = append(all.Denied, l.Denied...), append(all.Silent, l.Silent...)
+		all.Silent = append(all.Silent, l.Silent...)
 		if p != chosen || len(isolating) > 1 {
 			all.Rules = append(l.Rivals(), all.Rules...)
 		} else {

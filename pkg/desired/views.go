@@ -12,23 +12,16 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Budgets of named ports in egress rules. What is over them is closed, with a warning.
 const (
 	// maxNumbers is the limit of numbers under which one namespace may serve a named port. Each
 	// number takes one ACL per peer in the namespace. A typical namespace uses a handful of
 	// numbers per name. The limit is per namespace, so namespaces do not compete for it. The
-	// budget of a pod limits the total on the pod (numbersEach).
+	// limit of ACLs of a pod bounds the total on the pod (numbersEach).
 	maxNumbers = 64
 	// maxUnused is the limit of unused numbers that stay in an endpoint's rules until its next
 	// Update. More unused numbers cause an Update, so that a tenant cannot fill endpoints by
 	// creating and deleting pods with ever different numbers.
 	maxUnused = 64
-	// maxViews is the limit of views per policy, which has one for each pair of a named port and
-	// a reach. Twenty namespaces with ten names each need 200. A view takes a few hundred bytes.
-	maxViews = 256
-	// maxBlockViews is the limit of views per policy that are towards ipBlocks. Such a view is
-	// rarely useful, and each computes its own list of the pods that serve the port.
-	maxBlockViews = 16
 )
 
 // viewKey names a view.
@@ -70,10 +63,8 @@ func (fs *namedPortSets) has(v *view, namespace string) bool {
 	}
 }
 
-// use gives a policy the views that its egress rules need, in the order of its text as
-// far as the budgets go.
+// use gives a policy the views that its egress rules need. policy.SizeOf bounds their number.
 func (fs *namedPortSets) use(ps *policyState) {
-	var room viewRoom
 	for rules := range ps.ByRule() {
 		named := render.NamedPorts(rules[0].Ports)
 		if rules[0].Direction != policy.Egress || len(named) == 0 {
@@ -86,47 +77,15 @@ func (fs *namedPortSets) use(ps *policyState) {
 				continue
 			}
 			seen[at] = true
-			if !fs.useAt(ps, at, rule.Peer, named, &room) {
-				fs.warn(ps)
-				return
+			for _, port := range named {
+				key := viewKey{at, port.Name, port.Protocol}
+				if !slices.ContainsFunc(ps.views[at], func(v *view) bool { return v.key == key }) {
+					fs.view(key, rule.Peer, ps)
+				}
 			}
 		}
 	}
 	fs.warn(ps)
-}
-
-// viewRoom counts the views of a policy, and those of them within blocks.
-type viewRoom struct{ all, blocks int }
-
-// has reports whether there is room for one more view.
-func (r viewRoom) has(at render.Reach) bool {
-	return r.all < maxViews && (at.Blocks == "" || r.blocks < maxBlockViews)
-}
-
-// useAt gives a policy the views of named ports within one reach, and reports whether
-// there is room for any more.
-func (fs *namedPortSets) useAt(ps *policyState, at render.Reach, peer policy.Peer, named []policy.Port, room *viewRoom) (more bool) {
-	if at.Blocks != "" && room.blocks == maxBlockViews { // however many blocks and ports there are
-		ps.unviewed = cmp.Or(ps.unviewed, viewKey{at, named[0].Name, named[0].Protocol}.String())
-		return true
-	}
-	for _, port := range named {
-		key := viewKey{at, port.Name, port.Protocol}
-		if slices.ContainsFunc(ps.views[at], func(v *view) bool { return v.key == key }) {
-			continue
-		}
-		if room.has(at) {
-			room.all++
-			room.blocks += count(at.Blocks != "")
-			fs.view(key, peer, ps)
-			continue
-		}
-		ps.unviewed = cmp.Or(ps.unviewed, key.String())
-		if room.all == maxViews {
-			return false
-		}
-	}
-	return true
 }
 
 // view makes a policy a user of a view.
@@ -167,7 +126,7 @@ func (fs *namedPortSets) leave(ps *policyState) {
 		}
 	}
 	delete(fs.over, ps)
-	ps.views, ps.unviewed = nil, ""
+	ps.views = nil
 }
 
 // touch has those views of a named port settled anew that see a namespace.
@@ -288,7 +247,7 @@ func (fs *namedPortSets) tell(v *view) {
 	}
 }
 
-// warn sets or clears the warning of a policy whose named ports are over a budget. The text has no
+// warn sets or clears the warning of a policy whose named ports are over maxNumbers. The text has no
 // counts, because other tenants could change them all the time.
 func (fs *namedPortSets) warn(ps *policyState) {
 	first := ""
@@ -300,21 +259,15 @@ func (fs *namedPortSets) warn(ps *policyState) {
 		}
 	}
 	delete(fs.over, ps)
-	unviewed, surplus := "is left out", "connections to the other numbers are blocked"
-	if ps.cluster() {
-		unviewed, surplus = "is accepted nowhere, and denied on all ports", "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
-	}
-	message := ""
-	switch {
-	case ps.unviewed != "":
-		message = fmt.Sprintf("its egress rules have more than %d named ports towards different namespaces, or %d towards ipBlocks: "+
-			"%s and every named port after it %s; use port numbers instead of names, or split the policy", maxViews, maxBlockViews, ps.unviewed, unviewed)
-	case first != "":
-		message = fmt.Sprintf("a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
-			"%s; use port numbers instead of names, or serve the port under fewer numbers", maxNumbers, first, surplus)
-	default:
+	if first == "" {
 		return
 	}
+	surplus := "connections to the other numbers are blocked"
+	if ps.cluster() {
+		surplus = "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
+	}
 	object, kind := ObjectOf(ps.Key)
-	fs.over[ps] = state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: message}
+	fs.over[ps] = state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
+		"a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
+			"%s; use port numbers instead of names, or serve the port under fewer numbers", maxNumbers, first, surplus)}
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // OverBudget returns a warning for each kind and namespace that has objects over a
-// budget, and for each policy whose named ports, ACLs on a pod or members are.
+// limit, and for each policy whose named ports or ACLs on a pod are.
 func (d *State) OverBudget() []state.Warning {
 	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.namedPorts.over))
-	return slices.Concat(out, d.closedWarnings(), d.crowded())
+	return slices.Concat(out, d.closedWarnings())
 }
 
 // WarnOfTexts appends what the texts of policies have and cannot be expressed.

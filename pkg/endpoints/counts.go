@@ -2,9 +2,6 @@ package endpoints
 
 import (
 	"maps"
-
-	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Writes counts the writes to HNS, and knows which objects have moved since a count: what
@@ -38,22 +35,4 @@ func (w *Writes) Any() bool { return len(w.moved) > 0 }
 // Forget drops what moved until a count.
 func (w *Writes) Forget(sequence uint64) {
 	maps.DeleteFunc(w.moved, func(_ string, seq uint64) bool { return seq <= sequence })
-}
-
-// Refusals counts the answers of HNS that refuse something, by HRESULT.
-type Refusals map[uint32]uint64
-
-// maxCodes bounds the codes that are counted apart: more than HNS documents.
-const maxCodes = 256
-
-// Count counts an answer by its code, if it has one.
-func (r Refusals) Count(err error) {
-	code := hns.CodeOf(err)
-	if !hns.Answered(err) || code == 0 {
-		return
-	}
-	if _, known := r[code]; !known && len(r) >= maxCodes {
-		code = state.OtherCodes
-	}
-	r[code]++
 }

@@ -69,7 +69,7 @@ func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
 // Dump lists the endpoints by id.
 func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 	out := make([]state.Endpoint, 0, len(s.byID))
-	foreign, lists := foreignRules{texts: map[string]*hns.ACL{}}, newLists()
+	lists := newLists()
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.Endpoint{
@@ -85,7 +85,7 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 		want := ep.list(sets.Rejected)
 		explain(&ed, ep, want, lists)
 		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })
-		ed.ForeignRules = foreign.of(ep.foreign)
+		ed.ForeignRules = foreignRules(ep.foreign)
 		if ep.desired.Tiers != nil {
 			explainTiers(&ed, want, ep.tierRules(ep.quarantined(sets.Rejected)))
 		}

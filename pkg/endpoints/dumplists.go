@@ -32,41 +32,15 @@ func (l *lists) canonical(acls []hns.ACL) []hns.ACL {
 	return out
 }
 
-// foreignRules decodes the ACLs of others. What a CNI gives to one endpoint it gives to most:
-// these share one list.
-type foreignRules struct {
-	texts map[string]*hns.ACL // canonical, by their text; nil for what is none
-	from  []hns.EndpointPolicy
-	last  []hns.ACL // those of from
-}
-
-// of returns the ACLs among policies.
-func (f *foreignRules) of(policies []hns.EndpointPolicy) []hns.ACL {
-	if slices.EqualFunc(policies, f.from, hns.EndpointPolicy.Equal) {
-		return f.last
-	}
-	f.from, f.last = policies, nil
+// foreignRules returns the ACLs among the policies of others, canonical.
+func foreignRules(policies []hns.EndpointPolicy) (out []hns.ACL) {
 	for _, p := range policies {
-		if a := f.decode(p); a != nil {
-			f.last = append(f.last, *a)
+		if !strings.EqualFold(p.Type, hns.PolicyTypeACL) {
+			continue
 		}
-	}
-	f.last = slices.Clip(f.last)
-	return f.last
-}
-
-// decode returns an ACL; nil: it is none.
-func (f *foreignRules) decode(p hns.EndpointPolicy) *hns.ACL {
-	if !strings.EqualFold(p.Type, hns.PolicyTypeACL) {
-		return nil
-	}
-	known, is := f.texts[string(p.Settings)]
-	if !is {
 		if a, err := p.ACL(); err == nil {
-			a = a.Canonical()
-			known = &a
+			out = append(out, a.Canonical())
 		}
-		f.texts[string(p.Settings)] = known
 	}
-	return known
+	return out
 }

@@ -19,16 +19,4 @@ func TestListsOfADump(t *testing.T) {
 	require.Same(t, &one[0], &same[0])
 	require.Equal(t, []hns.ACL{rule("a", 1), rule("c", 2)}, other)
 	require.Equal(t, []hns.ACL{}, l.canonical(nil), "no list is null")
-
-	f := foreignRules{texts: map[string]*hns.ACL{}}
-	policies := func(list ...hns.EndpointPolicy) []hns.EndpointPolicy { return list }
-	theirs := func(p uint16) hns.EndpointPolicy {
-		return hns.NewACLPolicy(hns.ACL{Action: hns.Block, Direction: hns.Out, Priority: p})
-	}
-	first := f.of(policies(theirs(200), hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte("{}")}))
-	again := f.of(policies(theirs(200), hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte("{}")}))
-	require.Len(t, first, 1)
-	require.Same(t, &first[0], &again[0])
-	require.Equal(t, uint16(300), f.of(policies(theirs(300), hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte("{}")}))[0].Priority)
-	require.Empty(t, f.of(nil))
 }

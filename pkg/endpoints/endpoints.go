@@ -35,7 +35,6 @@ type Dependencies struct {
 	Drift     *drift.Log
 	Spellings *drift.Spellings
 	Writes    *Writes
-	Refusals  Refusals
 }
 
 // State is the endpoints of a node: what is known of them, what they should have, and the
@@ -49,7 +48,6 @@ type State struct {
 	drift     *drift.Log
 	spellings *drift.Spellings
 	writes    *Writes
-	refusals  Refusals
 
 	clock      time.Time // it does not go on by itself
 	now        time.Time // when the last transaction began
@@ -75,7 +73,7 @@ type State struct {
 func New(cfg Settings, with Dependencies) *State {
 	d := &State{
 		cfg: cfg, progress: with.Progress, cache: with.Cache, desired: with.Desired, drift: with.Drift,
-		spellings: with.Spellings, writes: with.Writes, refusals: with.Refusals,
+		spellings: with.Spellings, writes: with.Writes,
 		byID:      map[string]*Endpoint{},
 		byAddr:    map[netip.Addr][]*Endpoint{},
 		dirty:     map[*Endpoint][]policy.Key{},
@@ -171,7 +169,7 @@ func (d *State) SetsSeen() {
 
 // Count puts the numbers of endpoints to those of a node.
 func (d *State) Count(s *state.Stats) {
-	s.Conflicts, s.Refusals = d.conflicts, maps.Clone(d.refusals)
+	s.Conflicts = d.conflicts
 	since := func(t time.Time) {
 		s.Pending++
 		s.OldestPending = max(s.OldestPending, d.clock.Sub(t))

@@ -103,7 +103,6 @@ func (d *State) conflict(ep *Endpoint, reached []hns.ACL, c *versioned.Conflict)
 func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
 	var conflict *versioned.Conflict
 	var refused *versioned.Refused
-	d.refusals.Count(err)
 	switch {
 	case err == nil:
 		ep.state.wrote()

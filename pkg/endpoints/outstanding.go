@@ -36,9 +36,8 @@ func (d *State) Spans() (out []state.Span) {
 	return out
 }
 
-// DueAgain adds when endpoints are enumerated, read or written again. With readOnly only
-// enumerations and endpoints that nobody has read count.
-func (d *State) DueAgain(next *backoff.Due, readOnly bool) {
+// DueAgain adds when endpoints are enumerated, read or written again.
+func (d *State) DueAgain(next *backoff.Due) {
 	next.At(d.listing.retry.At)
 	if d.listing.wanted {
 		next.At(d.clock)
@@ -49,7 +48,7 @@ func (d *State) DueAgain(next *backoff.Due, readOnly bool) {
 		}
 	}
 	for _, ep := range d.byID {
-		if !readOnly && (ep.Pending() || !ep.Known() || ep.state.check) {
+		if ep.Pending() || !ep.Known() || ep.state.check {
 			next.At(cmp.Or(ep.retryAt, d.clock))
 		}
 	}

@@ -128,41 +128,15 @@ func TestPinsFollowSteps(t *testing.T) {
 	require.Contains(t, d.cache.Refs(api), pin)
 }
 
-// TestFailedTries: a failure of sets ends when sets may be written, and an endpoint that got a block
-// without an answer counts as closed after maxBlind tries.
+// TestFailedTries: a failure of sets ends when sets may be written, and no other does.
 func TestFailedTries(t *testing.T) {
 	t.Parallel()
-	later := testStart.Add(time.Minute)
-	for name, tt := range map[string]struct {
-		fails func(d *State, ep *Endpoint)
-		woken bool // when sets may be written
-		adds  int  // of a block, until the endpoint counts as closed
-	}{
-		"sets are not ready": {func(d *State, ep *Endpoint) { d.Failed(ep, ErrSetsNotReady, later) }, true, 0},
-		"refused":            {func(d *State, ep *Endpoint) { d.Failed(ep, hns.ErrInvalid, later) }, false, 0},
-		"blocks in doubt": {func(d *State, ep *Endpoint) {
-			s, reached := step(t, d, "a")
-			_, err := d.Wrote(ep, reached, s.ACLs, versioned.Done{}, hns.ErrUnavailable)
-			d.Failed(ep, err, later)
-			for range maxBlind - 2 {
-				d.TakeBlindAdd(ep, ep.shield(), hns.ErrUnavailable)
-			}
-		}, false, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			with := func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) }
-			d := begunWith(t, with, "a")
-			ep := d.Endpoint("a")
-			tt.fails(d, ep)
-			for range tt.adds {
-				require.True(t, d.Open(ep))
-				d.TakeBlindAdd(ep, ep.shield(), hns.ErrUnavailable)
-			}
-			require.Equal(t, tt.adds == 0, d.Open(ep))
-			d.Wake()
-			require.Equal(t, tt.woken, ep.retryAt.IsZero())
-		})
+	for err, woken := range map[error]bool{ErrSetsNotReady: true, hns.ErrInvalid: false} {
+		d := begunWith(t, func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) }, "a")
+		ep := d.Endpoint("a")
+		d.Failed(ep, err, testStart.Add(time.Minute))
+		d.Wake()
+		require.Equal(t, woken, ep.retryAt.IsZero())
 	}
 }
 

@@ -44,6 +44,29 @@ func (d *State) steps(ep *Endpoint) []acl.Step {
 	return steps
 }
 
+// tierSteps returns the requests that the endpoint's update takes. Where rules only come,
+// and fit into one Add, it is an Add; any other change is one Update. On an endpoint that
+// is open a list that takes more than one Add may take long: it is closed before. The list is
+// written whole, as a rule of one by halves might allow what a missing one would have blocked.
+func (d *State) tierSteps(ep *Endpoint) []acl.Step {
+	want := d.listFor(ep)
+	added, removed := acl.Diff(ep.actual, want)
+	whole := acl.Step{Verb: hns.Update, ACLs: want}
+	switch {
+	case len(removed) > 0, len(added) > 0 && ep.conflicts > quietConflicts:
+		return []acl.Step{whole}
+	case len(added) == 0:
+		return nil
+	case len(added) <= max(d.cfg.MaxBatchedACLs, 1):
+		return []acl.Step{{Verb: hns.Add, ACLs: added}}
+	}
+	if shield := ep.shield(); d.Open(ep) {
+		missing, _ := acl.Diff(ep.actual, shield)
+		return []acl.Step{{Verb: hns.Add, ACLs: missing}, whole}
+	}
+	return []acl.Step{whole}
+}
+
 // Queue puts an endpoint that differs from what is desired into the queue of
 // pending updates and pins every set that it may need; one that does not differ
 // leaves. An endpoint without an owner is only read again, never

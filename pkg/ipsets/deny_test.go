@@ -89,22 +89,6 @@ func TestAllowWaitsForDeny(t *testing.T) {
 	}
 }
 
-// TestNestedAllowWaitsForDeny: a leaf joins a nested allow set only after its addresses are in
-// the deny twins.
-func TestNestedAllowWaitsForDeny(t *testing.T) {
-	w := bothSides(t)
-	for _, n := range []Name{nested, nested.Deny()} {
-		w.Hold(n, rule)
-		w.Hold(n, Ref{RefApplied, "ep"})
-	}
-	w.apply()
-	w.AddMember(nested, leafA)
-	w.AddMember(nested.Deny(), leafA.Deny())
-	w.Reject(nested.Deny())
-	same(t, ``, w.Plan())
-	require.True(t, w.HeldBack())
-}
-
 // TestDenyKeepsARefusedLeaf: a leaf that HNS rejects stays in a nested deny twin until no rule
 // names that twin.
 func TestDenyKeepsARefusedLeaf(t *testing.T) {
@@ -151,62 +135,6 @@ func TestDenyWaitsForAllow(t *testing.T) {
 	}
 }
 
-// TestTwinsMoveAtOnce: if HNS rejects nothing, one request moves an address in the allow sets and
-// in the deny twins.
-func TestTwinsMoveAtOnce(t *testing.T) {
-	w := bothSides(t)
-	for _, n := range []Name{leafA, leafA.Deny()} {
-		w.RemoveAddr(n, addr1)
-	}
-	for _, n := range []Name{leafB, leafB.Deny()} {
-		w.AddAddr(n, addr1)
-	}
-	same(t, `
-		set  update  deny-podlabel-app:a
-		set  update  deny-podlabel-app:b  10.0.0.1
-		set  update  podlabel-app:a
-		set  update  podlabel-app:b  10.0.0.1`, w.Plan())
-	require.False(t, w.HeldBack())
-}
-
-// Of twins that HNS refuses together, what they lose is not asked for first.
-func TestDenyTwinsNeverLoseFirst(t *testing.T) {
-	w := denying(t)
-	w.RemoveAddr(leafA.Deny(), addr1)
-	w.AddAddr(leafA.Deny(), addr2)
-	w.AddAddr(leafB.Deny(), addr3)
-	w.Refuse(w.Plan()[0])
-	same(t, `
-		set  update  deny-podlabel-app:a  10.0.0.2
-		--
-		set  update  deny-podlabel-app:b  10.0.0.10`, w.Plan())
-}
-
-// A nested twin without a member that HNS refuses denies too little: rules are not to
-// rely on it.
-func TestNestedDenyTwinsAreWhole(t *testing.T) {
-	for _, n := range []Name{nested, nested.Deny()} {
-		w := newWorld(t)
-		leaf := leafA
-		if n.Denies() {
-			leaf = leafA.Deny()
-		}
-		w.Hold(n, rule)
-		w.AddMember(n, leaf)
-		w.AddAddr(leaf, addr1)
-		w.apply()
-		require.True(t, w.Covers(n))
-		require.True(t, w.Closed(n))
-		w.AddAddr(leaf, addr2)
-		require.False(t, w.Covers(n), "somebody is missing")
-		require.True(t, w.Closed(n))
-		w.Reject(leaf)
-		require.Equal(t, n.Denies(), w.Rejected(n))
-		require.Equal(t, n.Denies(), w.Copy().Rejected(n))
-		require.Equal(t, !n.Denies(), w.Covers(n))
-	}
-}
-
 // A leaf comes into a nested twin one request after leaves change: whoever is in it stays
 // where he was until then.
 func TestDenyTwinsWaitForANestedOne(t *testing.T) {
@@ -226,72 +154,6 @@ func TestDenyTwinsWaitForANestedOne(t *testing.T) {
 	require.False(t, w.HeldBack())
 	same(t, `
 		set  update  deny-podlabel-app:a`, w.Plan())
-}
-
-// An address that HNS refused in a leaf, and that is not to be there any more, holds back
-// nobody: neither who moves with the leaf nor who comes from elsewhere.
-func TestRefusedOnceHoldsBackNobody(t *testing.T) {
-	onEP := func(w *world, names ...Name) {
-		for _, n := range names {
-			w.Hold(n, rule)
-			w.Hold(n, Ref{RefApplied, "ep"})
-		}
-	}
-	refused := func(w *world, leaf Name) { // HNS refuses it with addr1, and then it is as it was
-		w.AddAddr(leaf, addr1)
-		w.Reject(leaf)
-		w.RemoveAddr(leaf, addr1)
-	}
-	for name, tt := range map[string]struct {
-		do   func(*world)
-		plan string
-	}{
-		"the leaf joins": {func(w *world) {
-			onEP(w, nested, leafA, nsX)
-			w.AddAddr(nsX, addr1)
-			w.apply()
-			refused(w, leafA)
-			w.RemoveAddr(nsX, addr1)
-			w.Unknown(nsX)
-			w.AddMember(nested, leafA)
-		}, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a`},
-		"the leaf leaves": {func(w *world) {
-			onEP(w, nested, leafA, nsX)
-			w.AddMember(nested, leafA)
-			w.apply()
-			refused(w, leafA)
-			w.RemoveMember(nested, leafA)
-			w.Unknown(nested)
-			w.AddAddr(nsX, addr1)
-		}, `set  update  ns-x  10.0.0.1`},
-		"the leaf leaves a deny twin": {func(w *world) {
-			onEP(w, nested.Deny(), leafA.Deny(), nsX.Deny())
-			w.AddMember(nested.Deny(), leafA.Deny())
-			w.apply()
-			refused(w, leafA.Deny())
-			w.RemoveMember(nested.Deny(), leafA.Deny())
-			w.AddAddr(nsX.Deny(), addr1)
-			w.Reject(nsX.Deny())
-		}, `nest update  deny-nestedlabel-app:a:b  -> empty-emptyhashset`},
-		"the leaf joins a deny twin": {func(w *world) {
-			onEP(w, nested.Deny(), leafA.Deny(), nsX.Deny())
-			w.AddAddr(nsX.Deny(), addr1)
-			w.apply()
-			refused(w, leafA.Deny())
-			w.AddMember(nested.Deny(), leafA.Deny())
-			w.RemoveAddr(nsX.Deny(), addr1)
-		}, `
-		set  update  deny-ns-x
-		--
-		nest update  deny-nestedlabel-app:a:b  -> deny-podlabel-app:a empty-emptyhashset`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			tt.do(w)
-			same(t, tt.plan, w.Plan())
-			require.False(t, w.HeldBack())
-		})
-	}
 }
 
 // TestAwait: while an owner has outdated rules, an awaited leaf joins no nested allow set that these

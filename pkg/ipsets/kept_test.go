@@ -65,17 +65,3 @@ func TestUsed(t *testing.T) {
 	require.Nil(t, w.PlanRemovals(before, nil))
 	same(t, `set  delete  ns-x`, w.PlanRemovals(w.now, nil))
 }
-
-func TestRefused(t *testing.T) {
-	w := newWorld(t)
-	w.Hold(nsX, rule)
-	w.AddAddr(nsX, addr1)
-	w.Reject(nsX)
-	require.Equal(t, []Name{nsX}, w.Refused())
-	w.AddAddr(nsX, addr2)
-	require.Empty(t, w.Refused())
-	w.RemoveAddr(nsX, addr2)
-	require.Equal(t, []Name{nsX}, w.Refused(), "the same content again")
-	w.Release(nsX, rule)
-	require.Empty(t, w.Refused())
-}

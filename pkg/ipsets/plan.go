@@ -49,8 +49,7 @@ type Request struct {
 	Nested bool
 	Sets   []SetValue
 
-	Search  bool // for suspects of an earlier one that was refused, or a probe
-	Leaving bool // takes members out, and that is not all that is wanted
+	Search bool // for suspects of an earlier one that was refused, or a probe
 }
 
 // Plan returns the requests of phase 1, in order: leaves are created, then
@@ -61,18 +60,9 @@ type Request struct {
 // one: see HeldBack. A request stands on the success of those before it. It costs
 // the size of what it writes.
 func (c *Cache) Plan() []Request {
-	plan := []Request{{Verb: Add}, {Verb: Update}, {Verb: Add, Nested: true}, {Verb: Update, Nested: true}}
 	h := c.hold(nil)
 	skip := func(s *set) bool { return s.unknown || s.refused || !s.dirty() || s.blocked() }
-	for _, s := range inOrder(c.pending) {
-		if s.group > 0 || skip(s) {
-			continue
-		}
-		if v, all := c.allowed(s, h); all || s.moves(v) {
-			r := &plan[2*count(s.nested())+count(s.present)]
-			r.Sets = append(r.Sets, v)
-		}
-	}
+	plan := c.requests(inOrder(c.pending), h, func(s *set) bool { return s.group > 0 || skip(s) })
 	if len(c.suspects) > 0 {
 		plan = append(plan, c.searches(h, skip)...)
 	}

@@ -89,24 +89,6 @@ func TestPlanOrder(t *testing.T) {
 	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now, nil))
 }
 
-// A leaf that HNS does not have yet is in nothing there, so its members show with
-// the nested set's Update, whatever order they come in.
-func TestNewLeafOfNestedInHNS(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	w.apply()
-	w.AddMember(nested, leafB)
-	w.RemoveAddr(leafA, addr1)
-	w.AddAddr(leafB, addr1)
-	same(t, `
-		set  create  podlabel-app:b  10.0.0.1
-		--
-		set  update  podlabel-app:a
-		--
-		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a podlabel-app:b`, w.Plan())
-	w.apply()
-}
-
 // Neither order of adding and removing leaves anything behind.
 func TestNetZero(t *testing.T) {
 	for title, change := range map[string]func(w *world){
@@ -170,109 +152,6 @@ func TestRemovalsWaitForTheGracePeriod(t *testing.T) {
 	require.Empty(t, w.hns.sets)
 	w.Release(nsX, selector)
 	require.Empty(t, w.Snapshot())
-}
-
-func TestNothingNeededIsRemoved(t *testing.T) {
-	for _, kind := range []RefKind{RefRule, RefApplied, RefPin} {
-		t.Run(kind.String(), func(t *testing.T) {
-			w := newWorld(t)
-			w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-			w.apply()
-			r := Ref{kind, "ep-9"}
-			w.Hold(nested, r)
-			if kind != RefRule {
-				w.Release(nested, rule)
-			}
-			require.Nil(t, w.PlanRemovals(w.now, nil))
-			require.Len(t, w.Refs(leafA), 1, "its member is held by it")
-		})
-	}
-	t.Run("mentioned only", func(t *testing.T) {
-		w := newWorld(t)
-		w.Hold(nsX, selector)
-		w.Hold(nsX, rule)
-		w.apply()
-		w.Release(nsX, rule)
-		plan := w.PlanRemovals(w.now, nil)
-		same(t, `set  delete  ns-x`, plan)
-		require.NoError(t, w.hns.run(w.Cache, plan))
-		require.True(t, w.Has(nsX), "the policy still mentions it")
-		w.Hold(nsX, rule)
-		same(t, `set  create  ns-x`, w.Plan())
-	})
-}
-
-// A leaf that HNS still has in a nested set stays until that set is written.
-func TestContainedLeafStays(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
-	w.apply()
-	w.RemoveMember(nested, leafB)
-	require.True(t, w.Holds(leafB, Ref{RefList, nested.String()}))
-	require.Nil(t, w.PlanRemovals(w.now, nil))
-	w.apply()
-	require.Nil(t, w.Refs(leafB))
-	same(t, `set  delete  podlabel-app:b`, w.PlanRemovals(w.now, nil))
-}
-
-func TestLeaving(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
-	w.Hold(nsX, rule)
-	w.Hold(nsY, rule)
-	w.apply()
-	w.AddAddr(nsX, addr1) // joins only
-	w.AddAddr(nsY, addr1)
-	w.RemoveAddr(leafA, addr1)
-	w.AddAddr(leafA, addr2)
-	w.AddAddr(leafA, addr3)
-	w.RemoveAddr(leafB, addr2)
-	w.RemoveMember(nested, leafB)
-	w.AddMember(nested, nsX)
-	w.Hold(leafB, rule)
-	plan := w.Plan()
-	require.Len(t, plan, 2)
-	for _, r := range plan {
-		_, refused := w.Refuse(r)
-		require.False(t, refused)
-	}
-	require.True(t, w.Searching())
-	same(t, `
-		set  update  podlabel-app:a
-		set  update  podlabel-app:b
-		--
-		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a
-		--
-		set  update  ns-x  10.0.0.1
-		set  update  ns-y  10.0.0.1`, w.Plan())
-	require.NoError(t, w.hns.run(w.Cache, w.Plan()))
-	require.False(t, w.Searching())
-	same(t, `
-		set  update  podlabel-app:a  10.0.0.2 10.0.0.10
-		--
-		nest update  nestedlabel-app:a:b  -> empty-emptyhashset ns-x podlabel-app:a`, w.Plan())
-	w.apply()
-}
-
-// Without the permanent member a nested set matches everything, so it is never
-// written without, not even on the way.
-func TestLeavingNeverEmptiesANestedSet(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	w.apply()
-	list := w.hns.list()
-	for i := range list {
-		if list[i].Nested {
-			list[i].Values = []string{leafA.ID()}
-		}
-	}
-	w.Observe(list, nil)
-	w.RemoveMember(nested, leafA)
-	plan := w.Plan()
-	same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset`, plan)
-	w.suspect([]*set{w.find(nested)})
-	same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset`, w.Plan())
-	require.False(t, w.Plan()[0].Leaving)
 }
 
 func TestReady(t *testing.T) {

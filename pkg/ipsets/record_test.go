@@ -8,52 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUnknownIsLeftAlone(t *testing.T) {
-	w := newWorld(t)
-	w.Hold(nsX, rule)
-	w.Unknown(nsX)
-	require.True(t, w.HasUnknown())
-	require.False(t, w.Settled())
-	require.Nil(t, w.Plan())
-	w.Release(nsX, rule)
-	require.Nil(t, w.PlanRemovals(w.now, nil))
-	require.NotEmpty(t, w.Snapshot(), "it may be in HNS")
-
-	w.Observe(nil, nil)
-	require.False(t, w.HasUnknown())
-	require.True(t, w.Settled())
-	require.Empty(t, w.Snapshot())
-}
-
-func TestUnknownAddThatWasDone(t *testing.T) {
-	w := newWorld(t)
-	w.Hold(nsX, rule)
-	w.AddAddr(nsX, addr1)
-	require.NoError(t, w.hns.do(w.Plan()[0]))
-	w.Unknown(nsX)
-	w.Observe(w.hns.list(), nil)
-	require.Nil(t, w.Plan())
-	require.True(t, w.Ready(nsX))
-}
-
-// A nested set cannot be written while it is not known that a new member is
-// there; one that it has already may be unknown in its content.
-func TestNestedWaitsForUnknownMember(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	w.apply()
-	w.AddMember(nested, leafB)
-	w.Unknown(leafB)
-	require.Nil(t, w.Plan())
-	w.RemoveMember(nested, leafB)
-	w.AddMember(nested, nsX)
-	w.Unknown(leafA)
-	same(t, `
-		set  create  ns-x
-		--
-		nest update  nestedlabel-app:a:b  -> empty-emptyhashset ns-x podlabel-app:a`, w.Plan())
-}
-
 // An attempt that may have been done may have put any leaf into the nested set.
 func TestUnknownNestedKeepsEveryLeaf(t *testing.T) {
 	w := newWorld(t)
@@ -91,45 +45,6 @@ func TestUnknownRemoval(t *testing.T) {
 	w.apply()
 }
 
-func TestRejectedUntilTheContentChanges(t *testing.T) {
-	w := newWorld(t)
-	w.Hold(nsX, rule)
-	w.AddAddr(nsX, addr1)
-	w.Reject(nsX)
-	require.True(t, w.Rejected(nsX))
-	require.False(t, w.Settled())
-	require.False(t, w.Ready(nsX))
-	require.Nil(t, w.Plan())
-
-	w.AddAddr(nsX, addr2)
-	require.False(t, w.Rejected(nsX))
-	same(t, `set  create  ns-x  10.0.0.1 10.0.0.2`, w.Plan())
-	w.RemoveAddr(nsX, addr2)
-	require.True(t, w.Rejected(nsX), "the same content is refused still")
-	require.Nil(t, w.Plan())
-
-	w.Release(nsX, rule)
-	w.Hold(nsX, rule)
-	w.AddAddr(nsX, addr1)
-	require.False(t, w.Rejected(nsX), "a new life, a new try")
-
-	w.Hold(nested, rule)
-	w.apply()
-	w.Reject(nested)
-	w.Release(nested, rule)
-	w.Hold(nested, rule)
-	require.False(t, w.Rejected(nested), "of a nested set too")
-
-	w.Observe([]Observed{{ID: nsY.ID(), Name: "ns-y"}}, nil)
-	w.Reject(nsY) // only in HNS
-	w.Hold(nsY, rule)
-	require.False(t, w.Rejected(nsY))
-
-	w.Reject(leafA) // nobody's
-	require.False(t, w.Rejected(leafA))
-	require.False(t, w.Has(leafA))
-}
-
 func TestNestedLeavesARejectedMemberOut(t *testing.T) {
 	w := newWorld(t)
 	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
@@ -163,20 +78,6 @@ func TestNestedLeavesARejectedMemberOut(t *testing.T) {
 	w.Reject(nsX)
 	w.AddMember(nested, nsX)
 	require.NotContains(t, planText(w.Plan()), "ns-x", "it was refused before it joined")
-}
-
-func TestRejectedNested(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	w.Reject(nested)
-	require.True(t, w.Rejected(nested))
-	same(t, `
-		set  create  empty-emptyhashset
-		set  create  podlabel-app:a  10.0.0.1`, w.Plan())
-	w.AddMember(nested, leafB)
-	require.False(t, w.Rejected(nested))
-	w.RemoveMember(nested, leafB)
-	require.True(t, w.Rejected(nested))
 }
 
 // Without its permanent member a nested set is not written at all.

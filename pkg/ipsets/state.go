@@ -37,8 +37,7 @@ type head struct {
 	ending  bool // of an unknown set: the write in doubt is a Remove
 	entries int  // number of values that HNS holds
 
-	group  int  // of suspects; 0: it is none
-	clings bool // a suspect of which HNS refuses to take out what has to go
+	group int // of suspects; 0: it is none
 
 	reading Reading
 

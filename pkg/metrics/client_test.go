@@ -4,20 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/hnstest/onsim"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 func TestContract(t *testing.T) {
@@ -178,100 +174,4 @@ func TestBegun(t *testing.T) {
 	_, err := m.Client(sim).Network(t.Context())
 	require.NoError(t, err)
 	require.InDelta(t, 1, read(t, m.node)["npm_windows_get_network_latency_seconds_count"], 0)
-}
-
-// TestCountsAgree: after any calls, refused ones included, the numbers are those
-// of the simulator.
-func TestCountsAgree(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		sim := hnsfault.New(hnsfault.Options{})
-		require.NoError(rt, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
-		m := New(quiet())
-		c, ctx := m.Client(sim), t.Context()
-		failed := map[string]float64{}
-		for range rapid.IntRange(0, 20).Draw(rt, "calls") {
-			set := hns.SetPolicy{ID: hns.SetIDPrefix + rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "set"), Type: hns.IPSet}
-			set.Name = "ns-" + set.ID
-			endpoint := rapid.SampledFrom([]string{"ep", "none"}).Draw(rt, "endpoint")
-			rule := hns.ACL{ID: "azure-acl-x", Action: hns.Allow, Direction: hns.In, LocalAddresses: set.ID, Priority: 222}
-			var op string
-			var err error
-			switch rapid.IntRange(0, 7).Draw(rt, "call") {
-			case 0:
-				op = "Network/Get"
-				_, err = c.Network(ctx)
-			case 1:
-				op = "Endpoint/Enumerate"
-				_, err = c.EndpointIDs(ctx)
-			case 2:
-				op = "Endpoint/Get"
-				_, err = c.GetEndpoint(ctx, endpoint)
-			case 3, 4, 5:
-				verb := rapid.SampledFrom([]hns.Verb{hns.Add, hns.Update, hns.Remove}).Draw(rt, "verb")
-				op = "SetPolicy/" + string(verb)
-				err = c.ModifySets(ctx, verb, []hns.SetPolicy{set})
-			case 6:
-				op = "ACL/Add"
-				err = c.AddACLs(ctx, endpoint, []hns.ACL{rule})
-			case 7:
-				op = "ACL/Update"
-				err = c.ReplacePolicies(ctx, endpoint, []hns.EndpointPolicy{hns.NewACLPolicy(rule)})
-			}
-			if err != nil {
-				failed[op]++
-			}
-		}
-		want := map[string]float64{}
-		for op, n := range sim.Counts() {
-			want[op] = float64(n)
-		}
-		begun, errs := map[string]float64{}, map[string]float64{}
-		for _, f := range gather(t, m.node) {
-			for _, metric := range f.GetMetric() {
-				n := metric.GetCounter().GetValue()
-				for _, l := range metric.GetLabel() {
-					switch {
-					case n == 0 || l.GetName() != "operation":
-					case f.GetName() == "npm_hns_calls_total":
-						begun[l.GetValue()] += n
-					case f.GetName() == "npm_hns_errors_total":
-						errs[l.GetValue()] += n
-					}
-				}
-			}
-		}
-		require.Empty(rt, cmp.Diff(want, begun))
-		require.Empty(rt, cmp.Diff(failed, errs))
-	})
-}
-
-// TestScrapeWhileCalling: run with -race.
-func TestScrapeWhileCalling(t *testing.T) {
-	t.Parallel()
-	sim := hnsfault.New(hnsfault.Options{})
-	m := New(quiet())
-	c := m.Client(sim)
-	const rounds = 50
-	var wg sync.WaitGroup
-	for range 3 {
-		wg.Go(func() {
-			for range rounds {
-				_, err := c.GetEndpoint(t.Context(), "none")
-				if !hns.EndpointGone(err) {
-					t.Errorf("read: %v", err)
-				}
-				m.Applied(sampleApplied())
-			}
-		})
-		wg.Go(func() {
-			for range rounds / 5 {
-				if _, err := m.node.Gather(); err != nil {
-					t.Errorf("gather: %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.InDelta(t, 3*rounds, read(t, m.node)[`npm_hns_calls_total{operation="Endpoint/Get"}`], 0)
 }

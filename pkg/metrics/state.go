@@ -2,8 +2,6 @@ package metrics
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +21,6 @@ type nodeState struct {
 	pending, oldest         *prometheus.Desc
 	found, repaired, damped *prometheus.Desc // by kind
 	conflicts               *prometheus.Desc // by when
-	refusals                *prometheus.Desc // by code
 	sets                    *prometheus.Desc // by type
 	stale                   *prometheus.Desc // by kind
 }
@@ -39,10 +36,9 @@ func newNodeState(o Options) *nodeState {
 		repaired: desc("npm_drift_repaired_total", "Objects of ours in HNS that somebody else changed and that were written again.", "kind"),
 		conflicts: desc("npm_hns_conflicts_total",
 			"Writes to endpoints that somebody else came in between: not made, or made and then something else was there.", "when"),
-		refusals: desc("npm_hns_refusals_total", "Writes that HNS refused, by its code; what is more than 64 codes is summed up as others.", "code"),
-		damped:   desc("npm_disputed_objects", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time.", "kind"),
-		sets:     desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
-		stale:    desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
+		damped: desc("npm_disputed_objects", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time.", "kind"),
+		sets:   desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
+		stale:  desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
 	}
 }
 
@@ -52,7 +48,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (s *nodeState) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.found, s.repaired, s.damped, s.conflicts, s.refusals, s.sets, s.stale} {
+	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.found, s.repaired, s.damped, s.conflicts, s.sets, s.stale} {
 		out <- d
 	}
 }
@@ -80,18 +76,6 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 	}
 	counter(out, s.conflicts, stats.Conflicts.Before, "before")
 	counter(out, s.conflicts, stats.Conflicts.After, "after")
-	codes := slices.Sorted(maps.Keys(stats.Refusals))
-	own := codes[:min(len(codes), maxCodeSeries)]
-	for _, code := range own {
-		counter(out, s.refusals, stats.Refusals[code], fmt.Sprintf("0x%08x", code))
-	}
-	if rest := codes[len(own):]; len(rest) > 0 {
-		n := uint64(0)
-		for _, code := range rest {
-			n += stats.Refusals[code]
-		}
-		counter(out, s.refusals, n, others)
-	}
 	for kind, age := range s.staleness() {
 		gauge(out, s.stale, age.Seconds(), kind.String())
 	}
@@ -130,13 +114,9 @@ func (s *clusterState) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// others names the series of all sets, or codes, that have none of their own. The
+// others names the series of all sets that have none of their own. The
 // name of a set begins with a prefix, so that none is called like this.
 const others = "others"
-
-// maxCodeSeries bounds the series of npm_hns_refusals_total: codes are what HNS
-// says.
-const maxCodeSeries = 64
 
 // maxSetSeries bounds the series of npm_ipset_counts: the predecessor had one
 // per set, too many for some to store.

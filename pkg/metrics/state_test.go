@@ -35,7 +35,6 @@ func TestState(t *testing.T) {
 		DriftRepaired: map[string]uint64{"set": 37, "acl": 41},
 		Conflicts:     state.Conflicts{Before: 43, After: 47},
 		Damped:        map[string]int{"set": 43, "acl": 47},
-		Refusals:      map[uint32]uint64{0x803b0030: 53, 0x80070032: 59},
 	}, map[controllers.Kind]time.Duration{controllers.KindPod: time.Minute, controllers.KindPolicy: 2 * time.Second})
 
 	require.Empty(t, cmp.Diff(map[string]float64{
@@ -59,15 +58,13 @@ func TestState(t *testing.T) {
 		`npm_drift_found_total{kind="acl"}`:                      31,
 		`npm_drift_repaired_total{kind="set"}`:                   37,
 		`npm_drift_repaired_total{kind="acl"}`:                   41,
-		`npm_hns_refusals_total{code="0x803b0030"}`:              53,
-		`npm_hns_refusals_total{code="0x80070032"}`:              59,
 		`npm_hns_conflicts_total{when="before"}`:                 43,
 		`npm_hns_conflicts_total{when="after"}`:                  47,
 		`npm_disputed_objects{kind="set"}`:                       43,
 		`npm_disputed_objects{kind="acl"}`:                       47,
 		`npm_informer_staleness_seconds{kind="pods"}`:            60,
 		`npm_informer_staleness_seconds{kind="networkpolicies"}`: 2,
-	}, with(read(t, m.node), "npm_pending", "npm_oldest", "npm_programmed", "npm_drift", "npm_disputed", "npm_hns_conflicts", "npm_hns_refusals", "npm_informer")))
+	}, with(read(t, m.node), "npm_pending", "npm_oldest", "npm_programmed", "npm_drift", "npm_disputed", "npm_hns_conflicts", "npm_informer")))
 }
 
 // TestSetSeries: the largest sets have a series each, the rest has one, and the
@@ -125,20 +122,6 @@ func TestSetSeriesStay(t *testing.T) {
 	}
 	require.Empty(t, cmp.Diff(read(t, of(stats, nil).cluster), read(t, of(turned, nil).cluster)))
 	require.Equal(t, fmt.Sprintf("id-%04d", 2*maxSetSeries-1), turned.Sets[0].ID, "the caller's slice keeps its order")
-}
-
-// TestRefusalSeriesAreBounded: whatever codes HNS answers with.
-func TestRefusalSeriesAreBounded(t *testing.T) {
-	t.Parallel()
-	for n, rest := range map[int]float64{0: 0, maxCodeSeries: 0, maxCodeSeries + 3: 3 * 5} {
-		stats := state.Stats{Refusals: map[uint32]uint64{}}
-		for i := range n {
-			stats.Refusals[uint32(i)] = 5
-		}
-		series := with(read(t, of(stats, nil).node), "npm_hns_refusals_total")
-		require.InDelta(t, rest, series[`npm_hns_refusals_total{code="others"}`], 0)
-		require.Len(t, series, min(n, maxCodeSeries+1))
-	}
 }
 
 // TestNoStateYet: before there is a dataplane everything is 0, and what has

@@ -63,7 +63,6 @@ var nodeTable = []row{
 	{"npm_hns_calls_total", "COUNTER", hnsOps, "Calls of HNS that were begun."},
 	{"npm_hns_conflicts_total", "COUNTER", "when=after,before", "Writes to endpoints that somebody else came in between: not made, or made and then something else was there."},
 	{"npm_hns_errors_total", "COUNTER", hnsClasses + hnsOps, "Calls of HNS that ended in an error, answers like not_found included."},
-	{"npm_hns_refusals_total", "COUNTER", "code=0x803b0030", "Writes that HNS refused, by its code; what is more than 64 codes is summed up as others."},
 	{"npm_informer_staleness_seconds", "GAUGE", "kind=namespaces,networkpolicies,nodes,pods", "Time since the API server last said something about a kind of objects."},
 	{"npm_oldest_pending_pod_update_seconds", "GAUGE", "", "Age of the oldest update of a pod that is not in HNS yet; 0 when there is none."},
 	{"npm_pending_pod_updates", "GAUGE", "", "Updates of pods that are not in HNS yet, pods without an endpoint included."},
@@ -87,7 +86,7 @@ func quiet() Options {
 	return Options{
 		Version: "1.2.3",
 		Stats: func() state.Stats {
-			return state.Stats{Sets: []state.SetStats{{ID: "id", Name: "ns-x"}}, Refusals: map[uint32]uint64{0x803b0030: 1}}
+			return state.Stats{Sets: []state.SetStats{{ID: "id", Name: "ns-x"}}}
 		},
 		Staleness: func() map[controllers.Kind]time.Duration {
 			return map[controllers.Kind]time.Duration{

@@ -3,164 +3,117 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Budgets bound what the objects of others may cost. A Kubernetes object of 1.5 MB
-// is legal, and whoever may write one may write a hundred. What is over its budget
-// closes: it allows nothing, and belongs to nothing that a rule allows. A field that
-// is 0 stands for its default. docs/security.md describes them for users.
+// Budgets are the limits of what the objects of tenants may cost. A Kubernetes object of
+// 1.5 MB is legal, and a tenant may write a hundred of them. An object over a limit closes:
+// it allows nothing, and belongs to nothing that a rule allows. Only objects of its own
+// namespace close an object. A field that is 0 stands for its default. docs/security.md
+// describes the limits for users.
 type Budgets struct {
-	// Labels and LabelBytes bound the labels of one pod or Namespace, keys and values
-	// together. Workloads have some twenty labels, with generators some fifty; a label
-	// is 380 bytes at most.
-	Labels     int
-	LabelBytes int
-	// Ports bound the named ports of one pod. A media server that names a range of
-	// ports one by one has some hundreds.
-	Ports int
-	// NamespacePodBytes bounds the total size of the labels and named ports of all pods of a
-	// namespace (RoomForPods). Kubernetes is tested with 3,000 pods in a namespace. For a pod
-	// with twenty labels of 40 bytes the size is 1,440 bytes.
-	NamespacePodBytes int
-	// Items and Bytes bound one policy's text (Size). What kubectl apply writes is
-	// below: it puts the object as JSON, which is longer, into an annotation, and
-	// these have 256 KiB together. The address ranges of a large cloud are some
-	// thousand items.
-	Items int
-	Bytes int
-	// NamespaceItems and NamespaceBytes bound the policies of one namespace together:
-	// a thousand policies of twenty items each. A policy that is over its own budget
-	// does not count, as nothing of it is kept.
-	NamespaceItems int
+	// ObjectBytes bounds one NetworkPolicy (Size.Bytes). The address ranges of a large cloud
+	// are some thousand, of about 100 bytes each.
+	ObjectBytes int
+	// NamespaceBytes bounds all NetworkPolicies of a namespace together (Size.Total), and the
+	// labels and named ports of all its pods together. Kubernetes is tested with 3,000 pods in
+	// a namespace. A pod with twenty labels of 40 bytes has 1,440 bytes.
 	NamespaceBytes int
-	// ACLs and ACLBytes bound what the policies of one pod come to in HNS. A peer is an
-	// ACL for each protocol, with all its ports; a hundred address ranges are one. What is
-	// written of a pod is one request in the end, and HNS goes through all of it for
-	// every connection: pods have tens, seldom hundreds.
-	ACLs     int
-	ACLBytes int
-	// NamespaceMembers bounds what the selectors of one namespace's policies match, where
-	// they are more than labels: each such selector counts as 256 members, and each pod
-	// and namespace that it matches as one. A member costs up to 100 bytes. Twenty policies
-	// that say NotIn of all pods of a large cluster are within.
-	NamespaceMembers int
+	// ACLs bounds what the policies of one pod come to in HNS; a long ACL counts as several.
+	// HNS goes through all of them for every connection: pods have tens, seldom hundreds.
+	ACLs int
 }
 
-// DefaultBudgets are those that count where nobody says anything else.
+// DefaultBudgets are the limits that hold unless the configuration has others.
 func DefaultBudgets() Budgets {
-	return Budgets{
-		Labels: 256, LabelBytes: 16 << 10, Ports: 1024, NamespacePodBytes: 8 << 20,
-		Items: 10_000, Bytes: 256 << 10,
-		NamespaceItems: 20_000, NamespaceBytes: 2 << 20,
-		ACLs: 2000, ACLBytes: 640 << 10,
-		NamespaceMembers: 200_000,
-	}
+	return Budgets{ObjectBytes: 512 << 10, NamespaceBytes: 8 << 20, ACLs: 2000}
 }
 
 // OrDefaults returns the budgets with a default for each that is 0.
 func (b Budgets) OrDefaults() Budgets {
 	d := DefaultBudgets()
 	return Budgets{
-		Labels: cmp.Or(b.Labels, d.Labels), LabelBytes: cmp.Or(b.LabelBytes, d.LabelBytes), Ports: cmp.Or(b.Ports, d.Ports),
-		NamespacePodBytes: cmp.Or(b.NamespacePodBytes, d.NamespacePodBytes),
-		Items:             cmp.Or(b.Items, d.Items), Bytes: cmp.Or(b.Bytes, d.Bytes),
-		NamespaceItems: cmp.Or(b.NamespaceItems, d.NamespaceItems), NamespaceBytes: cmp.Or(b.NamespaceBytes, d.NamespaceBytes),
-		ACLs: cmp.Or(b.ACLs, d.ACLs), ACLBytes: cmp.Or(b.ACLBytes, d.ACLBytes),
-		NamespaceMembers: cmp.Or(b.NamespaceMembers, d.NamespaceMembers),
+		ObjectBytes: cmp.Or(b.ObjectBytes, d.ObjectBytes), NamespaceBytes: cmp.Or(b.NamespaceBytes, d.NamespaceBytes), ACLs: cmp.Or(b.ACLs, d.ACLs),
 	}
 }
 
-// ExcessOfLabels says in what labels are over their budget, "" for nothing.
-func (b Budgets) ExcessOfLabels(labels map[string]string) string {
-	if n := len(labels); n > b.Labels {
-		return fmt.Sprintf("%d labels, of which %d are read at most (MaxLabelsPerObject)", n, b.Labels)
-	}
-	size := 0
+// LabelBytes bounds the labels and named ports of one pod, Namespace or Node (SizeOfPod).
+// Workloads have some twenty labels, and a media server has some hundred named ports.
+const LabelBytes = 32 << 10
+
+// SizeOfPod returns the size of labels and port names in bytes: their text, and what each of
+// them takes in memory besides, by estimate.
+func SizeOfPod(labels map[string]string, ports ...string) int {
+	n := 32 * (len(labels) + len(ports))
 	for k, v := range labels {
-		size += len(k) + len(v)
+		n += len(k) + len(v)
 	}
-	if size > b.LabelBytes {
-		return fmt.Sprintf("%d bytes of labels, of which %d are read at most (MaxLabelBytesPerObject)", size, b.LabelBytes)
+	for _, name := range ports {
+		n += len(name)
 	}
-	return ""
+	return n
 }
 
-// ExcessOfPorts says in what the named ports of a pod are over their budget, "" for
-// nothing.
-func (b Budgets) ExcessOfPorts(n int) string {
-	if n <= b.Ports {
+// ExcessOfLabels says that labels and named ports of this size are over LabelBytes, "" if
+// they are not.
+func ExcessOfLabels(size int) string {
+	if size <= LabelBytes {
 		return ""
 	}
-	return fmt.Sprintf("%d named ports, of which %d are read at most (MaxNamedPortsPerPod)", n, b.Ports)
+	return fmt.Sprintf("%d bytes of labels and named ports, of which %d are read at most", size, LabelBytes)
 }
 
-// Size is what a policy's text costs.
-type Size struct {
-	Items int // rules, peers, ports, excepts, and the labels, terms and values of selectors
-	Bytes int // of the spec, as protobuf
+// ExcessOfNamespacePods is the reason for closing a pod whose namespace is over its limit.
+func (b Budgets) ExcessOfNamespacePods() string {
+	return fmt.Sprintf("labels and ports that, with those of the other pods of its namespace, have more than %d bytes (MaxBytesPerNamespace)", b.NamespaceBytes)
 }
 
-// Add returns the size of both.
-func (s Size) Add(o Size) Size { return Size{s.Items + o.Items, s.Bytes + o.Bytes} }
+// ExcessOfNamespace is the reason for closing a policy whose namespace is over its limit.
+func (b Budgets) ExcessOfNamespace() string {
+	return fmt.Sprintf("the policies of its namespace have more than %d bytes together (MaxBytesPerNamespace)", b.NamespaceBytes)
+}
 
-// Sub is the inverse of Add.
-func (s Size) Sub(o Size) Size { return Size{s.Items - o.Items, s.Bytes - o.Bytes} }
-
-// SizeOf measures a spec.
-func SizeOf(spec *networkingv1.NetworkPolicySpec) Size {
-	s := Size{Bytes: spec.Size(), Items: selectorItems(&spec.PodSelector) + len(spec.PolicyTypes)}
-	for i := range spec.Ingress {
-		s.Items += 1 + len(spec.Ingress[i].Ports) + peerItems(spec.Ingress[i].From)
+// Excess says that a policy is over the limit of one object, "" if it is not.
+func (b Budgets) Excess(s Size) string {
+	if s.Bytes <= b.ObjectBytes {
+		return ""
 	}
-	for i := range spec.Egress {
-		s.Items += 1 + len(spec.Egress[i].Ports) + peerItems(spec.Egress[i].To)
-	}
-	return s
+	return fmt.Sprintf("it takes %d bytes, of which %d are read at most (MaxBytesPerNetPol)", s.Bytes, b.ObjectBytes)
 }
 
-func peerItems(peers []networkingv1.NetworkPolicyPeer) int {
-	n := len(peers)
-	for i := range peers {
-		n += selectorItems(peers[i].PodSelector) + selectorItems(peers[i].NamespaceSelector)
-		if peers[i].IPBlock != nil {
-			n += len(peers[i].IPBlock.Except)
+// Fit returns the policies of a cluster, with closed copies in place of those over a limit.
+// If the policies of a namespace are over their limit together, all of them close. Fit does
+// not modify the objects in list.
+func (b Budgets) Fit(list []*networkingv1.NetworkPolicy) []*networkingv1.NetworkPolicy {
+	out := slices.Clone(list)
+	sums := map[string]int{}
+	closeIf := func(i int, excess string) {
+		if excess != "" {
+			np := *out[i]
+			np.Spec = Close(&np.Spec, excess)
+			out[i] = &np
 		}
 	}
-	return n
+	for i, np := range list {
+		size := SizeOf(&np.Spec)
+		if closeIf(i, b.Excess(size)); Excess(&out[i].Spec) == "" {
+			sums[np.Namespace] += size.Total()
+		}
+	}
+	for i, np := range out {
+		if sums[np.Namespace] > b.NamespaceBytes && Excess(&np.Spec) == "" {
+			closeIf(i, b.ExcessOfNamespace())
+		}
+	}
+	return out
 }
 
-func selectorItems(sel *metav1.LabelSelector) int {
-	if sel == nil {
-		return 0
-	}
-	n := len(sel.MatchLabels) + len(sel.MatchExpressions)
-	for i := range sel.MatchExpressions {
-		n += len(sel.MatchExpressions[i].Values)
-	}
-	return n
-}
-
-// Excess says in what a policy is over the budget of one policy, "" for nothing.
-func (b Budgets) Excess(s Size) string {
-	switch {
-	case s.Bytes > b.Bytes:
-		return fmt.Sprintf("its spec has %d bytes, of which %d are read at most (MaxBytesPerNetPol)", s.Bytes, b.Bytes)
-	case s.Items > b.Items:
-		return fmt.Sprintf("it has %d rules, peers, ports and terms, of which %d are read at most (MaxItemsPerNetPol)", s.Items, b.Items)
-	}
-	return ""
-}
-
-// SubjectItems and SubjectBytes are the budget of the podSelector of a policy that is
-// closed: it is kept. A larger one selects every pod of its namespace.
-const (
-	SubjectItems = 64
-	SubjectBytes = 4 << 10
-)
+// SubjectBytes bounds the podSelector of a closed policy, which is kept. A larger one selects
+// every pod of its namespace.
+const SubjectBytes = 8 << 10
 
 // overBudget begins the policy type that marks a closed spec. The API server takes no
 // such type, and Compile gives it no other meaning, so that a forged one isolates and
@@ -172,7 +125,7 @@ const overBudget = "OverBudget: "
 // spec, so that whoever has the spec knows: dumps, recordings, plans.
 func Close(spec *networkingv1.NetworkPolicySpec, excess string) networkingv1.NetworkPolicySpec {
 	var out networkingv1.NetworkPolicySpec
-	if selectorItems(&spec.PodSelector) <= SubjectItems && spec.PodSelector.Size() <= SubjectBytes {
+	if selectorSize(&spec.PodSelector) <= SubjectBytes {
 		spec.PodSelector.DeepCopyInto(&out.PodSelector) // nothing of what is dropped stays
 	}
 	for i, is := range directions(spec) {

@@ -2,7 +2,6 @@ package policy_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,38 +13,38 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// small are budgets that a test can exceed by hand.
-var small = policy.Budgets{Labels: 3, LabelBytes: 20, Ports: 2, Items: 6, Bytes: 200, NamespaceItems: 10, NamespaceBytes: 300}
+// small are budgets that a test can exceed by hand: of five rules, and of eight.
+var small = policy.Budgets{ObjectBytes: 5*66 + 10, NamespaceBytes: 8*66 + 10}
 
 func TestExcessOfLabels(t *testing.T) {
-	for want, labels := range map[string]map[string]string{
-		"": {"a": "1", "b": "2", "c": strings.Repeat("x", 15)},
-		"4 labels, of which 3 are read at most (MaxLabelsPerObject)":                {"a": "", "b": "", "c": "", "d": ""},
-		"21 bytes of labels, of which 20 are read at most (MaxLabelBytesPerObject)": {"a": strings.Repeat("x", 20)},
-	} {
-		require.Equal(t, want, small.ExcessOfLabels(labels))
-	}
-	require.Empty(t, small.ExcessOfPorts(2))
-	require.Equal(t, "3 named ports, of which 2 are read at most (MaxNamedPortsPerPod)", small.ExcessOfPorts(3))
+	size := policy.SizeOfPod(map[string]string{"a": "1", "b": strings.Repeat("x", policy.LabelBytes-32*3-8)}, "http")
+	require.Empty(t, policy.ExcessOfLabels(size))
+	require.Equal(t, "32769 bytes of labels and named ports, of which 32768 are read at most", policy.ExcessOfLabels(size+2))
 }
 
-// Every part of a policy counts.
+// TestSizeOf: every part of a policy counts, and what it causes besides its text.
 func TestSizeOf(t *testing.T) {
+	const small, large, view, block = 64 << 10, 256 << 10, 1 << 10, 32 << 10
 	for _, tc := range []struct {
-		spec  string
-		items int
+		spec                  string
+		items, views, members int
 	}{
-		{`{}`, 0},
-		{`{podSelector: {matchLabels: {a: b}}, policyTypes: [Ingress]}`, 2},
-		{`{ingress: [{}, {}], egress: [{}]}`, 3},
-		{`{ingress: [{ports: [{port: 1}, {port: 2}]}]}`, 3},
-		{`{egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16, 10.2.0.0/16]}}]}]}`, 4},
-		{`{ingress: [{from: [{podSelector: {matchExpressions: [{key: a, operator: In, values: [x, y]}]}, namespaceSelector: {matchLabels: {a: b}}}]}]}`, 6},
+		{`{}`, 0, 0, 0},
+		{`{podSelector: {matchLabels: {a: b}}, policyTypes: [Ingress]}`, 5, 0, 0},
+		{`{ingress: [{}, {}], egress: [{}]}`, 3, 0, 0},
+		{`{ingress: [{ports: [{port: 1}, {port: 2}]}]}`, 3, 0, 0},
+		{`{egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16, 10.2.0.0/16]}}]}]}`, 4, 0, 0},
+		{`{ingress: [{from: [{podSelector: {matchExpressions: [{key: a, operator: In, values: [x, y]}]}, namespaceSelector: {matchLabels: {a: b}}}]}]}`, 12, 0, 0},
+		{`{ingress: [{from: [{podSelector: {matchExpressions: [{key: a, operator: DoesNotExist}]}}]}]}`, 6, 0, small},
+		{`{egress: [{to: [{namespaceSelector: {}, podSelector: {matchExpressions: [{key: a, operator: NotIn, values: [x]}]}}]}]}`, 7, 0, large},
+		{`{ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}}]}]}`, 6, 0, small},
+		{`{egress: [{ports: [{port: http}, {port: 80}]}]}`, 3, view, 0},
+		{`{ingress: [{ports: [{port: http}]}]}`, 2, 0, 0},
+		{`{egress: [{ports: [{port: a}, {port: b}], to: [{podSelector: {}}, {podSelector: {matchLabels: {a: b}}}, {namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}, {ipBlock: {cidr: 11.0.0.0/8}}]}]}`,
+			12, 2 * (2*view + block), 0},
 	} {
 		spec := parseSpec(t, tc.spec).Spec
-		size := policy.SizeOf(&spec)
-		require.Equal(t, tc.items, size.Items, tc.spec)
-		require.Equal(t, spec.Size(), size.Bytes)
+		require.Equal(t, policy.Size{Bytes: spec.Size() + 64*tc.items + tc.views, Members: tc.members}, policy.SizeOf(&spec), tc.spec)
 	}
 }
 
@@ -53,7 +52,7 @@ func TestSizeOf(t *testing.T) {
 // nothing of what it was stays in memory through it.
 func TestClose(t *testing.T) {
 	var many, long strings.Builder
-	for i := range policy.SubjectItems + 1 {
+	for i := range 65 {
 		fmt.Fprintf(&many, "k%d: v, ", i)
 	}
 	for i := range 40 {
@@ -102,42 +101,22 @@ func drawPolicies(t *rapid.T) []*networkingv1.NetworkPolicy {
 	return out
 }
 
-// Which policies close follows from what there is and not from its order, they are
-// the largest, no more than necessary, and one namespace costs another nothing.
+// TestFit: a policy over its own limit closes. All others of a namespace close if together they
+// are over its limit, whatever their order and whatever other namespaces have.
 func TestFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawPolicies(t)
-		closed := map[string]bool{}
+		sums := map[string]int{}
+		for _, np := range list {
+			if size := policy.SizeOf(&np.Spec); size.Bytes <= small.ObjectBytes {
+				sums[np.Namespace] += size.Bytes
+			}
+		}
 		for i, np := range small.Fit(list) {
 			require.Equal(t, list[i].Name, np.Name)
-			closed[np.Name] = policy.Excess(&np.Spec) != ""
-			require.Equal(t, closed[np.Name], np != list[i], "what is not closed is the object itself")
-		}
-		for _, np := range small.Fit(rapid.Permutation(list).Draw(t, "order")) {
-			require.Equal(t, closed[np.Name], policy.Excess(&np.Spec) != "")
-		}
-		for _, ns := range []string{"x", "y"} {
-			of := slices.DeleteFunc(slices.Clone(list), func(np *networkingv1.NetworkPolicy) bool { return np.Namespace != ns })
-			for _, np := range small.Fit(of) {
-				require.Equal(t, closed[np.Name], policy.Excess(&np.Spec) != "")
-			}
-			var open policy.Size
-			var next policy.Size // the smallest that its namespace closed
-			for _, np := range of {
-				size := policy.SizeOf(&np.Spec)
-				switch {
-				case !closed[np.Name]:
-					require.Empty(t, small.Excess(size))
-					open = open.Add(size)
-				case small.Excess(size) == "" && (next == policy.Size{} || size.Compare(next) < 0):
-					next = size
-				}
-			}
-			require.True(t, small.Room(open))
-			require.True(t, next == policy.Size{} || !small.Room(open.Add(next)))
-			for _, np := range of {
-				require.False(t, !closed[np.Name] && next != policy.Size{} && policy.SizeOf(&np.Spec).Compare(next) > 0)
-			}
+			closed := policy.SizeOf(&list[i].Spec).Bytes > small.ObjectBytes || sums[np.Namespace] > small.NamespaceBytes
+			require.Equal(t, closed, policy.Excess(&np.Spec) != "")
+			require.Equal(t, closed, np != list[i], "a policy that is not closed is the object itself")
 		}
 	})
 }

@@ -4,77 +4,22 @@ import (
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// ClusterItems and ClusterBytes bound one ClusterNetworkPolicy. The CRD bounds its rules,
-// peers and networks, with fifty rules of 25 peers of 25 networks at most, which is
-// within; selectors it does not bound, and another CRD may bound nothing. They are no
-// keys of the configuration: whoever writes such a policy is no tenant.
-const (
-	ClusterItems = 40_000
-	ClusterBytes = 1 << 20
-)
+// ClusterBytes bounds one ClusterNetworkPolicy (sizeOfCluster). The CRD bounds its rules, peers
+// and networks, with fifty rules of 25 peers of 25 networks at most, which is within;
+// selectors it does not bound, and another CRD may bound nothing. It is no key of the
+// configuration, because no tenant may write such a policy.
+const ClusterBytes = 4 << 20
 
-// sizeOfCluster measures a spec: the items of Size, and the bytes of its texts.
-func sizeOfCluster(spec *v1alpha2.ClusterNetworkPolicySpec) Size {
-	s := sizeOfSelected(spec.Subject.Namespaces, spec.Subject.Pods)
-	for i := range spec.Ingress {
-		r := &spec.Ingress[i]
-		s = s.Add(sizeOfRule(r.Name, len(r.From), r.Protocols))
-		for j := range r.From {
-			s = s.Add(sizeOfSelected(r.From[j].Namespaces, r.From[j].Pods))
-		}
+// clusterExcess says that a cluster policy of this size is too large, "" if it is not.
+func clusterExcess(size int) string {
+	if size <= ClusterBytes {
+		return ""
 	}
-	for i := range spec.Egress {
-		r := &spec.Egress[i]
-		s = s.Add(sizeOfRule(r.Name, len(r.To), r.Protocols))
-		for j := range r.To {
-			p := &r.To[j]
-			s = s.Add(sizeOfSelected(p.Namespaces, p.Pods)).Add(sizeOfSelected(p.Nodes, nil)).
-				Add(sizeOfTexts(p.Networks)).Add(sizeOfTexts(p.DomainNames))
-		}
-	}
-	return s
-}
-
-func sizeOfRule(name string, peers int, protocols []v1alpha2.ClusterNetworkPolicyProtocol) Size {
-	s := Size{Items: 1 + peers + len(protocols), Bytes: len(name)}
-	for i := range protocols {
-		s.Bytes += len(protocols[i].DestinationNamedPort)
-	}
-	return s
-}
-
-// sizeOfSelected takes each field as it is there.
-func sizeOfSelected(sel *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) Size {
-	var s Size
-	if sel != nil {
-		s = Size{Items: selectorItems(sel), Bytes: sel.Size()}
-	}
-	if pods != nil {
-		s = s.Add(sizeOfSelected(&pods.NamespaceSelector, nil)).Add(sizeOfSelected(&pods.PodSelector, nil))
-	}
-	return s
-}
-
-func sizeOfTexts[T ~string](list []T) Size {
-	s := Size{Items: len(list)}
-	for _, text := range list {
-		s.Bytes += len(text)
-	}
-	return s
-}
-
-// excess says in what a cluster policy of this size is too large, "" for nothing.
-func (s Size) excess() string {
-	if s.Items > ClusterItems || s.Bytes > ClusterBytes {
-		return fmt.Sprintf("it has %d rules, peers, ports and terms and %d bytes of text, of which %d and %d are read at most",
-			s.Items, s.Bytes, ClusterItems, ClusterBytes)
-	}
-	return ""
+	return fmt.Sprintf("it takes %d bytes, of which %d are read at most", size, ClusterBytes)
 }
 
 // CloseCluster returns what is kept of a spec that was not decoded whole; excess says
@@ -153,7 +98,7 @@ func (c *clusterCompiler) tooLarge(spec *v1alpha2.ClusterNetworkPolicySpec, at *
 	if spec.Subject == (v1alpha2.ClusterNetworkPolicySubject{}) && closedCluster(spec) != "" {
 		return everyLabels, everyLabels
 	}
-	if s := sizeOfSelected(spec.Subject.Namespaces, spec.Subject.Pods); s.Items > SubjectItems || s.Bytes > SubjectBytes {
+	if sizeOfSelected(spec.Subject.Namespaces, spec.Subject.Pods) > SubjectBytes {
 		return everyLabels, everyLabels
 	}
 	return c.subject(&spec.Subject, at.Child("subject"))

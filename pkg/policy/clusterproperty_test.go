@@ -112,7 +112,7 @@ func checkClusterWellFormed(t failer, c policy.Cluster) {
 // in which it does more than accept.
 func TestClusterTooLarge(t *testing.T) {
 	large := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn}}}
-	for range policy.ClusterItems {
+	for range policy.ClusterBytes / 64 {
 		large.MatchExpressions[0].Values = append(large.MatchExpressions[0].Values, "a")
 	}
 	cnp := &v1alpha2.ClusterNetworkPolicy{}
@@ -125,7 +125,7 @@ func TestClusterTooLarge(t *testing.T) {
 		{Action: "Pass", Name: "pods", To: []v1alpha2.ClusterNetworkPolicyEgressPeer{{Namespaces: &metav1.LabelSelector{}}}},
 		{Action: "Deny", To: []v1alpha2.ClusterNetworkPolicyEgressPeer{{Networks: []v1alpha2.CIDR{"0.0.0.0/0"}}}},
 	}
-	const over = "problem OverBudget spec: it has 40011 rules, peers, ports and terms and 120037 bytes of text, of which 40000 and 1048576 are read at most; " +
+	const over = "problem OverBudget spec: it takes 4392037 bytes, of which 4194304 are read at most; " +
 		"the policy accepts nothing, and denies everything in a direction in which it denies or passes. Make several policies of it\n"
 	require.Equal(t, "Admin 0 large\nsubject everything in namespaces team=a\nDeny egress[1] \"pods\" to everyone ports all\n"+over,
 		clusterText(policy.CompileCluster(cnp)))

@@ -24,14 +24,14 @@ import (
 //   - A policy with a subject, tier or priority that we do not know accepts nothing, and
 //     denies what it would pass. Without a subject it selects every pod. Without a tier
 //     it is of the Admin tier, and without a priority the first of its tier.
-//   - A policy over ClusterItems or ClusterBytes accepts nothing, and denies everything of
+//   - A policy over ClusterBytes accepts nothing, and denies everything of
 //     a direction in which it does more than accept. A large subject is every pod then.
 func CompileCluster(cnp *v1alpha2.ClusterNetworkPolicy) Cluster {
 	spec := field.NewPath("spec")
 	c := clusterCompiler{compiler: compiler{malformed: ReasonUnsupportedPeer, defined: map[ipsets.Name]bool{}}}
 	out := Cluster{Name: cnp.Name}
 	out.Tier, out.Priority = c.place(&cnp.Spec, spec)
-	if excess := cmp.Or(closedCluster(&cnp.Spec), sizeOfCluster(&cnp.Spec).excess()); excess != "" {
+	if excess := cmp.Or(closedCluster(&cnp.Spec), clusterExcess(sizeOfCluster(&cnp.Spec))); excess != "" {
 		out.Namespaces, out.Pods = c.tooLarge(&cnp.Spec, spec, excess)
 	} else {
 		out.Namespaces, out.Pods = c.subject(&cnp.Spec.Subject, spec.Child("subject"))

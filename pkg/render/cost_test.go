@@ -52,7 +52,7 @@ func TestRenderingIsLinear(t *testing.T) {
 		return allocated(func() {
 			c := policy.Compile(np)
 			g = Policy(&c, fakePorts{}, ipsets.Name.ID)
-			require.Equal(t, len(g.served), SizeOf(&c, fakePorts{}).ACLs)
+			require.GreaterOrEqual(t, SizeOf(&c, fakePorts{}), len(g.served))
 		}), g
 	}
 	peers, _ := render(1000, 1)
@@ -120,9 +120,9 @@ func TestRenderedIsCanonical(t *testing.T) {
 				from += len(r.From)
 			}
 		}
-		s := SizeOf(c, fakePorts{})
-		require.GreaterOrEqual(t, s.ACLs, from)
-		require.GreaterOrEqual(t, s.Bytes, bytes)
+		n := SizeOf(c, fakePorts{})
+		require.GreaterOrEqual(t, n, from)
+		require.GreaterOrEqual(t, n*longACL, bytes)
 	})
 }
 

@@ -7,13 +7,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
-// Size is what the rules of a policy come to on one endpoint: an upper bound, which
-// equal rules and short Ids of sets make larger than what is rendered.
-type Size struct {
-	ACLs  int
-	Bytes int // of their JSON
-}
-
 // The bytes of an ACL's JSON beside its Id, its ports and its peer, and those of one
 // member of a peer with the comma behind it.
 const (
@@ -22,52 +15,62 @@ const (
 	bytesPerBlock = len("255.255.255.255/31") + 1
 )
 
-// SizeOf tells what Policy would make of a policy, without making it. It costs the
-// policy's peers and ports, and the numbers of its named ports.
-func SizeOf(c *policy.Compiled, ports Ports) Size {
-	var s Size
-	perACL := bytesPerACL + len(state.ACLID(c.Key))
-	for rules := range c.ByRule() {
-		matches, named := portMatches(rules[0], ports), NewNamedEgress(c.Key, rules[0], ports)
-		text := 0
-		for _, m := range matches {
-			text += len(m.ports)
+// longACL is the length of the JSON above which an ACL counts as several.
+const longACL = 320
+
+// acls returns as how many ACLs one with so many bytes of JSON counts.
+func acls(bytes int) int { return max(1, (bytes+longACL-1)/longACL) }
+
+// aclsOfPeer returns as how many ACLs a peer counts, with an ACL for each of matches.
+func aclsOfPeer(matches []portMatch, sets, blocks, idBytes int) (n int) {
+	for _, m := range matches {
+		perACL := bytesPerACL + idBytes + len(m.ports) + sets*bytesPerID
+		if whole := blocks / hns.MaxAddressesPerACL; whole > 0 {
+			n += whole * acls(perACL+hns.MaxAddressesPerACL*bytesPerBlock)
 		}
-		for _, rule := range rules {
-			for _, served := range named.Towards(rule.Peer) {
-				if !served.Unused {
-					s.ACLs++
-					s.Bytes += perACL + len("65535") + (len(rule.Peer.Sets)+1)*bytesPerID
-				}
-			}
-			chunks := max(1, (len(rule.Peer.Blocks)+hns.MaxAddressesPerACL-1)/hns.MaxAddressesPerACL)
-			s.ACLs += len(matches) * chunks
-			s.Bytes += chunks*(len(matches)*perACL+text) + len(matches)*(len(rule.Peer.Sets)*bytesPerID+len(rule.Peer.Blocks)*bytesPerBlock)
+		if rest := blocks % hns.MaxAddressesPerACL; rest > 0 || blocks == 0 {
+			n += acls(perACL + rest*bytesPerBlock)
 		}
-	}
-	return s
-}
-
-// Add returns the size of both.
-func (s Size) Add(o Size) Size { return Size{s.ACLs + o.ACLs, s.Bytes + o.Bytes} }
-
-// Within reports whether rules of this size are within the budget of one pod.
-func (s Size) Within(b policy.Budgets) bool { return s.ACLs <= b.ACLs && s.Bytes <= b.ACLBytes }
-
-// BytesOf tells how many bytes the JSON of rules has, at most.
-func BytesOf(rules []TierRule) (n int) {
-	for _, r := range rules {
-		a := r.ACL
-		n += bytesPerACL + len(a.ID) + len(a.LocalAddresses) + len(a.RemoteAddresses) + len(a.LocalPorts) + len(a.RemotePorts)
 	}
 	return n
 }
 
-// SizeOfLines tells what the lines of a direction come to.
-func SizeOfLines(lines []tiers.Line[Source], limits tiers.Limits) (s Size) {
-	for _, l := range lines {
-		acls, bytes := limits.Cost(l.Atom)
-		s = s.Add(Size{acls, bytes})
+// SizeOf returns as how many ACLs the rules of a policy count, without rendering them. It is an
+// upper bound: equal rules and short Ids of sets make less. It costs the policy's peers and
+// ports, and the numbers of its named ports.
+func SizeOf(c *policy.Compiled, ports Ports) (n int) {
+	idBytes := len(state.ACLID(c.Key))
+	for rules := range c.ByRule() {
+		matches, named := portMatches(rules[0], ports), NewNamedEgress(c.Key, rules[0], ports)
+		for _, rule := range rules {
+			for _, served := range named.Towards(rule.Peer) {
+				if !served.Unused {
+					n += aclsOfPeer([]portMatch{{ports: "65535"}}, len(rule.Peer.Sets)+1, 0, idBytes)
+				}
+			}
+			n += aclsOfPeer(matches, len(rule.Peer.Sets), len(rule.Peer.Blocks), idBytes)
+		}
 	}
-	return s
+	return n
+}
+
+// SizeOfRules returns as how many ACLs rules count.
+func SizeOfRules(rules []TierRule) (n int) {
+	for _, r := range rules {
+		a := r.ACL
+		n += acls(bytesPerACL + len(a.ID) + len(a.LocalAddresses) + len(a.RemoteAddresses) + len(a.LocalPorts) + len(a.RemotePorts))
+	}
+	return n
+}
+
+// Cost returns as how many ACLs an atom counts whose Ids have up to so many bytes.
+func Cost(a tiers.Atom, idBytes int) int {
+	matches := []portMatch{{}}
+	if len(a.Ports) > 0 {
+		matches = matchesOf(a.Ports)
+	}
+	if len(a.Sets) > 0 {
+		return aclsOfPeer(matches, len(a.Sets)+1, 0, idBytes) // of the blocks there is a set
+	}
+	return aclsOfPeer(matches, 0, len(a.Blocks), idBytes)
 }

@@ -52,9 +52,8 @@ func (r TierRule) BlocksAll() bool { return r.IsBlock() && r.ACL.MatchesAll() }
 // TierList are the rules of both directions, each in order. It never changes.
 type TierList struct {
 	Rules []TierRule
-	// Denied are policies of which a Pass blocks, and Silent those of which nothing is
-	// accepted, for want of room; both in order.
-	Denied, Silent []policy.Key
+	// Silent are the policies of which only Deny rules remain, because the pod has too many ACLs.
+	Silent []policy.Key
 }
 
 // Names returns the sets that the rules of a list name, but for those that are never
@@ -151,23 +150,6 @@ func BlockIPv6(dir policy.Direction, from Source) TierRule {
 // MaxRuns bounds the runs of a list, as each has a priority: of the tail there are
 // fewer numbers than before it.
 const MaxRuns = int(hns.PriorityDefault - hns.PriorityTail)
-
-// Cost tells what an atom comes to in ACLs whose Ids have up to so many bytes.
-func Cost(a tiers.Atom, idBytes int) (acls, bytes int) {
-	texts, ports := 1, 0
-	if len(a.Ports) > 0 {
-		matches := matchesOf(a.Ports)
-		texts = len(matches)
-		for _, m := range matches {
-			ports += len(m.ports)
-		}
-	}
-	if len(a.Sets) > 0 {
-		return texts, texts*(bytesPerACL+idBytes+(len(a.Sets)+1)*bytesPerID) + ports
-	}
-	chunks := max(1, (len(a.Blocks)+hns.MaxAddressesPerACL-1)/hns.MaxAddressesPerACL)
-	return texts * chunks, chunks*(texts*(bytesPerACL+idBytes)+ports) + texts*len(a.Blocks)*bytesPerBlock
-}
 
 // Dump says what a rule came from.
 func (s Source) Dump() state.TierSource {

@@ -89,7 +89,6 @@ type Again struct {
 	At       time.Time `json:"at"`
 	Attempts int       `json:"attempts,omitempty"`
 	Code     uint32    `json:"code,omitempty"` // HRESULT of the last one
-	Part     int       `json:"part,omitempty"` // of a removal: sets in the next request
 }
 
 // Pending is one outstanding pod update.

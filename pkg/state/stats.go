@@ -1,7 +1,6 @@
 package state
 
 import (
-	"math"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -26,10 +25,6 @@ type Stats struct {
 	// Damped is the number of objects that somebody else keeps changing, by kind.
 	Damped    map[string]int
 	Conflicts Conflicts
-	// Refusals counts, by HRESULT, the writes to endpoints that HNS refused, and the
-	// times that it refused a set alone. After 256 codes more are counted under
-	// OtherCodes.
-	Refusals map[uint32]uint64
 }
 
 // Conflicts counts the writes to endpoints that somebody else came in between.
@@ -44,6 +39,3 @@ type SetStats struct {
 	Nested   bool
 	Entries  int // members, a nested set's permanent one included
 }
-
-// OtherCodes stands in Stats.Refusals for the codes that came after 256 others.
-const OtherCodes uint32 = math.MaxUint32

@@ -19,28 +19,17 @@ import (
 // sets are on their way, no packet is allowed that the rules deny.
 //
 // It changes none of the rules, and the lines share their memory.
-func List[From any](admin, tail []Rule[From], limits Limits) Result[From] {
-	work := maxSteps
-	p := partsOf(admin, tail, &work)
-	if l := (list[From]{parts: p, limits: limits, work: work}); l.make(true) {
-		return Result[From]{Lines: l.lines}
+func List[From any](admin, tail []Rule[From], limit Limit) Result[From] {
+	l := list[From]{limit: limit, work: maxSteps}
+	l.parts = partsOf(admin, tail, &l.work)
+	if l.make(); l.over() {
+		return BlockAll[From]()
 	}
-	var out Result[From]
-	for i := range p.admin {
-		if len(p.open[i]) > 0 {
-			out.Denied = append(out.Denied, p.admin[i].From)
-		}
-	}
-	if l := (list[From]{parts: p, limits: limits}); l.make(false) {
-		out.Lines = l.lines
-	} else {
-		out.Lines, out.Over = []Line[From]{{Block: true, Tail: true}}, true
-	}
-	return out
+	return Result[From]{Lines: l.lines, ACLs: l.acls}
 }
 
-// maxSteps bounds what List looks at of pairs of atoms. What takes more is far over the
-// limits, or empty for the most part.
+// maxSteps bounds the pairs of atoms that List looks at. A list that takes more is far over
+// the limit, or most of its products are empty.
 const maxSteps = 1 << 19
 
 // parts is what a list is made of.
@@ -117,30 +106,24 @@ func steps(a, b Atom) int {
 // list is a list that is being made.
 type list[From any] struct {
 	parts[From]
-	limits      Limits
-	work        int // steps that are left
-	lines       []Line[From]
-	acls, bytes int
-	ids         map[ipsets.Name]uint64 // numbers of sets, for keys
-	inRun       map[string]bool        // keys of the atoms of the last run
+	limit Limit
+	work  int // steps that are left
+	lines []Line[From]
+	acls  int
+	ids   map[ipsets.Name]uint64 // numbers of sets, for keys
+	inRun map[string]bool        // keys of the atoms of the last run
 }
 
-// make makes the whole list, and reports false if it is over the limits. What has to be
-// passed on is denied if pass is false.
-func (l *list[From]) make(pass bool) bool {
+// make makes the whole list, or the part of it that is within the limit.
+func (l *list[From]) make() {
 	for i := range l.admin {
-		switch r := &l.admin[i]; {
-		case r.Action != policy.Pass:
-			l.rule(r, false, nil)
-		case pass:
+		if r := &l.admin[i]; r.Action == policy.Pass {
 			l.passed(l.open[i], r.From)
-		default:
-			for _, a := range l.open[i] {
-				l.line(Line[From]{Block: true, Atom: a, From: r.From})
-			}
+		} else {
+			l.rule(r, false, nil)
 		}
 		if l.over() {
-			return false
+			return
 		}
 	}
 	if l.reached {
@@ -148,7 +131,6 @@ func (l *list[From]) make(pass bool) bool {
 			l.rule(&l.tail[i], true, l.via)
 		}
 	}
-	return !l.over()
 }
 
 // rule emits a rule as it is.
@@ -225,9 +207,7 @@ func (l *list[From]) add(line Line[From]) {
 	}
 	l.inRun[key] = true
 	l.lines = append(l.lines, line)
-	acls, bytes := l.limits.Cost(line.Atom)
-	l.acls += acls
-	l.bytes += bytes
+	l.acls += l.limit.Cost(line.Atom)
 }
 
 // key is equal for equal atoms.
@@ -257,7 +237,5 @@ func (l *list[From]) key(a Atom) string {
 	return string(out)
 }
 
-// over reports whether the list is over its limits, or took too long to make.
-func (l *list[From]) over() bool {
-	return l.acls > l.limits.ACLs || l.bytes > l.limits.Bytes || l.work < 0
-}
+// over reports whether the list is over its limit, or took too long to make.
+func (l *list[From]) over() bool { return l.acls > l.limit.ACLs || l.work < 0 }

@@ -77,21 +77,25 @@ func (l *Line[From]) Inside() (policy.SetDef, bool) {
 	return def, true
 }
 
-// Limits bound a list.
-type Limits struct {
-	ACLs, Bytes int
-	// Cost says what an atom of a line comes to, at least one ACL.
-	Cost func(Atom) (acls, bytes int)
+// Limit bounds a list.
+type Limit struct {
+	ACLs int
+	// Cost returns as how many ACLs an atom of a line counts, at least one.
+	Cost func(Atom) int
 }
 
-// Result is a list within its limits.
+// Result is a list within its limit.
 type Result[From any] struct {
 	// Lines are in order: the first whose atom has a packet decides. The last has every
 	// packet.
 	Lines []Line[From]
-	// Denied are the rules that pass, and block here what of them a later rule of their
-	// tier might decide, because a list that passes it on is over the limits.
-	Denied []From
-	// Over: even so it is over the limits. One line blocks everything.
+	// ACLs is the cost of the lines.
+	ACLs int
+	// Over: the list is over its limit, so Lines is the one that blocks everything.
 	Over bool
+}
+
+// BlockAll returns the list that blocks everything.
+func BlockAll[From any]() Result[From] {
+	return Result[From]{Lines: []Line[From]{{Block: true, Tail: true}}, ACLs: 1, Over: true}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/uninstall"
@@ -268,26 +267,4 @@ func TestNoNetwork(t *testing.T) {
 	stop := errors.New("enough")
 	_, err = uninstall.Remove(t.Context(), sim, func(int) error { return stop })
 	require.ErrorIs(t, err, stop)
-}
-
-// TestRandomTrouble: whatever fails a few times, two tries end empty, and what others
-// have stays.
-func TestRandomTrouble(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		sim := node(t)
-		was := others(t, sim, true)
-		for range rapid.IntRange(0, 4).Draw(t, "faults") {
-			sim.Inject(hnsfault.Fault{
-				Nth:  rapid.IntRange(1, 12).Draw(t, "nth"),
-				Mode: rapid.SampledFrom([]hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply}).Draw(t, "mode"),
-				Code: rapid.SampledFrom([]uint32{0, 0x80004005, 0x803B000D, 0x803B0017}).Draw(t, "code"),
-			})
-		}
-		_, _ = uninstall.Remove(context.Background(), sim, at)
-		left, err := uninstall.Remove(context.Background(), sim, at)
-		require.NoError(t, err)
-		require.Empty(t, left)
-		require.Equal(t, was, others(t, sim, true))
-	})
 }

@@ -17,16 +17,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/zapr"
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
@@ -50,8 +47,6 @@ type agent struct {
 	rec    *recorder.Recorder
 
 	calls, sent atomic.Int64 // of HNS, and their bytes
-	logs        atomic.Int64 // lines
-	reports     atomic.Int64
 
 	mu     sync.Mutex // guards following
 	second time.Time  // in which now calls were begun
@@ -59,7 +54,6 @@ type agent struct {
 	most   int                      // calls in one second
 	told   map[policy.Key]time.Time // when the first Event of a policy was sent
 	events int
-	idle   int                  // Events that a policy selects nothing
 	after  map[string]time.Time // when a rule was first written to an endpoint, by its id
 }
 
@@ -98,8 +92,7 @@ func endpointOf(addr netip.Addr) string {
 
 // run wires the parts as cmd/npm does, and waits until they have settled.
 func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
-	lines := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), lineCounter{&a.logs}, zapcore.InfoLevel)
-	logger := zapr.NewLogger(zap.New(lines))
+	logger := logr.Discard()
 	cfg := dataplane.Config{Node: cluster.Node, Now: time.Now, GracePeriod: 5 * time.Minute}
 	a.rec = recorder.New(recorder.Config{Node: cluster.Node, Now: time.Now})
 	cfg.Client = a.rec.Client(a.sim)
@@ -108,29 +101,14 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 	var teller *events.Recorder
 	ctl := controllers.New(controllers.Config{
 		Source: a.server.Source(), Applier: recorded, Observer: recorded, Node: cluster.Node, RequireNodeAddr: true, Logger: logger,
-		OnApplied: func(done controllers.Applied) {
-			a.reports.Add(1)
-			teller.Applied(done)
-		},
+		OnApplied: func(done controllers.Applied) { teller.Applied(done) },
 	})
-	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Idle: a.dp, UpToDate: ctl.UpToDate, Behind: ctl.Behind, Logger: logger})
+	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Logger: logger})
 	running.Go(func() { teller.Run(ctx) })
 	running.Go(func() { ctl.Run(ctx) })
 	<-ctl.Settled()
 	a.rest(15 * time.Minute) // also what nothing needs has gone
 }
-
-// lineCounter counts what is logged and keeps nothing.
-type lineCounter struct{ lines *atomic.Int64 }
-
-// Write implements zapcore.WriteSyncer.
-func (l lineCounter) Write(line []byte) (int, error) {
-	l.lines.Add(1)
-	return len(line), nil
-}
-
-// Sync implements zapcore.WriteSyncer.
-func (lineCounter) Sync() error { return nil }
 
 // rest lets time pass, in which the agent does what it has left to do.
 func (a *agent) rest(d time.Duration) {
@@ -168,9 +146,6 @@ func (a *agent) Create(_ context.Context, e *eventsv1.Event) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events++
-	if e.Reason == string(state.ReasonSelectsNothing) {
-		a.idle++
-	}
 	if key := (policy.Key{Namespace: e.Regarding.Namespace, Name: e.Regarding.Name}); a.told[key].IsZero() {
 		a.told[key] = time.Now()
 	}
@@ -182,12 +157,6 @@ func (a *agent) written(key policy.Key, pod int) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.after[endpointOf(cluster.VictimAddr(pod))+" "+state.ACLID(key)]
-}
-
-func (a *agent) idleTold() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.idle
 }
 
 func (a *agent) toldOf(key policy.Key) time.Time {
@@ -218,45 +187,6 @@ func (a *agent) simulated() int64 {
 		}
 	}
 	return int64(sum)
-}
-
-// waiter asks the dataplane for something small all the time, from outside of the
-// bubble, and notes the longest that it had to wait for the state lock. The unit is
-// CPU time of this process, as the machine may be busy.
-type waiter struct {
-	dp      atomic.Pointer[dataplane.Dataplane]
-	longest atomic.Int64
-	stop    chan struct{}
-	done    sync.WaitGroup
-}
-
-func newWaiter() *waiter {
-	w := &waiter{stop: make(chan struct{})}
-	w.done.Go(func() {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-w.stop:
-				return
-			case <-tick.C:
-			}
-			if dp := w.dp.Load(); dp != nil {
-				began := process.CPU()
-				dp.Selecting(desired.PodKey{Namespace: cluster.Victim, Name: "pod-0"})
-				w.longest.Store(max(w.longest.Load(), int64(process.CPU()-began)))
-			}
-		}
-	})
-	return w
-}
-
-// take returns the longest wait since the last take.
-func (w *waiter) take() time.Duration { return time.Duration(w.longest.Swap(0)) }
-
-func (w *waiter) end() {
-	close(w.stop)
-	w.done.Wait()
 }
 
 // members returns those of all sets in HNS, in order.

@@ -21,7 +21,6 @@ type cost struct {
 
 	heap, left int64         // bytes of the agent while it stands, and when it has gone
 	cpu        time.Duration // until the agent has nothing left to do
-	lock       time.Duration // CPU time, the longest wait for the state lock
 	allocated  uint64        // bytes, until the agent has nothing left to do
 
 	lateCalls int           // calls of HNS until the victim's new policy was in force
@@ -33,11 +32,7 @@ type cost struct {
 	most     int   // of them in one second
 	sent     int64 // bytes
 	warnings int
-	logs     int64 // lines
 	events   int
-
-	eventCPU   time.Duration // of one pod event while the attack stands
-	eventBytes uint64        // allocated for it
 
 	rules int      // the most that an endpoint of the victim has
 	opens []string // packets to or from the victim that passed and should not
@@ -46,29 +41,6 @@ type cost struct {
 
 // never is how long what did not come took.
 const never = time.Hour
-
-// String is one row of the table.
-func (c cost) String() string {
-	const mb = 1 << 20
-	return fmt.Sprintf("| %s | %d | %+.1f | %+.1f | %.2f | %d | %.0f | %d / %s | %d | %s | %d (%d) | %.1f | %d / %d / %d | %s, %.0f | %d | %d | %d |",
-		c.name, c.bytes/1000, float64(c.heap)/mb, float64(c.left)/mb, c.cpu.Seconds(), c.lock.Milliseconds(), float64(c.allocated)/mb,
-		c.lateCalls, took(c.lateTook), c.fresh, took(c.toldTook), c.calls, c.most, float64(c.sent)/mb,
-		c.warnings, c.logs, c.events, c.eventCPU.Round(time.Microsecond), float64(c.eventBytes)/1000, c.rules, len(c.opens), len(c.odd))
-}
-
-func took(d time.Duration) string {
-	if d >= never {
-		return "never"
-	}
-	return fmt.Sprintf("%.2f s", d.Seconds())
-}
-
-// tableHead is above the rows.
-const tableHead = `| attack | kB | heap MB | left MB | CPU s | lock ms CPU | allocated MB | late: calls / time | new pod: calls | told | calls a minute (in a second) | sent MB | warnings / log lines / Events | pod event: CPU, kB | rules | opened | odd members |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|`
-
-// podEvents is how many events are played while the attack stands.
-const podEvents = 20
 
 // tcp is the number of the protocol.
 const tcp = 6
@@ -95,18 +67,15 @@ func probes() []hnsfault.Probe {
 
 // suffer lets an attack come, and with it a policy of the victim and a mistake of
 // its own, and returns what that cost. In the end everything has gone again.
-func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
+func (a *agent) suffer(attack cluster.Attack, turn int) cost {
 	c := cost{name: attack.Name, bytes: attack.Bytes(), objects: len(attack.Objects), lateTook: never, toldTook: never}
 	c.opens = a.open(a.sim.Watch(probes()...))
 	before := a.liveHeap() - a.simulated()
 	a.mu.Lock()
 	a.second, a.now, a.most, a.events = time.Time{}, 0, 0, 0
 	a.mu.Unlock()
-	a.logs.Store(0)
 	a.sent.Store(0)
 	a.calls.Store(0)
-	w.dp.Store(a.dp)
-	w.take()
 
 	late, odd := cluster.Late(turn), cluster.Odd(turn)
 	lateKey, oddKey := policy.Key{Namespace: late.Namespace, Name: late.Name}, policy.Key{Namespace: odd.Namespace, Name: odd.Name}
@@ -123,11 +92,10 @@ func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
 	}
 	fresh := a.comes(&c, turn)
 	a.rest(time.Minute - time.Since(began))
-	c.calls, c.sent, c.logs = a.calls.Load(), a.sent.Load(), a.logs.Load()
+	c.calls, c.sent = a.calls.Load(), a.sent.Load()
 	c.cpu, c.allocated = process.CPU()-cpu, process.Allocated()-alloc
 	c.heap = a.liveHeap() - a.simulated() - before
 	c.warnings, c.odd, c.rules = len(a.dp.Warnings()), a.oddMembers(), a.victimRules()
-	a.podEvents(&c, turn)
 	for a.toldOf(oddKey).IsZero() && time.Since(began) < never {
 		a.rest(time.Second)
 	}
@@ -137,7 +105,6 @@ func (a *agent) suffer(w *waiter, attack cluster.Attack, turn int) cost {
 	a.mu.Lock()
 	c.most, c.events = a.most, a.events
 	a.mu.Unlock()
-	c.lock = w.take()
 
 	a.server.Undo(attack)
 	a.server.Delete(late, odd, cluster.Fresh(turn))
@@ -186,21 +153,6 @@ func (a *agent) open(outcomes []hnsfault.Outcome) []string {
 		}
 	}
 	return out
-}
-
-// podEvents measures what an ordinary event costs while the attack stands: the median.
-func (a *agent) podEvents(c *cost, turn int) {
-	var took []time.Duration
-	var bytes []uint64
-	for i := range podEvents {
-		cpu, alloc := process.CPU(), process.Allocated()
-		a.server.Put(cluster.Moved(turn*podEvents + i))
-		a.rest(100 * time.Millisecond)
-		took, bytes = append(took, process.CPU()-cpu), append(bytes, process.Allocated()-alloc)
-	}
-	slices.Sort(took)
-	slices.Sort(bytes)
-	c.eventCPU, c.eventBytes = took[podEvents/2], bytes[podEvents/2]
 }
 
 // oddMembers returns the members of sets in HNS that are nobody's address.

@@ -31,16 +31,9 @@ const (
 	mostCalls     = 600
 	mostInASecond = 150
 	mostSent      = 4 << 20 // bytes
-	// mostWarnings is how many warnings, lines of the log and Events there are besides
+	// mostWarnings is how many warnings and Events there are besides
 	// one for each object of the attack.
 	mostWarnings = 20
-	// mostLock is how long somebody waits for the state lock. It is CPU time of both
-	// cores, with that of the collector.
-	mostLock = 1500 * time.Millisecond
-	// mostOfAnEvent is what an event of a pod costs in allocations, and mostOfEventCPU
-	// in CPU time.
-	mostOfAnEvent  = 400_000
-	mostOfEventCPU = 10 * time.Millisecond
 	// mostRules is how many rules an endpoint of the victim has.
 	mostRules = 12
 	// mostCPU and mostAllocated are until the agent has nothing left to do, for each
@@ -66,7 +59,6 @@ func (c cost) check(t *testing.T) {
 	assert.LessOrEqual(t, c.most, mostInASecond, "calls of HNS in a second")
 	assert.LessOrEqual(t, c.sent, int64(mostSent), "bytes to HNS in a minute")
 	assert.LessOrEqual(t, c.warnings, mostWarnings+c.objects, "warnings")
-	assert.LessOrEqual(t, c.logs, int64(mostWarnings+c.objects), "lines of the log")
 	assert.LessOrEqual(t, c.events, mostWarnings+c.objects, "Events")
 	assert.LessOrEqual(t, c.rules, mostRules, "rules of an endpoint of the victim")
 	assert.Empty(t, c.opens, "packets that passed")
@@ -74,9 +66,6 @@ func (c cost) check(t *testing.T) {
 	if effort.Raced() {
 		return // what follows it multiplies
 	}
-	assert.LessOrEqual(t, c.lock, mostLock, "CPU time while somebody waits for the state lock")
-	assert.LessOrEqual(t, c.eventBytes, uint64(mostOfAnEvent), "bytes allocated for one event of a pod")
-	assert.LessOrEqual(t, c.eventCPU, mostOfEventCPU, "CPU time of one event of a pod")
 	assert.LessOrEqual(t, c.cpu, constantCPU+time.Duration(c.bytes)*mostCPU, "CPU time")
 	assert.LessOrEqual(t, c.allocated, uint64(constantAllocated+c.bytes*mostAllocated), "bytes allocated")
 }
@@ -90,34 +79,16 @@ func endless(t *testing.T, limit time.Duration) {
 
 const longestAttack = 4 * time.Minute
 
-// TestNoAttack: the bounds are not met because nothing can meet them.
-func TestNoAttack(t *testing.T) {
-	deep(t)
-	several(t, []cluster.Attack{{Name: "none"}, {Name: "none again"}})
-}
-
-// TestRows plays each row of the table that is objects. The
-// others are TestBombs in tool/bundle and TestTextsOfManifests in cmd/kubectl-npm.
-func TestRows(t *testing.T) {
-	t.Log("\n" + tableHead)
-	for _, attack := range every(effort.Of(16, 4, 1), cluster.Attacks()) {
-		t.Run(attack.Name, func(t *testing.T) {
-			endless(t, longestAttack)
-			w := newWaiter()
-			defer w.end()
-			inBubble(t, func(a *agent) {
-				c := a.suffer(w, attack, 0)
-				t.Log("\n" + c.String())
-				c.check(t)
-			})
-		})
-	}
-}
+// TestRows plays the known attacks that are objects. TestBombs of tool/bundle and
+// TestTextsOfManifests of cmd/kubectl-npm play others.
+func TestRows(t *testing.T) { several(t, every(effort.Of(16, 4, 1), cluster.Attacks())) }
 
 // TestPairs plays every two rows together, one pair after the other in one cluster:
 // what each leaves behind would add up.
 func TestPairs(t *testing.T) {
-	deep(t)
+	if effort.Now() == effort.Quick {
+		t.Skip("make deep plays this")
+	}
 	var pairs []cluster.Attack
 	all := cluster.Attacks()
 	for i, one := range all {
@@ -143,14 +114,6 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// deep skips a test for a change, as TestRows and TestFloods hold the same bounds.
-func deep(t *testing.T) {
-	t.Helper()
-	if effort.Now() == effort.Quick {
-		t.Skip("make deep plays this")
-	}
-}
-
 // every returns one of n attacks.
 func every(n int, attacks []cluster.Attack) []cluster.Attack {
 	var out []cluster.Attack
@@ -164,13 +127,11 @@ func every(n int, attacks []cluster.Attack) []cluster.Attack {
 // the bounds.
 func several(t *testing.T, attacks []cluster.Attack) {
 	endless(t, longestAttack+time.Duration(len(attacks))*10*time.Second)
-	w := newWaiter()
-	defer w.end()
 	var costs []cost
 	inBubble(t, func(a *agent) {
 		for i, attack := range attacks {
-			costs = append(costs, a.suffer(w, attack, i))
-			t.Log("\n" + costs[len(costs)-1].String())
+			costs = append(costs, a.suffer(attack, i))
+			t.Logf("%+v", costs[len(costs)-1])
 		}
 	})
 	for _, c := range costs {

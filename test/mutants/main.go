@@ -1,20 +1,29 @@
 // Command mutants breaks copies of the repository, each with one patch at a time, and
-// requires that the test named in the patch notices. README.md has the format.
+// requires that the test named in the patch fails. README.md has the format.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx)
+	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -22,47 +31,222 @@ func main() {
 	}
 }
 
-// run plays every patch of the repository around the working directory, or
-// those named as arguments.
-func run(ctx context.Context) error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
-	files := os.Args[1:]
+// run plays the named patches, or all patches of the repository. The working directory is
+// the root of the module.
+func run(ctx context.Context, files []string) error {
 	if len(files) == 0 {
-		if files, err = filepath.Glob(filepath.Join(root, "test", "mutants", "*.patch")); err != nil {
-			return err
-		}
+		files, _ = filepath.Glob("test/mutants/*.patch") // fails for a bad pattern only
 	}
 	mutants, err := readMutants(files)
 	if err != nil {
 		return err
 	}
-	if len(mutants) == 0 {
-		return errors.New("no *.patch in test/mutants, nothing was proven")
-	}
-	r, err := newRunner(ctx, root, min(runtime.NumCPU(), len(mutants)), os.Stdout)
+	tmp, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(r.tmp)
+	defer os.RemoveAll(tmp)
+	r := runner{root: ".", tmp: tmp, copies: runtime.NumCPU(), limit: 2 * time.Minute, out: os.Stdout}
 	return r.play(ctx, mutants)
 }
 
-// moduleRoot returns the closest directory upwards that has a go.mod.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
+// mutant is one patch file.
+type mutant struct {
+	name, path string
+	pkg, tests string         // the tests that must fail: a package like ./pkg/ipsets, and what -run takes
+	top        *regexp.Regexp // matches the top-level tests
+}
+
+var testLine = regexp.MustCompile(`(?m)^Test:[ \t]+(\./\S+)[ \t]+(\S+)[ \t]*$`)
+
+// readMutants reads the headers of patch files. An error names the file and says what its
+// header lacks.
+func readMutants(files []string) ([]mutant, error) {
+	if len(files) == 0 {
+		return nil, errors.New("no *.patch in test/mutants")
+	}
+	var out []mutant
+	for _, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		header, _, found := strings.Cut("\n"+string(content), "\n--- ")
+		if !found {
+			return nil, fmt.Errorf("%s: no unified diff in it", file)
+		}
+		lines := testLine.FindAllStringSubmatch(header, -1)
+		if len(lines) != 1 {
+			return nil, fmt.Errorf("%s: %d lines `Test: ./package Regexp` before the diff, want one", file, len(lines))
+		}
+		name, _, _ := strings.Cut(lines[0][2], "/")
+		top, err := regexp.Compile(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: Test: %w", file, err)
+		}
+		out = append(out, mutant{
+			name: strings.TrimSuffix(filepath.Base(path), ".patch"), path: path,
+			pkg: lines[0][1], tests: lines[0][2], top: top,
+		})
+	}
+	return out, nil
+}
+
+// runner plays mutants in copies of a repository, one mutant at a time in each copy.
+type runner struct {
+	root, tmp string
+	copies    int
+	limit     time.Duration // of one run of tests; a test that hangs does not count as failed
+	out       io.Writer
+}
+
+// play prints one line for each mutant, and fails unless the test of every mutant passes
+// without the patch and fails with it.
+func (r runner) play(ctx context.Context, mutants []mutant) error {
+	packages := map[string][]mutant{}
+	for _, m := range mutants {
+		packages[m.pkg] = append(packages[m.pkg], m)
+	}
+	if err := each(r, packages, func(dir, pkg string, mutants []mutant) error { return r.unharmed(ctx, dir, pkg, mutants) }); err != nil {
+		return err
+	}
+	byName := map[string]mutant{}
+	for _, m := range mutants {
+		byName[m.name] = m
+	}
+	return each(r, byName, func(dir, _ string, m mutant) error {
+		failed, err := r.one(ctx, dir, m)
+		if err != nil {
+			return fmt.Errorf("%s: %s %s: %w", m.name, m.pkg, m.tests, err)
+		}
+		fmt.Fprintf(r.out, "ok    %-28s killed by %s %s\n", m.name, m.pkg, strings.Join(failed, " "))
+		return nil
+	})
+}
+
+// each calls do for every entry, in a fresh copy of the repository, and joins the errors.
+func each[T any](r runner, entries map[string]T, do func(dir, key string, entry T) error) error {
+	free := make(chan string, r.copies)
+	for i := range r.copies {
+		free <- filepath.Join(r.tmp, fmt.Sprint(i), "tree")
+	}
+	var mu sync.Mutex
+	var all error
+	var working sync.WaitGroup
+	for key, entry := range entries {
+		dir := <-free
+		working.Go(func() {
+			err := r.refresh(dir)
+			if err == nil {
+				err = do(dir, key, entry)
+			}
+			mu.Lock()
+			all = errors.Join(all, err)
+			mu.Unlock()
+			free <- dir
+		})
+	}
+	working.Wait()
+	return all
+}
+
+// refresh makes dir a copy of the tracked and untracked files of the repository, without
+// ignored ones.
+func (r runner) refresh(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	list, err := exec.Command("git", "-C", r.root, "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {
-		return "", err
+		return fmt.Errorf("list the files: %w", err)
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
+	for file := range strings.SplitSeq(strings.TrimRight(string(list), "\x00"), "\x00") {
+		content, err := os.ReadFile(filepath.Join(r.root, file))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // tracked, but deleted in the work tree
 		}
-		if filepath.Dir(dir) == dir {
-			return "", errors.New("no go.mod here or above, run it inside the repository")
+		if err != nil {
+			return err
 		}
-		dir = filepath.Dir(dir)
+		to := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, content, 0o755); err != nil { //nolint:gosec // scripts stay executable
+			return err
+		}
 	}
+	return nil
+}
+
+// unharmed requires that the tests of all mutants of a package pass without a patch.
+func (r runner) unharmed(ctx context.Context, dir, pkg string, mutants []mutant) error {
+	var names []string
+	for _, m := range mutants {
+		names = append(names, m.top.String())
+	}
+	passed, failed, err := r.goTest(ctx, dir, pkg, strings.Join(names, "|"))
+	if err != nil {
+		return fmt.Errorf("%s without a patch: %w", pkg, err)
+	}
+	if len(failed) != 0 {
+		return fmt.Errorf("%s without a patch: %s failed", pkg, strings.Join(failed, " "))
+	}
+	for _, m := range mutants {
+		if !slices.ContainsFunc(passed, m.top.MatchString) {
+			return fmt.Errorf("%s: %s without a patch: no test ran", m.name, pkg)
+		}
+	}
+	return nil
+}
+
+// one applies m to the copy in dir, runs its test, and returns the tests that failed.
+func (r runner) one(ctx context.Context, dir string, m mutant) ([]string, error) {
+	cmd := exec.CommandContext(ctx, "git", "apply", "--recount", m.path)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("the patch no longer applies: %s", out)
+	}
+	_, failed, err := r.goTest(ctx, dir, m.pkg, m.tests)
+	if err == nil && len(failed) == 0 {
+		err = errors.New("SURVIVED, the test passes")
+	}
+	return failed, err
+}
+
+var (
+	passLine = regexp.MustCompile(`(?m)^--- PASS: (\S+)`)
+	failLine = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+)
+
+// goTest runs tests and returns the names of the top-level ones that passed and failed. It
+// returns an error if the run says nothing about the code.
+func (r runner) goTest(ctx context.Context, dir, pkg, names string) (passed, failed []string, err error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", names, pkg)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), effort.Variable+"="+string(effort.Quick))
+	out, runErr := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	for _, m := range passLine.FindAllSubmatch(out, -1) {
+		passed = append(passed, string(m[1]))
+	}
+	for _, m := range failLine.FindAllSubmatch(out, -1) {
+		failed = append(failed, string(m[1]))
+	}
+	switch text := string(out); {
+	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
+		err = fmt.Errorf("does not compile: %.500s", text)
+	case strings.Contains(text, "panic: test timed out"):
+		err = errors.New("timed out")
+	case runErr != nil && len(failed) == 0:
+		err = fmt.Errorf("crashed outside of a test: %w", runErr)
+	case len(passed)+len(failed) == 0:
+		err = errors.New("no test ran")
+	}
+	return passed, failed, err
 }

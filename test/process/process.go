@@ -10,7 +10,7 @@ import (
 // garbage collector.
 func Live() int64 {
 	runtime.GC()
-	runtime.GC() // for what pools and finalizers kept in the first one
+	runtime.GC()                                             // for what pools and finalizers kept in the first one
 	return int64(read("/memory/classes/heap/objects:bytes")) //nolint:gosec // memory is smaller
 }
 

@@ -80,7 +80,6 @@ var never = []struct{ pkg, banned, why string }{
 	{"tool/explain", module + "pkg/dataplane", "an explanation reads a dump"},
 	{"tool/explain", module + "tool/hnssim", "an explanation reads a dump"},
 	{"tool/explain", "k8s.io/client-go", "an explanation reads a dump"},
-	{"tool/matrix", module + "pkg/dataplane", "a matrix reads a dump"},
 	{"tool/whatif", "k8s.io/client-go", "a plan reads values"},
 	{"cmd/npm", module + "tool", "a node runs what protects it, and nothing that serves people"},
 	{"cmd/winnpm-cni", module + "tool", "a node runs what protects it, and nothing that serves people"},

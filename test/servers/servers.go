@@ -15,9 +15,8 @@ import (
 type Servers struct {
 	Kubeconfig string // path of the administrator's
 
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	answers *bufio.Reader
+	cmd *exec.Cmd
+	in  io.WriteCloser
 }
 
 // Start runs the program at a path and waits until its servers are ready.
@@ -35,28 +34,12 @@ func Start(program string) (*Servers, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	s.answers = bufio.NewReader(out)
-	line, err := s.answers.ReadString('\n')
+	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		return nil, fmt.Errorf("apiserver-up did not become ready: %w", s.cmd.Wait())
 	}
 	s.Kubeconfig = strings.TrimSpace(line)
 	return s, nil
-}
-
-// Order gives one command of apiserver-up and waits until it is done.
-func (s *Servers) Order(command string) error {
-	if _, err := fmt.Fprintln(s.in, command); err != nil {
-		return err
-	}
-	answer, err := s.answers.ReadString('\n')
-	if err != nil {
-		return err
-	}
-	if !strings.HasPrefix(answer, "ok "+command) {
-		return fmt.Errorf("apiserver-up: %s", strings.TrimSpace(answer))
-	}
-	return nil
 }
 
 // Close ends the servers, which take their folder along, and waits for that.

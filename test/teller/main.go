@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 		Source: source, Applier: dp, Observer: dp, Node: *node, RequireNodeAddr: true, Logger: klog.Background(),
 		OnApplied: func(done controllers.Applied) { recorder.Applied(done) },
 	})
-	recorder = events.New(events.Config{Sink: sink, Node: *node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Idle: dp, UpToDate: ctl.UpToDate, Behind: ctl.Behind, Logger: klog.Background()})
+	recorder = events.New(events.Config{Sink: sink, Node: *node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Logger: klog.Background()})
 	pages := debug.Config{Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready, Pprof: true, Version: "teller"}
 	serve := func() error { return nil }
 	if *address != "" {

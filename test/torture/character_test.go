@@ -16,6 +16,9 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
+// oddCodes may stand for a refusal: words that nearly fit, and none.
+var oddCodes = []uint32{0x803B0030, 0x803B002F, 0x803B002D, 0x803B0016, 0x803B0032, 0x803B0033, 0x80070032, 0x8007000D, 0x80004005}
+
 // character is a personality, and what the assertions have to know of it.
 type character struct {
 	hnsfault.Personality

@@ -101,7 +101,7 @@ func drawScenario(t *rapid.T) *scenario {
 		}
 	}
 	var ports []port
-	for _, p := range g.Probes(c, 3) {
+	for _, p := range g.Probes(3) {
 		for number, name := range protocols {
 			if name == p.Protocol {
 				ports = append(ports, port{number, p.Port})

@@ -22,7 +22,7 @@ var rows = []struct{ row, elsewhere string }{
 	{"B5", "a call that never returns ends nothing here, where one goroutine plays: TestScenario_B5_CallThatNeverReturns (test/windows/agent)"},
 	{"B6", ""}, // HNS lost everything
 	{"B7", ""}, // ours gone by hand
-	{"B8", ""}, // policies and sets churn while pods are relabelled; concurrently: pkg/dataplane
+	{"B8", ""}, // policies and sets churn while pods are relabelled; concurrently: TestScenario_A3_OneWriter in pkg/dataplane
 	{"C1", ""}, // an address is used again
 	{"C2", ""}, // the endpoint comes late
 	{"C3", ""}, // a listing fails

@@ -10,6 +10,9 @@ import (
 // rules once, and keeps those that the addresses of the ends meet: of a thousand rules with a
 // block and a port each, that is one.
 type Pair struct {
+	// Wanted asks also what HNS should have.
+	Wanted bool
+
 	c        *Cluster
 	from, to End
 	packet   hns.Packet
@@ -28,33 +31,40 @@ func (c *Cluster) Pair(from, to End) *Pair {
 	return &Pair{c: c, from: from, to: to, packet: packet(from, to, 0, policy.TCP)}
 }
 
-// Halves is Cluster.Between without Half.Wanted.
+// Halves is Cluster.Between; without Half.Wanted, unless p.Wanted.
 func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Half) {
-	return p.c.halves(p.from, p.to, question{packet: packet(p.from, p.to, port, protocol), actualOnly: true, near: p})
+	return p.c.halves(p.from, p.to, question{packet: packet(p.from, p.to, port, protocol), actualOnly: !p.Wanted, near: p})
 }
 
-// Rules returns a superset of the rules of HNS that decide on any port. Between two of their edges
-// the verdict is the same.
-func (p *Pair) Rules() []hns.ACL {
-	return append(p.rulesOf(p.from, p.to, hns.Out), p.rulesOf(p.to, p.from, hns.In)...)
+// Edges returns the ports at which the verdict may change: where a rule of HNS begins or ends that
+// decides on any port; if p.Wanted, also a rule that HNS should have.
+func (p *Pair) Edges() Edges {
+	e := Edges{}
+	p.addEdges(e, p.from, p.to, hns.Out)
+	p.addEdges(e, p.to, p.from, hns.In)
+	return e
 }
 
-func (p *Pair) rulesOf(own, peer End, dir hns.Direction) (out []hns.ACL) {
+func (p *Pair) addEdges(e Edges, own, peer End, dir hns.Direction) {
 	if unfiltered(own, peer) != "" {
-		return nil
+		return
 	}
-	for _, ep := range own.endpoints {
-		for i, acls := range inHNS(ep) {
-			for _, in := range []int{closed, open} {
-				for _, r := range p.near(listKey{ep, in, i}, dir, acls).rules {
-					if r.ACL.Direction == dir {
-						out = append(out, r.ACL)
-					}
-				}
+	add := func(key listKey, acls []hns.ACL) {
+		for _, r := range p.near(key, dir, acls).rules {
+			if r.ACL.Direction == dir {
+				e.Add(r.ACL)
 			}
 		}
 	}
-	return out
+	for _, ep := range own.endpoints {
+		for i, acls := range inHNS(ep) {
+			add(listKey{ep, closed, i}, acls)
+			add(listKey{ep, open, i}, acls)
+		}
+		if p.Wanted {
+			add(listKey{ep, wanted, 0}, ep.Wanted)
+		}
+	}
 }
 
 // near returns the rules of a list that can decide between the two addresses. The first rule of

@@ -216,7 +216,7 @@ func (c *Cluster) rules(q question, key listKey, acls []hns.ACL) parsed {
 
 // wanted decides over what should be in HNS.
 func (c *Cluster) wanted(ep *state.Endpoint, q question) decision {
-	return c.decide(c.parse(listKey{ep, wanted, 0}, ep.Wanted), wanted, q)
+	return c.decide(c.rules(q, listKey{ep, wanted, 0}, ep.Wanted), wanted, q)
 }
 
 var errTiered = errors.New("the endpoint has tiered rules, whose effect is not known")

@@ -231,6 +231,7 @@ func (s *Sim) NewEndpointIDs(ctx context.Context) ([]string, error) {
 func (s *Sim) enumerate(ctx context.Context, op string, in func(EndpointState) bool) ([]string, error) {
 	var out []string
 	err := s.call(ctx, Call{Op: op, Target: s.network}, func(Call, bool) error {
+		out = nil // a hook may ask first whether the request would be refused
 		for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 			if e := s.endpoints[id]; in(e.state) && e.network == s.network {
 				out = append(out, id)

@@ -152,7 +152,6 @@ type applying struct {
 }
 
 func newApplying(w whatif.World, how ChangeOptions, makers map[string]string) *applying {
-	w.Budgets = w.Budgets.OrDefaults()
 	a := &applying{
 		how: how, before: w, after: w, old: map[desired.PodKey]*whatif.Pod{}, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{}, named: map[string]bool{},
 		warned: map[string]bool{}, makers: map[string]string{},
@@ -266,7 +265,7 @@ func (a *applying) setNamespaces(list []*corev1.Namespace) {
 		}
 		maps.Copy(labels, n.Labels)
 		ns := desired.Namespace{Name: n.Name, Labels: labels}
-		ns.Fit(a.before.Budgets)
+		ns.Fit()
 		old, there := a.namespaces[ns.Name]
 		a.namespaces[ns.Name] = ns
 		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Namespace", Object: ns.Name, Change: was(there, old.Same(&ns))})
@@ -279,7 +278,7 @@ func (a *applying) setNodes(list []*corev1.Node) {
 		if a.unknownNode(n) {
 			continue
 		}
-		node := controllers.ClusterNode(n, a.before.Budgets)
+		node := controllers.ClusterNode(n)
 		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == node.Name })
 		change := whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: isNew}
 		if i < 0 {
@@ -360,7 +359,7 @@ func (a *applying) put(p *corev1.Pod) string {
 	if unaddressed && !pod.HostNetwork && !pod.Finished {
 		pod.Addr, _ = netip.ParseAddr(a.addrs.Of(pod.Namespace, pod.Name)) // it is one
 	}
-	pod.Fit(a.before.Budgets)
+	pod.Fit()
 	a.pods[pod.Key()], a.kept[pod.Key()] = pod, true
 	return was(there, old.Same(&pod.Pod))
 }

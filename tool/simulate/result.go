@@ -13,7 +13,6 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
 	"github.com/winnpm/winnpm/tool/manifest"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // Result is what is in the simulated HNS at one moment.
@@ -28,7 +27,7 @@ type Result struct {
 	Grids    iter.Seq2[*grid, error]
 	Traces   iter.Seq2[Verdict, error]
 	// Workloads are the ends of a matrix, none when these are pods.
-	Workloads []matrix.Workload
+	Workloads []explain.Workload
 	Calls     map[string]int
 	Warnings  []state.Warning
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // gridRow is an end of a matrix: a workload, or one pod.
@@ -66,7 +65,7 @@ func (j judge) rows(all bool) ([]gridRow, error) {
 func networked(p state.Pod) bool { return !p.HostNetwork && !p.Finished && p.Addr != "" }
 
 // workloads are those of the cluster.
-func (j judge) workloads() []matrix.Workload { return matrix.Workloads(j.cluster) }
+func (j judge) workloads() []explain.Workload { return explain.Workloads(j.cluster) }
 
 // pairs calls each with every pair of rows that is judged here, and with a pod of each. It
 // reports whether each always went on.

@@ -23,8 +23,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -38,12 +38,12 @@ const small = "testdata/small.yaml"
 
 // document is a result as a script reads it.
 type document struct {
-	Sets      []Set             `json:"sets"`
-	Endpoints []Endpoint        `json:"endpoints"`
-	Verdicts  []Verdict         `json:"verdicts"`
-	Workloads []matrix.Workload `json:"workloads"`
-	Calls     map[string]int    `json:"calls"`
-	Warnings  []state.Warning   `json:"warnings"`
+	Sets      []Set              `json:"sets"`
+	Endpoints []Endpoint         `json:"endpoints"`
+	Verdicts  []Verdict          `json:"verdicts"`
+	Workloads []explain.Workload `json:"workloads"`
+	Calls     map[string]int     `json:"calls"`
+	Warnings  []state.Warning    `json:"warnings"`
 }
 
 // once runs the command and returns what it printed.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/tool/manifest"
 	"github.com/winnpm/winnpm/tool/whatif"
 )
@@ -104,16 +103,16 @@ func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, t
 }
 
 func (l *lists) world(only string, makers map[string]string, manifests bool) whatif.World {
-	w := whatif.World{Now: time.Now(), Budgets: policy.DefaultBudgets(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}, Makers: makers}
+	w := whatif.World{Now: time.Now(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}, Makers: makers}
 	for _, n := range l.nodes {
-		w.Peers = append(w.Peers, controllers.ClusterNode(n, w.Budgets))
+		w.Peers = append(w.Peers, controllers.ClusterNode(n))
 		if ofInterest(n) {
 			w.Nodes = append(w.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
 		}
 	}
 	for _, p := range l.pods {
 		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName, Owners: Owners(p, makers)}
-		pod.Fit(w.Budgets)
+		pod.Fit()
 		w.Pods = append(w.Pods, pod)
 	}
 	for _, o := range l.namespaces {
@@ -121,7 +120,7 @@ func (l *lists) world(only string, makers map[string]string, manifests bool) wha
 		if !manifests {
 			w.OthersLabels[ns.Name] = othersLabels(o)
 		}
-		ns.Fit(w.Budgets)
+		ns.Fit()
 		w.Namespaces = append(w.Namespaces, ns)
 	}
 	w.Policies, w.ClusterPolicies = l.policies, l.clusters

@@ -8,7 +8,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // anyPort is what a matrix is about when nobody names a port: a cell is allowed when any
@@ -45,7 +44,7 @@ type anyCell struct {
 var unasked = anyCell{letter: 'u', denier: noDenier}
 
 // anyCellOf asks about the groups of ports of one cell, and returns how many it asked.
-func anyCellOf(m *matrix.Matrix, from, to, most int) (cell anyCell, asked int) {
+func anyCellOf(m *explain.Matrix, from, to, most int) (cell anyCell, asked int) {
 	spans, whole, err := m.Spans(from, to, most)
 	if err != nil {
 		return unasked, 1
@@ -53,7 +52,7 @@ func anyCellOf(m *matrix.Matrix, from, to, most int) (cell anyCell, asked int) {
 	return anyCellOfSpans(spans, whole), len(spans)
 }
 
-func anyCellOfSpans(spans []matrix.Span, whole bool) anyCell {
+func anyCellOfSpans(spans []explain.Span, whole bool) anyCell {
 	var allowed []policy.Port
 	var blocked, differs bool
 	unknown := !whole
@@ -135,7 +134,7 @@ func portsAllowed(ports []policy.Port) string {
 }
 
 // anyCells is cells for any port. It adds to the texts of the grid those that are new.
-func (g *grid) anyCells(m *matrix.Matrix, from workloadEntry, texts map[string]uint16) {
+func (g *grid) anyCells(m *explain.Matrix, from workloadEntry, texts map[string]uint16) {
 	what, who, which := make([]byte, len(g.Columns)), make([]byte, len(g.Columns)), make([]uint16, len(g.Columns))
 	left := maxQuestions / len(g.Rows)
 	for i, to := range g.Columns {

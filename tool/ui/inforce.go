@@ -3,7 +3,6 @@ package ui
 import (
 	"strings"
 
-
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/tool/matrix"
+	"github.com/winnpm/winnpm/tool/explain"
 )
 
 // maxListed is how many objects one list has at most, whatever the cluster has; a filter
@@ -68,7 +68,7 @@ func listPods(s *snapshot, r *http.Request) (any, error) {
 	n := s.findings()
 	return newListing(len(s.dump.Pods), func(i int) podEntry {
 		p := &s.dump.Pods[i]
-		return podEntry{p.Pod, matrix.Owner(p), p.Addr, p.Local, n.podState(p)}
+		return podEntry{p.Pod, explain.Owner(p), p.Addr, p.Local, n.podState(p)}
 	}, filterOf(r)), nil
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // A matrix has at most maxCells, and maxLong workloads on one side; a filter finds the
@@ -181,7 +180,7 @@ func sides(rows, columns int) (int, int) {
 	return maxSide, maxSide
 }
 
-func entries(m *matrix.Matrix) []workloadEntry {
+func entries(m *explain.Matrix) []workloadEntry {
 	out := []workloadEntry{}
 	for i, w := range m.Workloads() {
 		out = append(out, workloadEntry{w.Name, w.Namespace, len(w.Pods), w.Local, i})
@@ -190,7 +189,7 @@ func entries(m *matrix.Matrix) []workloadEntry {
 }
 
 // cells has a letter for each connection of a row: what becomes of it, and who denies it.
-func cells(m *matrix.Matrix, from workloadEntry, columns []workloadEntry, port policy.Port) (verdicts, deniers string) {
+func cells(m *explain.Matrix, from workloadEntry, columns []workloadEntry, port policy.Port) (verdicts, deniers string) {
 	what, who := make([]byte, len(columns)), make([]byte, len(columns))
 	for i, to := range columns {
 		egress, ingress, err := m.Halves(from.index, to.index, port.First, port.Protocol)
@@ -240,7 +239,7 @@ func cellOf(actual, wanted explain.Verdict) byte {
 
 // portsOf returns the ports that something mentions, of a range its first, those
 // of TCP in front, and one that nothing does.
-func portsOf(m *matrix.Matrix) (mentioned []string, other string) {
+func portsOf(m *explain.Matrix) (mentioned []string, other string) {
 	all := slices.Clone(m.Ports())
 	last := len(all) - 1
 	rank := map[policy.Protocol]int{policy.TCP: 0, policy.UDP: 1, policy.SCTP: 2}

@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // podEntry is a pod in a list.
@@ -47,8 +46,7 @@ type ruleEntry struct {
 	Priority  uint16        `json:"priority"`
 	Policy    string        `json:"policy,omitempty"`
 	ID        string        `json:"id"`
-	Peer      string        `json:"peer"`          // in words
-	Raw       string        `json:"raw,omitempty"` // the peer by the names of sets, where that is something else
+	Peer      string        `json:"peer"` // in words
 	Ports     string        `json:"ports"`
 	Applied   bool          `json:"applied"` // in HNS, as far as known
 	Wanted    bool          `json:"wanted"`
@@ -61,7 +59,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound("there is no pod %s", key)
 	}
-	out := podDetail{Pod: d.Pods[i], Made: matrix.Owner(&d.Pods[i]), State: s.findings().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	out := podDetail{Pod: d.Pods[i], Made: explain.Owner(&d.Pods[i]), State: s.findings().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
 	out.policies(d, key)
 	setNames := explain.SetNames{}
 	for _, set := range d.Sets {
@@ -106,11 +104,7 @@ func rulesOf(ep state.Endpoint, setNames explain.SetNames) []ruleEntry {
 	rules := map[hns.ACL]*ruleEntry{}
 	entry := func(a hns.ACL) *ruleEntry {
 		if rules[a] == nil {
-			e := &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Policy: policyOf(a.ID), Peer: setNames.PeerWords(a), Ports: explain.PortsText(a)}
-			if raw := setNames.Peer(a); raw != e.Peer {
-				e.Raw = raw
-			}
-			rules[a] = e
+			rules[a] = &ruleEntry{Endpoint: ep.ID, Direction: a.Direction, Action: a.Action, Priority: a.Priority, ID: a.ID, Policy: policyOf(a.ID), Peer: setNames.Peer(a), Ports: explain.PortsText(a)}
 		}
 		return rules[a]
 	}

@@ -45,7 +45,7 @@ func Fixed(d state.Dump, places explain.Places, origin string) Config {
 }
 
 // Handler returns the page of one node at /, its files below /ui/ and its JSON below /api/. It answers
-// only GET. Its answers have names and addresses of the whole cluster: see debug.Guard.
+// only GET. Its answers have names and addresses of the whole cluster: see OwnSite and debug.ByAddress.
 func Handler(cfg Config) http.Handler {
 	p := &server{cfg: cfg, snapshots: newSnapshots(cfg)}
 	mux := http.NewServeMux()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/matrix"
+	"github.com/winnpm/winnpm/tool/explain"
 )
 
 // snapshots keeps the last dump, and takes another one when a request needs it.
@@ -55,7 +55,7 @@ type snapshot struct {
 
 // workloads are those of a matrix. Only the request that holds snapshot.asking may ask the matrix.
 type workloads struct {
-	matrix *matrix.Matrix
+	matrix *explain.Matrix
 	all    []workloadEntry
 }
 
@@ -64,7 +64,7 @@ func newSnapshot(d state.Dump) *snapshot {
 	s.findings = sync.OnceValue(func() *findings { return newFindings(&d) })
 	s.policies = sync.OnceValue(s.judge)
 	s.workloads = sync.OnceValue(func() workloads {
-		m := matrix.New(d)
+		m := explain.NewMatrix(d)
 		return workloads{m, entries(m)}
 	})
 	return s
@@ -72,7 +72,7 @@ func newSnapshot(d state.Dump) *snapshot {
 
 // lock returns the matrix, which only the caller may use until it calls unlock. It fails only when
 // ctx is done.
-func (s *snapshot) lock(ctx context.Context) (m *matrix.Matrix, unlock func(), err error) {
+func (s *snapshot) lock(ctx context.Context) (m *explain.Matrix, unlock func(), err error) {
 	select {
 	case s.asking <- struct{}{}:
 		return s.workloads().matrix, func() { <-s.asking }, nil

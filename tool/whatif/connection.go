@@ -36,13 +36,10 @@ func newConnection(c *explain.Cluster, from, to string, there bool) connection {
 
 // edges returns the ports at which the answer may change.
 func (x connection) edges() explain.Edges {
-	e := explain.Edges{}
-	if x.pair != nil {
-		for _, a := range x.pair.Rules() {
-			e.Add(a)
-		}
+	if x.pair == nil {
+		return explain.Edges{}
 	}
-	return e
+	return x.pair.Edges()
 }
 
 // ask asks about the first port of a range.

@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // Flip is a change of the verdict of connections from one end to the other.
@@ -31,16 +30,14 @@ type end struct {
 	name    string
 	pod     string  // or an address
 	pods    int     // 0: it is addresses
-	changed [2]bool // its rules for a direction
-	reached [2]bool // the sets that these name have other members
-	moved   bool    // it is in other sets, or owns its address otherwise
+	changed [2]bool // its rules for a direction, or members of sets that these name
 	there   [2]bool // before and after
 }
 
-// mayFlip reports whether connections of two ends can be others: rules of one are, or one is
-// elsewhere for rules of the other, or for its own.
+// mayFlip reports whether connections of two ends can be others: one of them is not there before and
+// after, or what the rules of one say is not the same.
 func mayFlip(from, to *end) bool {
-	return from.changed[out] || to.changed[in] || !from.stays() || !to.stays() || (from.moved || to.moved) && (from.reached[out] || to.reached[in])
+	return from.changed[out] || to.changed[in] || !from.stays() || !to.stays()
 }
 
 // stays reports whether the end exists both before and after the change.
@@ -55,7 +52,7 @@ const (
 // comparison is a cluster before a change and after it.
 type comparison struct {
 	before, after *explain.Cluster
-	workloads     []matrix.Workload
+	workloads     []explain.Workload
 	addresses     []Addresses
 	ends          []end
 	changed       map[string]bool // pods on whose node something may be written for them
@@ -64,43 +61,60 @@ type comparison struct {
 
 func newComparison(before, after *explain.Cluster, policies []PolicyChange) *comparison {
 	x := &comparison{before: before, after: after, addresses: outside(before, after), changed: map[string]bool{}, touched: map[string]bool{}}
-	m := newMoves(before, after)
+	sets := changedSets(before.Dump(), after.Dump())
 	for _, p := range policies {
 		x.touched[p.Policy] = p.Change != unchanged
 	}
 	old, now := endpointsOf(before), endpointsOf(after)
-	addrs := addressesOf(after) // of who stays, before as well
 	for _, w := range workloads(before, after) {
 		x.workloads = append(x.workloads, w.Workload)
 		e := end{name: w.Name, pod: w.Pods[0], pods: len(w.Pods), there: w.there}
 		for _, pod := range w.Pods {
-			x.changed[pod] = m.pods[pod] || differ(old[pod], now[pod], nil) || m.reached(nil, old[pod], now[pod])
-			e.moved = e.moved || m.pods[pod] || m.members.Has(addrs[pod])
+			x.changed[pod] = !e.stays() || differ(old[pod], now[pod], sets, hns.In) || differ(old[pod], now[pod], sets, hns.Out)
 		}
 		for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
-			e.changed[side] = differ(old[e.pod], now[e.pod], &dir)
-			e.reached[side] = m.reached(&dir, old[e.pod], now[e.pod])
+			e.changed[side] = differ(old[e.pod], now[e.pod], sets, dir)
 		}
 		x.ends = append(x.ends, e)
 	}
 	for _, a := range x.addresses {
-		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String(), moved: m.outside, there: [2]bool{true, true}})
+		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String(), there: [2]bool{true, true}})
 	}
 	return x
 }
 
-// differ reports whether endpoints got other rules; of one direction, if one is
-// given.
-func differ(old, now []*state.Endpoint, dir *hns.Direction) bool {
+// differ reports whether endpoints got other rules of a direction, or rules that name one of the sets.
+func differ(old, now []*state.Endpoint, sets map[string]bool, dir hns.Direction) bool {
 	rules := func(eps []*state.Endpoint) [][]hns.ACL {
 		var all [][]hns.ACL
 		for _, ep := range eps {
-			list := slices.DeleteFunc(slices.Clone(ep.Applied), func(a hns.ACL) bool { return dir != nil && a.Direction != *dir })
-			all = append(all, list)
+			all = append(all, slices.DeleteFunc(slices.Clone(ep.Applied), func(a hns.ACL) bool { return a.Direction != dir }))
 		}
 		return all
 	}
-	return !slices.EqualFunc(rules(old), rules(now), func(a, b []hns.ACL) bool { return missing(a, b)+missing(b, a) == 0 })
+	names := func(a hns.ACL) bool {
+		return slices.ContainsFunc(a.SetIDs(), func(id string) bool { return sets[id] })
+	}
+	before, after := rules(old), rules(now)
+	return !slices.EqualFunc(before, after, func(a, b []hns.ACL) bool { return missing(a, b)+missing(b, a) == 0 }) ||
+		slices.ContainsFunc(slices.Concat(after...), names)
+}
+
+// changedSets returns the ids of the sets that have other members after a change, or nested sets that
+// have. Rules that name new sets are new.
+func changedSets(before, after *state.Dump) map[string]bool {
+	members, changed, out := map[string][]string{}, map[string]bool{}, map[string]bool{}
+	for _, s := range before.Sets {
+		members[s.Name] = s.Members
+	}
+	for _, s := range after.Sets {
+		was, ok := members[s.Name]
+		changed[s.Name] = ok && missing(was, s.Members)+missing(s.Members, was) > 0
+	}
+	for _, s := range after.Sets {
+		out[s.ID] = changed[s.Name] || slices.ContainsFunc(s.Members, func(name string) bool { return changed[name] })
+	}
+	return out
 }
 
 // flips fills in what flips. There may be as many questions as pairs of workloads times
@@ -228,7 +242,7 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 
 // second returns another pod of a workload of several.
 func (x *comparison) second(workload string) string {
-	i := slices.IndexFunc(x.workloads, func(w matrix.Workload) bool { return w.Name == workload })
+	i := slices.IndexFunc(x.workloads, func(w explain.Workload) bool { return w.Name == workload })
 	return x.workloads[i].Pods[1]
 }
 

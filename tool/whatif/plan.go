@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // Plan describes the effects of a change. Its lists are sorted.
@@ -30,10 +30,10 @@ type Plan struct {
 	NewPods     Others `json:"newPods"`
 	DeletedPods Others `json:"deletedPods"`
 	// Workloads and Addresses are the ends of flips, by name.
-	Workloads []matrix.Workload `json:"workloads"`
-	Addresses []Addresses       `json:"addresses"`
-	Flips     []Flip            `json:"flips"`   // between pods
-	Outside   []Flip            `json:"outside"` // with addresses that are no pod's
+	Workloads []explain.Workload `json:"workloads"`
+	Addresses []Addresses        `json:"addresses"`
+	Flips     []Flip             `json:"flips"`   // between pods
+	Outside   []Flip             `json:"outside"` // with addresses that are no pod's
 	// NewConnections and DeletedConnections are those of NewPods and DeletedPods.
 	NewConnections     []Flip `json:"newConnections"`
 	DeletedConnections []Flip `json:"deletedConnections"`
@@ -73,7 +73,7 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	}
 	policies := w.classify(c)
 	missing := w.noNamespaces(c, policies)
-	b := w.Budgets.OrDefaults()
+	b := policy.DefaultBudgets()
 	w.Policies, c.After.Policies = b.Fit(w.Policies), b.Fit(c.After.Policies)
 	before, after, err := w.everywhere(ctx, c)
 	if err != nil {

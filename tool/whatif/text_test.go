@@ -15,7 +15,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 func ports(protocol policy.Protocol, first, last uint16) explain.Range {
@@ -82,7 +81,7 @@ func TestLongListsAreCut(t *testing.T) {
 	p := Plan{Tally: Tally{Flipped: 1, Blocked: 1}, Between: Tally{Flipped: 1, Blocked: 1}, Connections: 2, Pods: 2, NodesSeen: 20}
 	for i := range 50 {
 		name := fmt.Sprintf("x/w%02d", i)
-		p.Workloads = append(p.Workloads, matrix.Workload{Name: name, Pods: []string{name}})
+		p.Workloads = append(p.Workloads, explain.Workload{Name: name, Pods: []string{name}})
 		p.Flips = append(p.Flips, Flip{From: name, To: name, Ports: []explain.Range{ports(policy.TCP, uint16(i+1), uint16(i+1))}, Before: explain.Allowed, After: explain.Blocked})
 		p.Flips = append(p.Flips, Flip{From: name, To: "x/all", Ports: []explain.Range{ports(policy.UDP, 1, 1)}, Before: explain.Allowed, After: explain.Blocked, By: []string{"x/p"}})
 	}
@@ -117,7 +116,7 @@ func TestLongListsAreCut(t *testing.T) {
 // order to the terminal.
 func TestTextOfAHostileDump(t *testing.T) {
 	text := func(evil string) string {
-		p := Plan{Workloads: []matrix.Workload{{Name: evil, Pods: []string{evil}}}, Nodes: []NodeChange{{Node: evil, Sets: []SetChange{{Name: evil, Change: added}}}}}
+		p := Plan{Workloads: []explain.Workload{{Name: evil, Pods: []string{evil}}}, Nodes: []NodeChange{{Node: evil, Sets: []SetChange{{Name: evil, Change: added}}}}}
 		p.Policies = []PolicyChange{{Policy: evil, Change: added}}
 		p.Flips = []Flip{{From: evil, To: evil, Before: explain.Allowed, After: explain.Blocked, By: []string{evil}}}
 		p.Warnings = []state.Warning{{Object: evil, Message: evil}}

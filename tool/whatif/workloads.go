@@ -6,12 +6,11 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // workload is one of two states of a cluster.
 type workload struct {
-	matrix.Workload
+	explain.Workload
 	there [2]bool // before and after
 }
 
@@ -20,7 +19,7 @@ type workload struct {
 func workloads(before, after *explain.Cluster) []workload {
 	old, now := addressesOf(before), addressesOf(after)
 	var out []workload
-	add := func(w matrix.Workload, mark string, there [2]bool, has func(pod string) bool) {
+	add := func(w explain.Workload, mark string, there [2]bool, has func(pod string) bool) {
 		if w.Pods = slices.DeleteFunc(slices.Clone(w.Pods), func(pod string) bool { return !has(pod) }); len(w.Pods) > 0 {
 			w.Name += mark
 			out = append(out, workload{w, there})
@@ -28,12 +27,12 @@ func workloads(before, after *explain.Cluster) []workload {
 	}
 	stays := func(pod string) bool { return old[pod] == now[pod] }
 	moves := func(pod string) bool { return old[pod] != now[pod] }
-	for _, w := range matrix.Workloads(before, after) {
+	for _, w := range explain.Workloads(before, after) {
 		add(w, "", [2]bool{true, true}, stays)
 		add(w, " (deleted)", [2]bool{true, false}, moves)
 	}
 	if !maps.Equal(old, now) {
-		for _, w := range matrix.Workloads(after, before) {
+		for _, w := range explain.Workloads(after, before) {
 			add(w, " (new)", [2]bool{false, true}, moves)
 		}
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -37,9 +36,6 @@ type World struct {
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	Peers           []state.Node
 	PeersUnknown    bool
-	// Budgets are those that policies have to keep; what is 0 has its default. Pods and
-	// namespaces keep theirs already.
-	Budgets policy.Budgets
 	// Nodes are those whose HNS is of interest.
 	Nodes []Node
 	// Now is the time of this state. Later start times are ignored; with the zero time,

@@ -39,8 +39,6 @@ func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 		if !s.hereOnly {
 			origin = fmt.Sprint(s.generation)
 		}
-	case f.once():
-		where, origin = "as node "+l.node+" sees the cluster", fmt.Sprint(s.generation)
 	case f.everywhere():
 		where, origin = where+" and every other Windows node", fmt.Sprint(s.generation)
 	}

@@ -30,14 +30,10 @@ type topic struct {
 	remote bool
 }
 
-// once reports whether the topic is told once for each version of a policy, and not again as long
-// as it is active: a policy that waits for its pods is in order, and there may be many.
-func (t topic) once() bool { return t.reason == state.ReasonSelectsNothing }
-
 // patience returns how long the topic has to be active until it is sent. The pods of a policy
 // may be written right after it.
 func (t topic) patience() time.Duration {
-	if t.pods || t.once() || t.reason == state.ReasonHNSUnavailable {
+	if t.pods || t.reason == state.ReasonHNSUnavailable {
 		return patience
 	}
 	return 0

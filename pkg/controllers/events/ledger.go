@@ -30,8 +30,6 @@ type ledger struct {
 	// policy returns the object of a policy; false when there is none.
 	policy   func(policy.Key) (metav1.Object, bool)
 	subjects map[policy.Key]*subject
-	// said has the versions of policies of which a topic was told that is told once.
-	said map[policy.Key]version
 	// lastServed says when each namespace of a subject was served last, as a count of all that
 	// were served. A new namespace gets the count of the one that was served last, so it
 	// comes behind all that wait.
@@ -49,12 +47,6 @@ type subject struct {
 	blamed bool
 	// hereOnly: one of those warnings was of this node alone.
 	hereOnly bool
-}
-
-// version is one of a policy.
-type version struct {
-	uid        types.UID
-	generation int64
 }
 
 // telling is what was told of a topic.
@@ -75,7 +67,6 @@ type fact struct {
 // update takes over the warnings that are active now. A policy that was deleted, or made
 // anew under its name, is forgotten: nobody asks for what became of it.
 func (l *ledger) update(now time.Time, s activeWarnings) {
-	l.forgetSaid(s)
 	for key := range s.accounts {
 		if l.subjects[key] == nil {
 			l.subjects[key] = newSubject("")
@@ -95,22 +86,6 @@ func (l *ledger) update(now time.Time, s activeWarnings) {
 		sub.update(now, key, s.accounts[key], s.away)
 		if len(sub.facts)+len(sub.told) == 0 && !sub.blamed {
 			delete(l.subjects, key)
-		}
-	}
-}
-
-// forgetSaid takes from the warnings what was told and is told once, and forgets that of versions
-// that are gone.
-func (l *ledger) forgetSaid(s activeWarnings) {
-	for key, was := range l.said {
-		np, ok := l.policy(key)
-		if !ok || was != (version{np.GetUID(), np.GetGeneration()}) {
-			delete(l.said, key)
-			continue
-		}
-		maps.DeleteFunc(s.accounts[key], func(t topic, _ account) bool { return t.once() })
-		if len(s.accounts[key]) == 0 {
-			delete(s.accounts, key)
 		}
 	}
 }
@@ -143,11 +118,7 @@ func (s *subject) update(now time.Time, key policy.Key, accounts map[topic]accou
 			delete(s.facts, t)
 		}
 	}
-	wrong := 0
 	for t, a := range accounts {
-		if !t.once() {
-			wrong++
-		}
 		f := s.facts[t]
 		switch {
 		case f == nil:
@@ -159,7 +130,7 @@ func (s *subject) update(now time.Time, key policy.Key, accounts map[topic]accou
 		f.account = a
 	}
 	switch {
-	case wrong > 0 || away:
+	case len(accounts) > 0 || away:
 		delete(s.facts, passed)
 	case s.blamed && s.facts[passed] == nil:
 		s.facts[passed] = &fact{
@@ -178,7 +149,7 @@ func (s *subject) due(t topic, at time.Time) time.Time {
 }
 
 // next returns the fact to send first, nil when there is none. Among facts that are due
-// those of which something is wrong come first, and the namespaces are served round robin, so no namespace waits for more Events than there
+// the namespaces are served round robin, so no namespace waits for more Events than there
 // are other namespaces with something to send. Within a namespace, and among facts that
 // are not due, the one that has waited longest goes first. The last comparisons only make
 // the order unique.
@@ -196,9 +167,6 @@ func (l *ledger) next(now time.Time) *fact {
 
 func (l *ledger) compare(f, g *fact, now time.Time) int {
 	if !f.due.After(now) && !g.due.After(now) {
-		if f.once() != g.once() { // nothing is wrong: these wait for all that is
-			return compareBool(f.once(), g.once())
-		}
 		if byRound := cmp.Compare(l.lastServed[f.of.Namespace], l.lastServed[g.of.Namespace]); byRound != 0 {
 			return byRound
 		}
@@ -215,20 +183,6 @@ func compareBool(a, b bool) int {
 		return -1
 	}
 	return 1
-}
-
-// putOff has what is told once of a namespace wait until a time, all of it at once.
-func (l *ledger) putOff(namespace string, until time.Time) {
-	for key, s := range l.subjects {
-		if key.Namespace != namespace {
-			continue
-		}
-		for _, f := range s.facts {
-			if f.once() && f.due.Before(until) {
-				f.due = until
-			}
-		}
-	}
 }
 
 // serve notes that a fact's namespace was served.
@@ -248,11 +202,6 @@ func (l *ledger) told(f *fact, now time.Time) {
 	if f.reason == reasonProgrammed {
 		delete(s.facts, f.topic)
 		s.blamed, s.hereOnly = false, false
-		return
-	}
-	if f.once() {
-		delete(s.facts, f.topic)
-		l.said[f.of] = version{s.uid, s.generation}
 		return
 	}
 	s.blamed = true

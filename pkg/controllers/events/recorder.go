@@ -11,9 +11,6 @@
 // The name of an Event follows from what it says. What is wrong with the policy itself is
 // the same on every node, and after a restart: the server takes the first such Event and
 // refuses the others, which serves as well.
-//
-// That a policy selects no pod is no warning of the dataplane: the Recorder looks for such policies
-// once a minute, and sends it once for each version of a policy.
 package events
 
 import (
@@ -54,14 +51,7 @@ type Config struct {
 	// Selecting returns the policies that select a pod of this node. It must not
 	// block.
 	Selecting func(desired.PodKey) []policy.Key
-	// Idle knows which policies select nothing, and UpToDate says whether it knows all that the
-	// API server told of pods and policies of a namespace; "" is of Namespaces and
-	// ClusterNetworkPolicies. Behind returns the namespaces that are not up to date, in any
-	// order. nil: nobody asks.
-	Idle     Idle
-	UpToDate func(namespace string) bool
-	Behind   func() []string
-	Logger   klog.Logger
+	Logger    klog.Logger
 }
 
 // Recorder sends Events while it runs.
@@ -72,11 +62,9 @@ type Recorder struct {
 	mu       sync.Mutex // guards following; held for no call
 	warnings []state.Warning
 	fresh    bool // Run has not seen them
-	begun    bool // there was a transaction
 
 	// What follows is Run's.
 	ledger  ledger
-	idle    idleLook
 	limiter flowcontrol.PassiveRateLimiter
 	backoff wait.Backoff
 	resume  time.Time // nothing is sent before, because sending failed
@@ -87,8 +75,7 @@ type Recorder struct {
 func New(cfg Config) *Recorder {
 	return &Recorder{
 		cfg: cfg, wake: make(chan struct{}, 1),
-		ledger:  ledger{node: cfg.Node, policy: cfg.object, subjects: map[policy.Key]*subject{}, said: map[policy.Key]version{}, lastServed: map[string]uint64{}},
-		idle:    idleLook{in: map[string]found{}},
+		ledger:  ledger{node: cfg.Node, policy: cfg.object, subjects: map[policy.Key]*subject{}, lastServed: map[string]uint64{}},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
 		backoff: pauses(),
 	}
@@ -114,7 +101,7 @@ func (r *Recorder) Applied(a controllers.Applied) {
 		return
 	}
 	r.mu.Lock()
-	r.warnings, r.fresh, r.begun = a.Report.Warnings, true, true
+	r.warnings, r.fresh = a.Report.Warnings, true
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -134,21 +121,18 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		r.look(time.Now())
-		next := r.step(ctx)
-		timer.Reset(min(next, r.untilIdle(time.Now())))
+		timer.Reset(r.step(ctx))
 	}
 }
 
 // look takes over the active warnings.
 func (r *Recorder) look(now time.Time) {
 	r.mu.Lock()
-	warnings, fresh, begun := r.warnings, r.fresh, r.begun
+	warnings, fresh := r.warnings, r.fresh
 	r.fresh = false
 	r.mu.Unlock()
-	if looked := r.lookForIdle(now, begun); fresh || looked {
-		active := collect(warnings, r.cfg.Selecting)
-		r.idle.note(active)
-		r.ledger.update(now, active)
+	if fresh {
+		r.ledger.update(now, collect(warnings, r.cfg.Selecting))
 	}
 }
 
@@ -166,12 +150,8 @@ func (r *Recorder) step(ctx context.Context) time.Duration {
 	switch {
 	case at.After(now):
 		return at.Sub(now)
-	case f.once() && r.waitsForIdle(f, now):
-		return 0
 	case !r.limiter.TryAccept():
 		return time.Second / perSecond
-	case f.once() && !r.stillIdle(f):
-		return 0
 	}
 	r.send(ctx, f)
 	return 0

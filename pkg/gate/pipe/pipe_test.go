@@ -54,7 +54,7 @@ func TestPipe(t *testing.T) {
 		}
 
 		late := claim
-		late.Name, late.Wait = "never", 200*time.Millisecond
+		late.Name, late.Wait = "never", 2*time.Second
 		go func() {
 			_, err := gate.Ask(t.Context(), dial, late)
 			answers <- err

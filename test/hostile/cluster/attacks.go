@@ -13,9 +13,7 @@ import (
 // Attack is what one tenant writes, who may write policies and pods of one
 // namespace; or one lost node, which may write the status of its pods.
 type Attack struct {
-	Name string
-	// Says is the attack in words; "" for floods and for attacks that a search draws.
-	Says    string
+	Name    string
 	Objects []Object
 }
 
@@ -28,25 +26,24 @@ func (a Attack) Bytes() int {
 	return sum
 }
 
-// Attacks returns the known attacks that are objects, at the sizes that their words
-// name.
+// Attacks returns the known attacks that are objects.
 func Attacks() []Attack {
 	return []Attack{
-		{"notin", "selects no pod, all namespaces, 400 distinct NotIn peers", []Object{NotIn("notin", "nobody", 400)}},
-		{"namespaces", "selects no pod, 1,000 distinct namespaceSelectors", []Object{NamespaceSelectors("namespaces", "nobody", 1000)}},
-		{"ports", "1,000 peers × 5,000 ports on its pods", []Object{PeersByPorts("ports", "db", 1000, 5000)}},
-		{"peers", "6,000 peers on its pods", []Object{Values("peers", "db", 6000)}},
-		{"nobody", "three policies of 0.96 MB that select nobody", []Object{
-			PodSelectors("nobody-0", "nobody", 10_000), PodSelectors("nobody-1", "nobody", 10_000), PodSelectors("nobody-2", "nobody", 10_000),
+		{"notin", []Object{peers("notin", "nobody", 400, notIn)}},
+		{"namespaces", []Object{peers("namespaces", "nobody", 1000, ofNamespaces)}},
+		{"ports", []Object{PeersByPorts("ports", "db", 1000, 5000)}},
+		{"peers", []Object{peers("peers", "db", 6000, ofValue)}},
+		{"nobody", []Object{
+			peers("nobody-0", "nobody", 10_000, ofKey), peers("nobody-1", "nobody", 10_000, ofKey), peers("nobody-2", "nobody", 10_000, ofKey),
 		}},
-		{"labels", "20 pods with 1 MB of labels each", many(20, func(i int) Object { return Labels(i, 1<<20) })},
-		{"ipv6", "50,000 IPv6 peers in one policy", []Object{Blocks("ipv6", "db", 50_000, 6)}},
-		{"facts", "2,000 things wrong in one policy", []Object{Blocks("facts", "db", 2000, 6)}},
-		{"http", "1,000 pods that serve http under 1,000 numbers", many(1000, ServesHTTP)},
-		{"theft", "remote pods claim addresses of the victim's pods since 2999, one of which comes later", []Object{
+		{"labels", many(20, func(i int) Object { return Labels(i, 1<<20) })},
+		{"ipv6", []Object{peers("ipv6", "db", 50_000, blockIPv6)}},
+		{"facts", []Object{peers("facts", "db", 2000, blockIPv6)}},
+		{"http", many(1000, ServesHTTP)},
+		{"theft", []Object{
 			Thief("thief", VictimAddr(0).String(), year2999), Thief("early-thief", FreshAddr, year2999),
 		}},
-		{"nobodys", "podIP 0.0.0.0, 127.0.0.1, 169.254.1.1, 224.0.0.1, the node's", many(len(NobodysAddrs), func(i int) Object {
+		{"nobodys", many(len(NobodysAddrs), func(i int) Object {
 			return Thief(fmt.Sprintf("odd-%d", i), NobodysAddrs[i], time.Time{})
 		})},
 	}
@@ -71,23 +68,25 @@ func Floods(bytes int) []Attack {
 		n := max(100+100*(bytes-few)/(many-few+2), 1)
 		return flood(fmt.Sprintf("flood-%s of %d kB", name, bytes/1000), func(i int) Object { return of(fmt.Sprintf("%s-%03d", name, i), n) })
 	}
-	return []Attack{
-		full("notin", func(name string, n int) Object { return NotIn(name, "nobody", n) }),
-		full("notin-own", func(name string, n int) Object { return NotIn(name, "db", n) }),
-		full("namespaces", func(name string, n int) Object { return NamespaceSelectors(name, "nobody", n) }),
-		full("namespaces-own", func(name string, n int) Object { return NamespaceSelectors(name, "db", n) }),
-		full("pods", func(name string, n int) Object { return PodSelectors(name, "db", n) }),
-		full("peers", func(name string, n int) Object { return Values(name, "db", n) }),
-		full("blocks", func(name string, n int) Object { return Blocks(name, "db", n, 4) }),
-		full("ipv6", func(name string, n int) Object { return Blocks(name, "db", n, 6) }),
+	var out []Attack
+	for _, f := range []struct {
+		name, role string
+		of         peer
+	}{
+		{"notin", "nobody", notIn}, {"notin-own", "db", notIn}, {"namespaces", "nobody", ofNamespaces}, {"namespaces-own", "db", ofNamespaces},
+		{"pods", "db", ofKey}, {"peers", "db", ofValue}, {"blocks", "db", blockIPv4}, {"ipv6", "db", blockIPv6},
+	} {
+		out = append(out, full(f.name, func(name string, n int) Object { return peers(name, f.role, n, f.of) }))
+	}
+	return append(out,
 		full("ports", func(name string, n int) Object { return PeersByPorts(name, "db", n/4, n) }),
 		flood(fmt.Sprintf("flood-labels of %d kB", bytes/1000), func(i int) Object { return Labels(i, bytes-1000) }),
-	}
+	)
 }
 
 // flood has MostObjects objects that are alike.
 func flood(name string, of func(i int) Object) Attack {
-	return Attack{name, "", many(MostObjects, of)}
+	return Attack{name, many(MostObjects, of)}
 }
 
 // Mixed is MostObjects objects of Largest bytes, of all kinds of Floods by turns.
@@ -117,69 +116,62 @@ func ruled(name, role string, rule func() networkingv1.NetworkPolicyIngressRule)
 	})
 }
 
+// peer returns peer i of a policy.
+type peer func(name string, i int) networkingv1.NetworkPolicyPeer
+
 // peers is ruled with n peers.
-func peers(name, role string, n int, peer func(i int) networkingv1.NetworkPolicyPeer) Object {
-	return ruled(name, role, func() networkingv1.NetworkPolicyIngressRule {
-		var rule networkingv1.NetworkPolicyIngressRule
+func peers(name, role string, n int, of peer) Object {
+	return ruled(name, role, func() (rule networkingv1.NetworkPolicyIngressRule) {
 		for i := range n {
-			rule.From = append(rule.From, peer(i))
+			rule.From = append(rule.From, of(name, i))
 		}
 		return rule
 	})
 }
 
-// selector returns one that asks for a value of a key, or for none of it.
-func selector(key, value string, operator metav1.LabelSelectorOperator) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: []string{value}}}}
+// notInValue returns a selector that nearly every object matches.
+func notInValue(name string, i int) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: "k", Operator: metav1.LabelSelectorOpNotIn, Values: []string{fmt.Sprintf("%s-%d", name, i)},
+	}}}
 }
 
-// NotIn has n peers, each of which nearly every pod of the cluster is.
-func NotIn(name, role string, n int) Object {
-	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
-		return networkingv1.NetworkPolicyPeer{
-			NamespaceSelector: &metav1.LabelSelector{}, PodSelector: selector("k", fmt.Sprintf("%s-%d", name, i), metav1.LabelSelectorOpNotIn),
-		}
-	})
+// notIn is nearly every pod of the cluster.
+func notIn(name string, i int) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: notInValue(name, i)}
 }
 
-// NamespaceSelectors has n peers, each of which nearly every namespace is.
-func NamespaceSelectors(name, role string, n int) Object {
-	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
-		return networkingv1.NetworkPolicyPeer{NamespaceSelector: selector("k", fmt.Sprintf("%s-%d", name, i), metav1.LabelSelectorOpNotIn)}
-	})
+// ofNamespaces is nearly every namespace.
+func ofNamespaces(name string, i int) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{NamespaceSelector: notInValue(name, i)}
 }
 
-// Values has n peers, each a value of one label that no pod bears.
-func Values(name, role string, n int) Object {
-	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
-		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"k": fmt.Sprintf("%s-%d", name, i)}}}
-	})
+// ofValue is a value of one label that no pod has.
+func ofValue(name string, i int) networkingv1.NetworkPolicyPeer {
+	return ofLabel("k", fmt.Sprintf("%s-%d", name, i))
 }
 
-// PodSelectors has n peers, each a label with a key of its own that no pod bears.
-func PodSelectors(name, role string, n int) Object {
-	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
-		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-			fmt.Sprintf("%s-%d", name, i): strings.Repeat("v", 40),
-		}}}
-	})
+// ofKey is a label with a key of its own that no pod has.
+func ofKey(name string, i int) networkingv1.NetworkPolicyPeer {
+	return ofLabel(fmt.Sprintf("%s-%d", name, i), strings.Repeat("v", 40))
 }
 
-// Blocks has n peers that are addresses of IPv4 or IPv6.
-func Blocks(name, role string, n, version int) Object {
-	return peers(name, role, n, func(i int) networkingv1.NetworkPolicyPeer {
-		cidr := fmt.Sprintf("172.%d.%d.%d/32", 16+i>>15, i>>7&255, 2*i&255)
-		if version == 6 {
-			cidr = fmt.Sprintf("fd00:%x:%x::/48", i>>16, i&0xffff)
-		}
-		return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}}
-	})
+func ofLabel(key, value string) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}
 }
 
-// PeersByPorts has the n peers of Values and m ports no two of which are neighbours.
+func blockIPv4(_ string, i int) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: fmt.Sprintf("172.%d.%d.%d/32", 16+i>>15, i>>7&255, 2*i&255)}}
+}
+
+func blockIPv6(_ string, i int) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: fmt.Sprintf("fd00:%x:%x::/48", i>>16, i&0xffff)}}
+}
+
+// PeersByPorts has n peers and m ports no two of which are neighbours.
 func PeersByPorts(name, role string, n, m int) Object {
 	return ruled(name, role, func() networkingv1.NetworkPolicyIngressRule {
-		rule := Values(name, role, n).Make().(*networkingv1.NetworkPolicy).Spec.Ingress[0]
+		rule := peers(name, role, n, ofValue).Make().(*networkingv1.NetworkPolicy).Spec.Ingress[0]
 		for i := range m {
 			rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Port: new(intstr.FromInt(1 + 2*i%65534))})
 		}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 )
@@ -201,65 +202,45 @@ func (k Kind) bookmark(version int) message {
 // Source is the server for an agent in the same process, without a network
 // between them. Objects come decoded from their form on the wire.
 func (s *Server) Source() controllers.Source {
-	return controllers.Source{
-		Pods: stream{s, Pods}, Namespaces: stream{s, Namespaces}, Policies: stream{s, Policies}, Nodes: stream{s, Nodes},
+	return controllers.Source{Pods: s.stream(Pods), Namespaces: s.stream(Namespaces), Policies: s.stream(Policies), Nodes: s.stream(Nodes)}
+}
+
+// stream watches one kind. A watch ends when its time is over, as with an API server.
+func (s *Server) stream(k Kind) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListFunc: func(metav1.ListOptions) (runtime.Object, error) { return nil, errors.New("objects come in a stream") },
+		WatchFunc: func(options metav1.ListOptions) (watch.Interface, error) {
+			out := make(chan watch.Event)
+			w := watch.NewProxyWatcher(out)
+			if options.TimeoutSeconds != nil {
+				time.AfterFunc(time.Duration(*options.TimeoutSeconds)*time.Second, w.Stop)
+			}
+			go s.send(k, out, w.StopChan())
+			return w, nil
+		},
 	}
 }
 
-// stream lists and watches one kind.
-type stream struct {
-	server *Server
-	kind   Kind
-}
-
-// List implements cache.Lister. The reflector streams instead.
-func (stream) List(metav1.ListOptions) (runtime.Object, error) {
-	return nil, errors.New("objects come in a stream")
-}
-
-// Watch implements cache.Watcher. A watch ends when its time is over, as with an API server.
-func (s stream) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	w := &streamed{out: make(chan watch.Event), stop: make(chan struct{})}
-	if options.TimeoutSeconds != nil {
-		time.AfterFunc(time.Duration(*options.TimeoutSeconds)*time.Second, w.Stop)
-	}
-	go w.run(s.server.watch(s.kind))
-	return w, nil
-}
-
-// streamed is one watch of a client.
-type streamed struct {
-	out  chan watch.Event
-	stop chan struct{}
-	once sync.Once
-}
-
-// ResultChan implements watch.Interface.
-func (w *streamed) ResultChan() <-chan watch.Event { return w.out }
-
-// Stop implements watch.Interface.
-func (w *streamed) Stop() { w.once.Do(func() { close(w.stop) }) }
-
-func (w *streamed) run(from *watcher) {
-	defer close(w.out)
+// send sends a kind to one client until it stops.
+func (s *Server) send(k Kind, out chan<- watch.Event, stop <-chan struct{}) {
+	from := s.watch(k)
+	defer close(out)
 	defer from.end()
 	for {
 		for _, e := range from.take() {
-			var object message
-			if e.what == watch.Bookmark {
-				object = from.kind.bookmark(e.version)
-			} else {
+			object := k.bookmark(e.version)
+			if e.what != watch.Bookmark {
 				object = e.object.decoded(e.version)
 			}
 			select {
-			case w.out <- watch.Event{Type: e.what, Object: object}:
-			case <-w.stop:
+			case out <- watch.Event{Type: e.what, Object: object}:
+			case <-stop:
 				return
 			}
 		}
 		select {
 		case <-from.more:
-		case <-w.stop:
+		case <-stop:
 			return
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/winnpm/winnpm/test/effort"
 )
@@ -56,11 +55,6 @@ func Honest() []Object {
 			"egress": [{"to": [{"podSelector": {"matchLabels": {"role": "web"}}}], "ports": [{"port": "http"}]}]}`),
 		policy(Tenant, "own", `{"podSelector": {"matchLabels": {"role": "db"}}, "ingress": [{"from": [{"podSelector": {}}]}]}`),
 	)
-}
-
-// Selects returns a policy that isolates the pods of a role.
-func Selects(namespace, name, role string) Object {
-	return policy(namespace, name, fmt.Sprintf(`{"podSelector": {"matchLabels": {"role": %q}}}`, role))
 }
 
 // teamName is the name of namespace i; the last two are victim and tenant.
@@ -127,7 +121,6 @@ func honestPod(i, r int) Object {
 		Namespace: teamName(i), Name: fmt.Sprintf("pod-%d", r), Addr: addr(i, r).String(), Local: isLocal(i, r),
 		Labels: map[string]string{
 			"app": fmt.Sprintf("app-%03d", i), "role": role, "version": fmt.Sprintf("v%d", i%3), "replica": fmt.Sprintf("r%d", r),
-			"pod-template-hash": fmt.Sprintf("%010x", uint64(i)*0x9e3779b97f4a7c15>>24), "app.kubernetes.io/managed-by": "Helm",
 		},
 		Ports: map[string]int{"http": 8080},
 	}
@@ -171,26 +164,13 @@ func (p Pod) Object() Object {
 
 // honestPolicy is what the team of namespace i wrote.
 func honestPolicy(i int) Object {
-	app := func(i int) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("app-%03d", i%teams)}}
+	peers := []string{
+		`{"podSelector": {"matchLabels": {"app": "app-%03[1]d"}}}`,
+		`{"namespaceSelector": {"matchLabels": {"division": "d%[2]d"}}, "podSelector": {"matchExpressions": [{"key": "role", "operator": "In", "values": ["web", "api"]}]}}`,
+		`{"namespaceSelector": {"matchLabels": {"division": "d%[2]d"}}}`,
+		`{"ipBlock": {"cidr": "192.168.0.0/16", "except": ["192.168.7.0/24"]}}`,
 	}
-	division := &metav1.LabelSelector{MatchLabels: map[string]string{"division": fmt.Sprintf("d%d", i%7)}}
-	roles := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: "role", Operator: metav1.LabelSelectorOpIn, Values: []string{"web", "api"}},
-	}}
-	peers := [][]networkingv1.NetworkPolicyPeer{
-		{{PodSelector: app(i)}},
-		{{NamespaceSelector: division, PodSelector: roles}},
-		{{NamespaceSelector: division}, {PodSelector: app(i)}},
-		{{IPBlock: &networkingv1.IPBlock{CIDR: "192.168.0.0/16", Except: []string{"192.168.7.0/24"}}}, {PodSelector: app(i)}},
-	}[i%4]
-	ports := []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt(8080))}}
-	return ofSpec(teamName(i), "team", func() networkingv1.NetworkPolicySpec {
-		return networkingv1.NetworkPolicySpec{
-			PodSelector: *app(i),
-			Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: peers, Ports: ports}},
-		}
-	})
+	return policy(teamName(i), "team", fmt.Sprintf(`{"podSelector": {"matchLabels": {"app": "app-%03[1]d"}}, "ingress": [{"from": [`+peers[i%4]+`], "ports": [{"port": 8080}]}]}`, i, i%7))
 }
 
 // ofSpec is a policy whose spec is made when it is asked for.
@@ -238,19 +218,6 @@ func Fresh(i int) Object {
 func Odd(i int) Object {
 	return policy(Victim, fmt.Sprintf("odd-%d", i), fmt.Sprintf(`{"podSelector": {"matchLabels": {"replica": "r1"}},
 		"ingress": [{"from": [{"ipBlock": {"cidr": "fd00:%x::/32"}}]}]}`, i))
-}
-
-// Moved is an honest pod of another node that gets another label: the event of
-// every day.
-func Moved(i int) Object {
-	p := honestPod(localTeams+i%(teams-localTeams), 3)
-	return Object{Pods, p.Namespace, p.Name, func() message {
-		out := p.Make()
-		labels := out.GetLabels()
-		labels["version"] = fmt.Sprintf("moved-%d", i)
-		out.SetLabels(labels)
-		return out
-	}}
 }
 
 // jsonBytes returns the length of an object as JSON, which is what the API server

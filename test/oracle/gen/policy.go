@@ -115,7 +115,7 @@ func (g *Gen) port() networkingv1.NetworkPolicyPort {
 	case 1, 2:
 		port.Port = &value
 	case 3, 4:
-		end := min(number+int32(g.between(0, 60, "range")), 65535)
+		end := min(number+pick(g, rangeLengths, "range"), 65535)
 		port.Port, port.EndPort = &value, &end
 	case 5, 6:
 		name := intstr.FromString(pick(g, portNames, "named port"))

@@ -124,7 +124,7 @@ func (g *Gen) clusterProtocol() v1alpha2.ClusterNetworkPolicyProtocol {
 	}
 	port := &v1alpha2.Port{Number: pick(g, portNumbers, "number")}
 	if g.oneIn(3, "range") && port.Number < 65535 {
-		port = &v1alpha2.Port{Range: &v1alpha2.PortRange{Start: port.Number, End: min(port.Number+int32(g.between(1, 60, "range")), 65535)}}
+		port = &v1alpha2.Port{Range: &v1alpha2.PortRange{Start: port.Number, End: min(port.Number+pick(g, rangeLengths[1:], "range"), 65535)}}
 	}
 	switch pick(g, protocols, "protocol") {
 	case corev1.ProtocolTCP:

@@ -33,7 +33,7 @@ func TestClosingNeverOpens(t *testing.T) {
 		with.plug(c, true)
 		with.settle(with.apply(overBudget(g, c)))
 
-		probes := g.Probes(c, 3)
+		probes := g.Probes(3)
 		for _, endpoint := range with.sim.Endpoints() {
 			own := ipv4Of(endpoint.Addrs)
 			if !own.IsValid() {
@@ -69,19 +69,16 @@ func overBudget(g *gen.Gen, c oracle.Cluster) *dataplane.Transaction {
 	for _, e := range events(oracle.Cluster{}, c, true) {
 		e(tx)
 	}
-	none := policy.Budgets{Labels: -1, LabelBytes: -1, Ports: -1}
 	for i := range c.Pods {
 		if g.Flip("pod over its budget") {
 			p := controllers.PodFrom(&c.Pods[i], gen.Node)
-			p.Fit(none)
+			p.Labels, p.Ports, p.OverBudget = nil, nil, "too many labels"
 			tx.SetPod(p)
 		}
 	}
 	for _, ns := range c.Namespaces {
 		if g.Flip("namespace over its budget") {
-			n := desired.Namespace{Name: ns.Name, Labels: ns.Labels}
-			n.Fit(none)
-			tx.SetNamespace(n)
+			tx.SetNamespace(desired.Namespace{Name: ns.Name, OverBudget: "too many labels"})
 		}
 	}
 	for i := range c.Policies {

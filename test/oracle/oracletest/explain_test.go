@@ -32,7 +32,7 @@ func TestExplain(t *testing.T) {
 		w := newWorld(t, drawSetup(t))
 		c := g.Cluster()
 		w.start(c, true)
-		w.explain(c, g.Probes(c, 3), func(x explained) {
+		w.explain(c, g.Probes(3), func(x explained) {
 			x.sameAsOracle(x.side.Actual)
 			x.sameAsOracle(x.side.Wanted)
 			require.False(w.t, x.side.Pending, "everything is programmed")
@@ -51,7 +51,7 @@ func TestExplainTiers(t *testing.T) {
 		w := newWorld(t, drawSetup(t))
 		c := g.Cluster()
 		w.start(c, true)
-		w.explain(c, g.Probes(c, 3), func(x explained) {
+		w.explain(c, g.Probes(3), func(x explained) {
 			x.tiersAsOracle(x.side.Actual)
 			x.tiersAsOracle(x.side.Wanted)
 			seen["tier "+x.side.Wanted.Tier]++
@@ -96,7 +96,7 @@ func TestExplainTroubled(t *testing.T) {
 		before := g.Cluster()
 		w.start(before, true)
 		after := w.changeInTrouble(t, g, before)
-		w.explain(after, g.Probes(after, 2), func(x explained) {
+		w.explain(after, g.Probes(2), func(x explained) {
 			x.sameAsOracle(x.side.Wanted)
 			if x.side.Actual.Verdict == explain.Unknown {
 				unknown++

@@ -62,7 +62,7 @@ func TestIPv6OfTieredPods(t *testing.T) {
 	check(t, func(t *rapid.T) {
 		g := gen.NewTiered(t)
 		w, ipv4, c := withAndWithoutIPv6(t, g)
-		probes := g.Probes(c, 3)
+		probes := g.Probes(3)
 		got := w.state()
 		for _, endpoint := range w.sim.Endpoints() {
 			own := ipv4Of(endpoint.Addrs)

@@ -15,7 +15,6 @@ import (
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // TestMatrix: of a random cluster the verdict between two workloads is the
@@ -33,7 +32,7 @@ func TestMatrix(t *testing.T) {
 			after = w.changeInTrouble(t, g, before)
 		}
 		dump := w.dp.Dump()
-		m := matrix.New(dump)
+		m := explain.NewMatrix(dump)
 		seen := map[string]int{}
 		for i, wl := range m.Workloads() {
 			for _, pod := range wl.Pods {
@@ -52,7 +51,7 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 		cut += strings.Count(fmt.Sprint(m.Workloads()), "#2")
-		for _, probe := range g.Probes(after, 2) {
+		for _, probe := range g.Probes(2) {
 			for from, a := range seen {
 				for to, b := range seen {
 					if from == to && len(m.Workloads()[a].Pods) > 1 {

@@ -80,7 +80,7 @@ func history(g *gen.Gen, w *world, t *rapid.T) {
 		})
 		c.Lost = w.lose(before, c)
 		w.change(before, c, g.Flip("endpoints change later"), g.Flip("tell all"))
-		w.compare(c, g.Probes(c, 2))
+		w.compare(c, g.Probes(2))
 	})
 	w.check(c, g)
 	c.Lost = w.lose(c, c) // none

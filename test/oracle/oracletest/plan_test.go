@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 		// Which of several pods has an address depends on the node, and a plan is of all nodes.
 		contested := contested(before) || contested(after)
 		if policies || !contested {
-			x.flips(slices.Concat(g.Probes(before, 2), g.Probes(after, 2), x.edges(t)))
+			x.flips(slices.Concat(g.Probes(2), g.Probes(2), x.edges(t)))
 		}
 		if contested {
 			return

@@ -146,11 +146,11 @@ func (w *world) lose(before, after oracle.Cluster) []corev1.Pod {
 // check holds a settled world against the oracle, then lets the reconciler
 // clear up what only it may, and looks again.
 func (w *world) check(c oracle.Cluster, g *gen.Gen) {
-	w.compare(c, g.Probes(c, 6))
+	w.compare(c, g.Probes(6))
 	w.checkQuiet()
 	w.reconcile()
 	c.Lost = w.lose(c, c)
-	w.compare(c, g.Probes(c, 2))
+	w.compare(c, g.Probes(2))
 	w.checkSets(c)
 	w.checkQuiet()
 }

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
 // program starts a Windows program with an HNS. What it says goes into the file.
@@ -136,8 +134,16 @@ func TestContractSuiteKilled(t *testing.T) {
 	before := exists()
 	kill := func(at string) {
 		t.Helper()
-		reached := make(chan struct{})
-		h.Inject(hnsd.Fault{Proc: at, Nth: 2, Do: func() { close(reached) }})
+		calls, reached := 0, make(chan struct{})
+		h.Observe(func(export string) { // one call at a time
+			if export == at {
+				calls++
+			}
+			if export == at && calls == 2 {
+				close(reached)
+			}
+		})
+		defer h.Observe(nil)
 		cmd, _ := program(t, h, "contract", "-test.run=^TestContract$")
 		waitFor(t, reached, at)
 		require.NoError(t, cmd.Process.Kill())

@@ -3,12 +3,11 @@
 package agent
 
 import (
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
 // While a call hangs the agent says so and answers. When the call comes back it goes on, and when
@@ -16,14 +15,19 @@ import (
 func TestScenario_B5_CallThatNeverReturns(t *testing.T) {
 	const timeout = 2 * time.Second
 	h, w, n := openShop(t, "--hns-timeout", timeout.String())
-	t.Cleanup(h.ReleaseHangs)
-	hang := func() {
-		hangs := make(chan struct{})
-		h.Inject(hnsd.Fault{Proc: "HcnModifyEndpoint", Hang: true, Do: func() { close(hangs) }})
+	hang := func() (release func()) {
+		hangs, released := make(chan struct{}), make(chan struct{})
+		release = sync.OnceFunc(func() { close(released) })
+		t.Cleanup(release)
+		h.atWrite(1, func() {
+			close(hangs)
+			<-released
+		})
 		w.policy("shop", "far", fromFar)
 		waitFor(t, hangs, "the call that hangs")
+		return release
 	}
-	hang()
+	release := hang()
 	eventually(t, timeout+2*time.Second, func() string {
 		if n.check("/healthz") == "" {
 			return "a call hangs and the agent says that it is healthy"
@@ -36,7 +40,7 @@ func TestScenario_B5_CallThatNeverReturns(t *testing.T) {
 	require.Regexp(t, `npm_hns_errors_total\{class="unavailable",operation="[^"]+"\} [1-9]`, n.page("/node-metrics"))
 	require.Contains(t, n.page("/cluster-metrics"), "\nnpm_num_policies 2\n")
 
-	h.ReleaseHangs()
+	release()
 	eventually(t, settle, func() string { return n.check("/healthz") })
 	h.waitShop(true)
 	n.waitReady()

@@ -38,7 +38,7 @@ var friendAddr = netip.MustParseAddr("10.1.0.31")
 func newGated(t *testing.T) *gated {
 	t.Helper()
 	begin(t)
-	h := newHost(t, hnsd.Options{Network: cniNetwork, Subnet: cniSubnet}) // win-bridge says what an endpoint gets
+	h := newHost(t, hnsd.Options{Network: cniNetwork}) // win-bridge says what an endpoint gets
 	w := newWorld(t)
 	w.node(ownNode, ownAddr.String())
 	w.namespace("shop", nil)
@@ -215,7 +215,7 @@ func (g *gated) takeDown(box sandbox) error {
 // end stops pods at once, and forgets what was seen of them.
 func (g *gated) end(all []*started) {
 	g.t.Helper()
-	g.h.SetLatency(0)
+	g.h.takes(0)
 	g.eyes.forget()
 	var running sync.WaitGroup
 	for _, p := range all {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
 // manyPackets is how many forbidden packets each row asks about while its pods run.
@@ -33,7 +31,7 @@ func TestGate_NothingPasses(t *testing.T) {
 	}{{"strict", 0, 20, 60}, {"wait", 0, 20, 60}, {"strict", 10 * time.Millisecond, 1, 10}, {"wait", 10 * time.Millisecond, 10, 60}} {
 		t.Run(fmt.Sprintf("%s, %v a call, %d pods", row.mode, row.latency, row.pods), func(t *testing.T) {
 			g.use(entry(row.mode, row.wait))
-			g.h.SetLatency(row.latency)
+			g.h.takes(row.latency)
 			all := g.start(row.pods)
 			g.nothingPassed(t, all)
 			g.end(all)
@@ -47,7 +45,7 @@ func TestGate_OffLetsPass(t *testing.T) {
 	n := g.agent(calm...)
 	n.waitReady()
 	g.use(entry("off", 10))
-	g.h.SetLatency(10 * time.Millisecond)
+	g.h.takes(10 * time.Millisecond)
 	all := g.start(1)
 	g.waitClosed(1)
 	require.Positive(t, g.eyes.leaks())
@@ -64,15 +62,15 @@ func TestGate_AgentKilled(t *testing.T) {
 			n := g.agent(calm...)
 			n.waitReady()
 			all := g.schedule(10)
-			g.h.SetLatency(5 * time.Millisecond)
+			g.h.takes(5 * time.Millisecond)
 			wait := g.startAll(all, kubeletTries)
 			for i := range 2 {
 				victim, died := n, make(chan struct{})
 				nth := 1 + rand.IntN(3)
-				g.h.Inject(hnsd.Fault{Proc: "HcnModifyEndpoint", Nth: nth, Do: func() {
+				g.h.atWrite(nth, func() {
 					victim.kill()
 					close(died)
-				}})
+				})
 				waitFor(t, died, "the write at which npm.exe is killed")
 				t.Logf("kill %d at write %d of rules: %d of %d pods run", i+1, nth, len(g.eyes.ran()), len(all))
 				n = g.agent(calm...)

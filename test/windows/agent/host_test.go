@@ -6,11 +6,15 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
@@ -76,4 +80,19 @@ func (h *host) endpoint(addr netip.Addr) (ours []hns.ACL, foreign []hns.Endpoint
 func (h *host) writes() int {
 	counts := h.Counts()
 	return counts["HcnModifyNetwork"] + counts["HcnModifyEndpoint"]
+}
+
+// atWrite calls do before the nth write of rules from now on.
+func (h *host) atWrite(nth int, do func()) {
+	var seen atomic.Int32
+	h.Sim().OnCall(func(c hnsfault.Call, when hnsfault.When) {
+		if when == hnsfault.Before && strings.HasPrefix(c.Op, "ACL/") && int(seen.Add(1)) == nth {
+			do()
+		}
+	})
+}
+
+// takes sets how long HNS takes for each call of the DLLs that a request is made of, 0 at first.
+func (h *host) takes(each time.Duration) {
+	h.Sim().SetPersonality(hnsfault.Personality{Latency: each})
 }

@@ -7,7 +7,7 @@
  *   reply:   u32 length of the rest, u32 HRESULT, u64 handle,
  *            i32 record length, i32 output length (-1: NULL), record, output
  *
- * The numbers of the operations are those of ops in hnsd/protocol.go.
+ * The numbers of the operations are those of ops in hnsd/objects.go.
  */
 #ifndef HNSD_H
 #define HNSD_H

@@ -26,7 +26,14 @@ import (
 // system gives access to the HNS under test: by single calls, and by the client of the agent.
 type system struct {
 	hns    rawhns.HNS
-	client func(hcsadapter.Options) (hcsadapter.Client, error)
+	client func(hcsadapter.Options) (client, error)
+}
+
+// client is what the questions are asked through.
+type client interface {
+	hns.Client
+	Version(ctx context.Context) (hcsadapter.Version, error)
+	Close()
 }
 
 // options selects the questions.
@@ -90,11 +97,6 @@ func examine(ctx context.Context, o options, s system) (*report, error) {
 		return nil, err
 	}
 	defer all.Close()
-	own, err := s.client(hcsadapter.Options{Network: networkName})
-	if err != nil {
-		return nil, err
-	}
-	defer own.Close()
 	version, err := all.Version(ctx)
 	if r.HNS = fmt.Sprintf("%d.%d", version.Major, version.Minor); err != nil {
 		r.HNS = err.Error()
@@ -108,6 +110,11 @@ func examine(ctx context.Context, o options, s system) (*report, error) {
 			return nil, errors.Join(err, n.clean())
 		}
 	}
+	own, err := s.client(hcsadapter.Options{Network: networkName})
+	if err != nil {
+		return nil, errors.Join(err, n.clean())
+	}
+	defer own.Close()
 	for _, q := range hnstest.Questions() {
 		client := hns.Client(own)
 		switch {

@@ -6,24 +6,26 @@ import (
 	"context"
 
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
-	"github.com/winnpm/winnpm/test/windows/rawhns"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // thisSystem returns a simulated node.
 func thisSystem() system { return simulated(hnsd.New(hnsd.Options{Foreign: hnssim.DefaultForeign()})) }
 
-// simulated returns the HNS of a server, which no DLL is in front of.
+// simulated returns the HNS of a server. The client is the simulator itself: the adapter is asked
+// under Wine.
 func simulated(s *hnsd.Server) system {
-	call := func(export, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
-		d, err := s.Call(context.Background(), export, id, handle, texts...)
-		return rawhns.Answer{Code: d.HResult, Record: d.Record, Output: d.Output, Handle: d.Handle}, err
-	}
-	return system{call, func(o hcsadapter.Options) (hcsadapter.Client, error) {
-		return hcsadapter.Over(o, func(export string, a hcsadapter.Arguments) (hcsadapter.Outcome, error) {
-			d, err := call(export, a.ID, a.Handle, a.Texts...)
-			return hcsadapter.Outcome{HResult: d.Code, Record: d.Record, Output: d.Output, Handle: d.Handle}, err
-		}), nil
-	}}
+	return system{s.Call, func(o hcsadapter.Options) (client, error) { return onSim{s.Network(o.Network)}, nil }}
 }
+
+type onSim struct{ *hnsfault.Sim }
+
+// Version implements client.
+func (onSim) Version(context.Context) (hcsadapter.Version, error) {
+	return hcsadapter.Version{Major: 15}, nil
+}
+
+// Close implements client.
+func (onSim) Close() {}

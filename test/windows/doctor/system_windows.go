@@ -6,4 +6,6 @@ import (
 )
 
 // thisSystem returns the HNS of this node, or test/windows/hnsd in its place.
-func thisSystem() system { return system{rawhns.New(), hcsadapter.New} }
+func thisSystem() system {
+	return system{rawhns.New(), func(o hcsadapter.Options) (client, error) { return hcsadapter.New(o) }}
+}

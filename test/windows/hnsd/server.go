@@ -1,7 +1,7 @@
 // Package hnsd puts the simulator in the place of the Windows Host Networking
 // Service: it serves hnssim over loopback TCP to the DLLs of test/windows/dll,
-// which programs take for HNS. It outlives its clients, as HNS does, keeps
-// their handles, and fails at the DLL boundary where it is told to.
+// which programs take for HNS. It outlives its clients, as HNS does, and keeps
+// their handles.
 //
 // It is portable, so that a test on Linux can stand behind a program that runs
 // under Wine. What HNS leaves open it answers strictly.
@@ -14,95 +14,124 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
+
+	"github.com/Microsoft/go-winio/pkg/guid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/windows/rawhns"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // Options says what the node looks like.
 type Options struct {
-	Network      string               // name of the node's own network; empty: "azure"
-	Subnet       netip.Prefix         // of that network; zero: it has none, and takes every address
-	Foreign      []hns.EndpointPolicy // what CreateEndpoint puts on an endpoint
-	Major, Minor int                  // HNS version; both 0: 15.0
-	Personality  hnsfault.Personality // of the networks that clients make
+	Network     string               // name of the node's own network; empty: "azure"
+	Foreign     []hns.EndpointPolicy // what CreateEndpoint puts on an endpoint
+	Personality hnsfault.Personality // of the networks that clients make
 }
 
 // Server is the service of one node. All methods are safe for concurrent use.
 type Server struct {
-	major, minor int
-	personality  hnsfault.Personality
-	own          *network
+	personality hnsfault.Personality
+	own         *network
 
-	mu       sync.Mutex                // guards following; never held during a call of the simulator
-	hidden   bool                      // own is not there (yet)
-	networks []*network                // in the order of their creation, own first
-	made     map[guid]endpointSettings // of endpoints, by the DLLs
-	spaces   map[guid]*namespace
-	handles  handleTable
+	seeing sync.Mutex // held during a call that is observed
+
+	mu       sync.Mutex          // guards following; never held during a call of the simulator
+	networks []*network          // in the order of their creation, own first
+	made     map[string]settings // endpoints, as clients made them
+	spaces   map[string]settings // namespaces
+	in       map[string]string   // endpoints → the namespaces that they are attached to
+	handles  map[uint64]handle
+	last     uint64 // handle that was opened
+	lastID   int    // of the GUIDs made so far
 	counts   map[string]int
-	failed   map[string]int
-	spent    map[uint32]Spent // by process, since it asked
-	faults   []*armedFault
-	habits   habits
-	released chan struct{} // closed and replaced by ReleaseHangs
-	lastID   uint64        // of the GUIDs made so far
-
-	compartments int // namespaces made so far
-
-	seeing sync.Mutex // held during a call that is observed, mu is not
-
-	turn chan struct{} // of one place: taken by the call that takes its time
+	seen     func(export string)
+	deaf     bool // enumerations ignore their filters
 }
 
 // New returns a server whose node has one network without endpoints.
 func New(o Options) *Server {
-	if o.Major == 0 && o.Minor == 0 {
-		o.Major = 15
-	}
 	s := &Server{
-		major: o.Major, minor: o.Minor, personality: o.Personality,
-		made:     map[guid]endpointSettings{},
-		spaces:   map[guid]*namespace{},
-		handles:  handleTable{open: map[uint64]handle{}},
-		counts:   map[string]int{},
-		failed:   map[string]int{},
-		spent:    map[uint32]Spent{},
-		released: make(chan struct{}),
-		turn:     make(chan struct{}, 1),
+		personality: o.Personality,
+		made:        map[string]settings{},
+		spaces:      map[string]settings{},
+		in:          map[string]string{},
+		handles:     map[uint64]handle{},
+		counts:      map[string]int{},
 	}
-	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), networkSettings{Ipams: ipamOf(o.Subnet)}, o.Foreign)
-	s.own.subnet = o.Subnet
+	subnets := []settings{{"IpAddressPrefix": "10.1.0.0/16", "Routes": []settings{{"NextHop": "10.1.0.1", "DestinationPrefix": "0.0.0.0/0"}}}}
+	shown := settings{"Type": "L2Bridge", "Ipams": []settings{{"Type": "Static", "Subnets": subnets}}}
+	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), shown, o.Foreign)
 	s.networks = []*network{s.own}
 	return s
 }
 
-// Sim returns the node's own network. Endpoints that are made there need GUIDs
-// as IDs. Its calls are those that the DLLs ask for: Query is Network/Get or
-// Endpoint/Get, and Modify is SetPolicy/Add and so on. Enumerate, Open and Close
-// are no calls of its.
-func (s *Server) Sim() *hnsfault.Sim { return s.own.sim }
-
-// HideNetwork takes the node's own network away with its endpoints, as on a
-// node whose CNI has not made it yet, or brings it back.
-func (s *Server) HideNetwork(hidden bool) {
+// newID makes a GUID: the same ones in every run, so that two can be compared.
+func (s *Server) newID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hidden = hidden
+	s.lastID++
+	id, err := guid.NewV5(guid.GUID{}, fmt.Append(nil, s.lastID))
+	if err != nil {
+		panic("BUG: hashing never fails: " + err.Error())
+	}
+	return strings.ToUpper(id.String())
+}
+
+// Sim returns the node's own network. Endpoints that are made there need GUIDs
+// as IDs.
+func (s *Server) Sim() *hnsfault.Sim { return s.own.sim }
+
+// Network returns a network by its name, for a client without the DLLs: the node's own one if no
+// other has the name.
+func (s *Server) Network(name string) *hnsfault.Sim {
+	for _, n := range s.listNetworks() {
+		if n.name == name {
+			return n.sim
+		}
+	}
+	return s.own.sim
 }
 
 // CreateEndpoint makes an endpoint in the node's own network and attaches it
 // (State 3), as the CNI does for a pod. It returns the endpoint's GUID.
 func (s *Server) CreateEndpoint(addr netip.Addr) (string, error) {
-	s.mu.Lock()
-	id := s.newID().String()
-	s.mu.Unlock()
-	if err := s.own.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}); err != nil {
-		return "", fmt.Errorf("hnsd: %w", err)
+	id := s.newID()
+	return id, s.own.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}})
+}
+
+// CreateNamespace makes a network namespace, as a runtime does for a pod before it asks
+// CNI, and returns its GUID.
+func (s *Server) CreateNamespace() string {
+	id := s.newID()
+	if err := s.createNamespace(id, settings{"Type": "HostDefault"}); err != nil {
+		panic("BUG: a new GUID is taken: " + err.Error())
 	}
-	return id, nil
+	return id
+}
+
+// DeleteNamespace takes a namespace away. It fails while an endpoint is attached to it.
+func (s *Server) DeleteNamespace(id string) error {
+	space, err := s.find(kindNamespace, id)
+	if err != nil {
+		return err
+	}
+	return space.remove()
+}
+
+// Exists returns the names of all networks, and how many endpoints and namespaces there are,
+// for a test that looks for objects that a program left behind.
+func (s *Server) Exists() (networks []string, endpoints, namespaces int) {
+	for _, n := range s.listNetworks() {
+		networks = append(networks, n.name)
+		endpoints += len(n.sim.Endpoints())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return networks, endpoints, len(s.spaces)
 }
 
 // OpenHandles returns, by process, how many handles were opened and never
@@ -111,7 +140,11 @@ func (s *Server) CreateEndpoint(addr netip.Addr) (string, error) {
 func (s *Server) OpenHandles() map[uint32]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.handles.counts()
+	out := map[uint32]int{}
+	for _, h := range s.handles {
+		out[h.pid]++
+	}
+	return out
 }
 
 // Counts returns the calls of the DLLs since the last ResetCounts, by the name
@@ -122,40 +155,45 @@ func (s *Server) Counts() map[string]int {
 	return maps.Clone(s.counts)
 }
 
-// Failed returns how many of the calls in Counts were answered with a failure
-// or an error record.
-func (s *Server) Failed() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.failed)
-}
-
 // ResetCounts forgets the calls so far.
 func (s *Server) ResetCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.counts)
-	clear(s.failed)
+}
+
+// HeedNoFilter makes HNS ignore the filters of enumerations.
+func (s *Server) HeedNoFilter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = true
+}
+
+// Observe sets a function that runs after each call of the DLLs that makes, changes or deletes an
+// object, before the call is answered and before the next such call is carried out. So it sees every
+// state that there ever is. nil, as at first: no observer.
+func (s *Server) Observe(seen func(export string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = seen
 }
 
 // Serve answers the connections that l accepts until ctx ends, and closes l. It
-// returns when no call is left: those that hang are broken off by then.
+// returns when no call is left.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
 		conn, err := l.Accept()
-		switch {
-		case ctx.Err() != nil:
-			if conn != nil {
+		if ctx.Err() != nil {
+			if err == nil {
 				_ = conn.Close()
 			}
 			return nil
-		case err != nil:
+		}
+		if err != nil {
 			return fmt.Errorf("hnsd: accept: %w", err)
 		}
 		all.Go(func() { s.serve(ctx, conn) })
@@ -163,7 +201,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 // serve answers the calls of one connection, one after the other. A frame that
-// makes no sense ends it, as there is nobody to tell.
+// makes no sense ends it, as there is no call to answer.
 func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -172,67 +210,37 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 		if err != nil {
 			return
 		}
-		a, err := s.answer(ctx, r)
-		if err != nil {
-			return
-		}
-		s.account(r, a)
-		if _, err := conn.Write(a.encode()); err != nil {
+		if _, err := conn.Write(frame(s.answer(ctx, r))); err != nil {
 			return
 		}
 	}
 }
 
-// account counts what Failed returns and what a process has spent.
-func (s *Server) account(r request, a reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name := ops[r.op].name
-	if int32(a.code) < 0 || a.record != nil {
-		s.failed[name]++
-	}
-	if name != callHNS {
-		spent := s.spent[r.pid]
-		spent.add(name, r, a)
-		s.spent[r.pid] = spent
-	}
-}
-
-// answer counts a call, takes the time that a call takes, and does it, or what a
-// fault makes of it. An error says that ctx ended meanwhile.
-func (s *Server) answer(ctx context.Context, r request) (reply, error) {
-	op, ok := ops[r.op]
-	if !ok {
-		return fail(codeNotImplemented, "no such call"), nil
-	}
+// answer counts a call and does it.
+func (s *Server) answer(ctx context.Context, r request) rawhns.Answer {
+	op := ops[r.op]
 	s.mu.Lock()
 	s.counts[op.name]++
-	f, released := s.due(op.name, r), s.released
 	s.mu.Unlock()
-	if err := s.takeTime(ctx, op.name); err != nil {
-		return reply{}, err
-	}
-	if f == nil {
-		return s.run(ctx, op, r), nil
-	}
-	return s.runFault(ctx, op, r, f, released)
-}
-
-// run does a call and puts its error into the reply.
-func (s *Server) run(ctx context.Context, op operation, r request) reply {
-	h := s.current()
-	if err := h.refuses(op.name, r); err != nil {
-		return refusal(err)
-	}
-	a, err := s.observed(h, op.name, func() (reply, error) { return op.run(s, ctx, r) })
+	a, err := s.run(ctx, op, r)
 	if err != nil {
 		return refusal(err)
 	}
 	return a
 }
 
-// newID makes a GUID; s.mu must be held unless nobody else has the server.
-func (s *Server) newID() guid {
-	s.lastID++
-	return guidOf(fmt.Sprintf("hnsd %d", s.lastID))
+// Call makes one call as the DLLs would, for a program that runs beside the server. It is a
+// rawhns.HNS. An error says that there is no such call.
+func (s *Server) Call(export, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
+	r := request{pid: 1, id: id, handle: handle}
+	for number, op := range ops {
+		if op.name == export {
+			r.op = number
+		}
+	}
+	if r.op == 0 {
+		return rawhns.Answer{}, fmt.Errorf("hnsd: no export %s", export)
+	}
+	copy(r.text[:], texts)
+	return s.answer(context.Background(), r), nil
 }

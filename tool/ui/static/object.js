@@ -74,7 +74,7 @@ export function showPod(p) {
 function ruleTable(rules) {
   return h('section', { class: 'card' }, h('h3', {}, 'Rules of its endpoint, the first that fits decides'), h('ul', { class: 'acls' }, rules.map((r) => h('li', { class: r.applied === r.wanted ? '' : 'behind' },
     h('span', { class: 'num dim' }, r.priority), h('span', { class: r.action === 'Allow' ? 'ok' : 'dim' }, `${r.direction} ${r.action}`),
-    h('span', {}, `${r.peer}, ${r.ports} `, r.raw ? h('code', { class: 'dim raw' }, `${r.raw} `) : null, r.policy ? policyLink(r.policy) : h('span', { class: 'dim' }, r.id),
+    h('span', {}, `${r.peer}, ${r.ports} `, r.policy ? policyLink(r.policy) : h('span', { class: 'dim' }, r.id),
       r.applied === r.wanted ? null : h('span', { class: 'warn' }, r.wanted ? ' not in HNS yet' : ' still in HNS'))))));
 }
 

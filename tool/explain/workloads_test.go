@@ -1,4 +1,4 @@
-package matrix_test
+package explain_test
 
 import (
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // pod returns one of this node that owns its address.
@@ -32,7 +31,7 @@ func labels(pairs ...string) map[string]string {
 
 func grouped(d state.Dump) map[string][]string {
 	out := map[string][]string{}
-	for _, w := range matrix.New(d).Workloads() {
+	for _, w := range explain.NewMatrix(d).Workloads() {
 		out[w.Name] = w.Pods
 	}
 	return out
@@ -158,13 +157,13 @@ func TestPorts(t *testing.T) {
 		{Protocol: tcp, First: 80, Last: 80}, {Protocol: tcp, First: 90, Last: 91}, {Protocol: tcp, First: 8080, Last: 8080},
 		{Protocol: tcp, First: 65000, Last: 65535}, {Protocol: udp, First: 9, Last: 9}, {Protocol: udp, First: 53, Last: 53},
 		{Protocol: tcp, First: 64999, Last: 64999},
-	}, matrix.New(d).Ports())
-	require.Equal(t, []policy.Port{{Protocol: tcp, First: 65535, Last: 65535}}, matrix.New(state.Dump{}).Ports())
+	}, explain.NewMatrix(d).Ports())
+	require.Equal(t, []policy.Port{{Protocol: tcp, First: 65535, Last: 65535}}, explain.NewMatrix(state.Dump{}).Ports())
 }
 
 // TestRepresentatives: within a workload it is about two of its pods.
 func TestRepresentatives(t *testing.T) {
-	m := matrix.New(state.Dump{Pods: []state.Pod{
+	m := explain.NewMatrix(state.Dump{Pods: []state.Pod{
 		pod("x/a-0", "10.0.0.1", nil), pod("x/a-1", "10.0.0.2", nil), pod("y/b", "10.0.0.3", nil),
 	}})
 	for _, tc := range []struct {
@@ -216,13 +215,13 @@ func big(pods int) state.Dump {
 func BenchmarkNew(b *testing.B) {
 	d := big(5000)
 	for b.Loop() {
-		require.Len(b, matrix.New(d).Workloads(), 200)
+		require.Len(b, explain.NewMatrix(d).Workloads(), 200)
 	}
 }
 
 // BenchmarkVerdicts: all 40,000 cells of it, for one port.
 func BenchmarkVerdicts(b *testing.B) {
-	m := matrix.New(big(5000))
+	m := explain.NewMatrix(big(5000))
 	for b.Loop() {
 		for i := range m.Workloads() {
 			for j := range m.Workloads() {

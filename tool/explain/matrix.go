@@ -1,4 +1,4 @@
-package matrix
+package explain
 
 import (
 	"cmp"
@@ -12,8 +12,73 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/explain"
 )
+
+// Matrix has the workloads of a dump, for questions about all pairs of them. One goroutine may use it at
+// a time, and nobody may change the dump meanwhile.
+type Matrix struct {
+	cluster   *Cluster
+	workloads []Workload
+	ports     []policy.Port
+}
+
+// NewMatrix returns the matrix of a dump.
+func NewMatrix(d state.Dump) *Matrix {
+	c := New(d)
+	return &Matrix{cluster: c, workloads: Workloads(c), ports: ports(&d)}
+}
+
+// Workloads returns the workloads, sorted by name. Pods in their node's network,
+// those that have finished, and those without an IPv4 address of their own are in
+// none. The slice is the matrix's own.
+func (m *Matrix) Workloads() []Workload { return m.workloads }
+
+// Halves returns what each end says to a connection from a pod of one workload to another pod of
+// the other, or to the only pod of both. Workloads are given by their place.
+func (m *Matrix) Halves(from, to int, port uint16, protocol policy.Protocol) (egress, ingress Half, err error) {
+	a, b := m.Representatives(from, to)
+	return m.cluster.Halves(Question{From: a, To: b, Port: port, Protocol: protocol})
+}
+
+// Representatives returns the pods that Halves asks about.
+func (m *Matrix) Representatives(from, to int) (source, destination string) {
+	source, destination = m.workloads[from].Pods[0], m.workloads[to].Pods[0]
+	if pods := m.workloads[to].Pods; from == to && len(pods) > 1 {
+		destination = pods[1]
+	}
+	return source, destination
+}
+
+// Ports returns the ports and ranges that policies, rules and pods of the dump
+// mention, sorted, and last a TCP port that none does. There are no names among
+// them.
+func (m *Matrix) Ports() []policy.Port { return m.ports }
+
+// Span is ports of one protocol that no rule tells apart, and what each end says to a
+// connection to them.
+type Span struct {
+	policy.Port
+	Egress, Ingress Half
+}
+
+// Spans asks about every port. The spans are all ports of all protocols, from the
+// first to the last, when there are at most so many; whole is false when there are more.
+func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error) {
+	a, b := m.Representatives(from, to)
+	source, destination, err := m.cluster.ends(Question{From: a, To: b})
+	if err != nil {
+		return nil, false, err
+	}
+	p := m.cluster.Pair(source, destination)
+	p.Wanted = true
+	ranges := Split(p.Edges())
+	for _, r := range ranges[:min(len(ranges), most)] {
+		s := Span{Port: policy.Port{Protocol: r.Protocol, First: r.First, Last: r.Last}}
+		s.Egress, s.Ingress = p.Halves(r.First, r.Protocol)
+		spans = append(spans, s)
+	}
+	return spans, len(ranges) <= most, nil
+}
 
 // selectedKeys returns the labels of pods that a policy asks for.
 func selectedKeys(spec *networkingv1.NetworkPolicySpec) []string {
@@ -43,16 +108,13 @@ func selectedKeys(spec *networkingv1.NetworkPolicySpec) []string {
 	return keys
 }
 
-// protocols by their numbers in rules.
-var protocols = map[string]policy.Protocol{"6": policy.TCP, "17": policy.UDP, "132": policy.SCTP}
-
 // ports returns what Matrix.Ports does.
 func ports(d *state.Dump) []policy.Port {
 	seen := map[policy.Port]bool{}
 	for i := range d.Pods {
 		for _, text := range d.Pods[i].Ports {
 			_, rest, _ := strings.Cut(text, ":")
-			if number, protocol, err := explain.ParsePort(rest); err == nil {
+			if number, protocol, err := ParsePort(rest); err == nil {
 				seen[policy.Port{Protocol: protocol, First: number, Last: number}] = true
 			}
 		}
@@ -94,8 +156,8 @@ func ofPolicy(spec *networkingv1.NetworkPolicySpec, seen map[policy.Port]bool) {
 // ofRule notes the destination ports of a rule.
 func ofRule(a hns.ACL, seen map[policy.Port]bool) {
 	ranges, ok := hns.ParsePorts(a.DstPorts())
-	protocol, known := protocols[a.Protocols]
-	if !ok || !known {
+	protocol := policy.Protocol(protocolNames[a.Protocols])
+	if !ok || !protocol.Known() {
 		return
 	}
 	for _, r := range ranges {

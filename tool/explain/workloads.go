@@ -1,8 +1,10 @@
-package matrix
+package explain
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,6 +13,77 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/state"
 )
+
+// Workload is a group of pods of one namespace whose names begin alike, with the
+// same labels but for those that controllers put on every pod, and the same
+// named ports, that no rule and no set of the dump tells apart.
+type Workload struct {
+	// Name is namespace/name, where the name is what those of the pods have in
+	// common; of several workloads of one name all but the first have #2 and so on
+	// behind it.
+	Name      string   `json:"name"`
+	Namespace string   `json:"namespace"`
+	Pods      []string `json:"pods"`  // namespace/name, sorted
+	Local     bool     `json:"local"` // this node decides about its traffic
+}
+
+// member is a pod of a workload in the making.
+type member struct {
+	pod  *state.Pod
+	addr netip.Addr
+}
+
+// Workloads returns the workloads of a cluster, sorted by name. Of several
+// clusters with the same pods, they are those that nothing in any of them tells
+// apart.
+func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
+	d := cluster.Dump()
+	var members []member
+	var addrs []netip.Addr
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		if addr, ok := cluster.Owns(p); ok {
+			members, addrs = append(members, member{p, addr}), append(addrs, addr)
+		}
+	}
+	added := addedLabels()
+	keys := make([]string, len(members))
+	for _, c := range append([]*Cluster{cluster}, others...) {
+		keepSelected(added, c.Dump())
+		for i, class := range c.Classes(addrs) {
+			keys[i] += fmt.Sprintf("%d ", class)
+		}
+	}
+	groups := map[string][]member{}
+	for i, m := range members {
+		key := keys[i] + traits(m.pod, added)
+		groups[key] = append(groups[key], m)
+	}
+	out := make([]Workload, 0, len(groups))
+	for _, group := range groups {
+		out = append(out, workload(group))
+	}
+	slices.SortFunc(out, func(a, b Workload) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Pods[0], b.Pods[0])) })
+	unique(out)
+	return out
+}
+
+// traits tells pods apart by what a person sees of them.
+func traits(p *state.Pod, added map[string]bool) string {
+	labels := map[string]string{}
+	for key, value := range p.Labels {
+		if !added[key] {
+			labels[key] = value
+		}
+	}
+	namespace, name, _ := strings.Cut(p.Pod, "/")
+	stem, _, _ := strings.Cut(name, "-") // pods without labels have less in common
+	text, err := json.Marshal([]any{namespace, stem, labels, p.Ports, p.Local})
+	if err != nil { // strings can be written
+		return p.Pod
+	}
+	return string(text)
+}
 
 // addedLabels are those that controllers put on every pod.
 func addedLabels() map[string]bool {
@@ -100,9 +173,4 @@ func common(names []string) string {
 		parts = parts[:n]
 	}
 	return cmp.Or(strings.Join(parts, "-"), names[0])
-}
-
-func namespaceOf(pod string) string {
-	namespace, _, _ := strings.Cut(pod, "/")
-	return namespace
 }

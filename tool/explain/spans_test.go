@@ -1,4 +1,4 @@
-package matrix_test
+package explain_test
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/matrix"
 )
 
 // someRules are rules of one direction about few ports, which lie side by side, overlap, and
@@ -61,7 +60,7 @@ func TestSpansSayWhatPortsSay(t *testing.T) {
 			}
 			d.Endpoints = append(d.Endpoints, ep)
 		}
-		m := matrix.New(d)
+		m := explain.NewMatrix(d)
 		spans, whole, err := m.Spans(0, 1, 1000)
 		require.NoError(t, err)
 		require.True(t, whole)

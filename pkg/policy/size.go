@@ -1,0 +1,184 @@
+package policy
+
+import (
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+)
+
+// Size is the cost of a NetworkPolicy, by estimate. It depends on the text of the policy alone.
+type Size struct {
+	Bytes int // of its decoded text, and of what follows from it
+	// Members stands for the members of the sets that only this policy needs, in bytes. Each of
+	// these sets may contain every pod, or every namespace, of the cluster.
+	Members int
+}
+
+// Total returns what a policy adds to the policies of its namespace.
+func (s Size) Total() int { return s.Bytes + s.Members }
+
+const (
+	// itemBytes is what a rule, peer, port, except or value takes in addition to its text. A
+	// label or term takes the memory of labelItems of them.
+	itemBytes, labelItems = 64, 4
+	// viewBytes is the price of a named port of an egress rule towards one peer, and
+	// blockViewBytes of one towards ipBlocks, where the agent searches all pods.
+	viewBytes, blockViewBytes = 1 << 10, 32 << 10
+	// smallSetBytes is the price of a set of the pods of one namespace, or of namespaces, and
+	// largeSetBytes of a set of pods of all namespaces.
+	smallSetBytes, largeSetBytes = 64 << 10, 256 << 10
+)
+
+// SizeOf measures a spec.
+func SizeOf(spec *networkingv1.NetworkPolicySpec) Size {
+	s := Size{Bytes: spec.Size()}
+	items := selectorItems(&spec.PodSelector) + len(spec.PolicyTypes)
+	for i := range spec.Ingress {
+		r := &spec.Ingress[i]
+		items += 1 + len(r.Ports) + peerItems(r.From)
+		s.Members += peerMembers(r.From)
+	}
+	for i := range spec.Egress {
+		r := &spec.Egress[i]
+		items += 1 + len(r.Ports) + peerItems(r.To)
+		s.Members += peerMembers(r.To)
+		s.Bytes += viewsOf(r)
+	}
+	s.Bytes += itemBytes * items
+	return s
+}
+
+func peerItems(peers []networkingv1.NetworkPolicyPeer) int {
+	n := len(peers)
+	for i := range peers {
+		n += selectorItems(peers[i].PodSelector) + selectorItems(peers[i].NamespaceSelector)
+		if peers[i].IPBlock != nil {
+			n += len(peers[i].IPBlock.Except)
+		}
+	}
+	return n
+}
+
+// peerMembers returns the price of the sets that only these peers need.
+func peerMembers(peers []networkingv1.NetworkPolicyPeer) (n int) {
+	for i := range peers {
+		if sel := peers[i].NamespaceSelector; sel != nil && len(sel.MatchExpressions) > 0 {
+			n += smallSetBytes
+		}
+		switch sel := peers[i].PodSelector; {
+		case sel == nil || !excludes(sel):
+		case peers[i].NamespaceSelector == nil:
+			n += smallSetBytes
+		default:
+			n += largeSetBytes
+		}
+	}
+	return n
+}
+
+// excludes reports whether a selector says what labels must not be, so that it needs a set of
+// its own. Other pod selectors use sets of labels, which all policies share.
+func excludes(sel *metav1.LabelSelector) bool {
+	for i := range sel.MatchExpressions {
+		if op := sel.MatchExpressions[i].Operator; op == metav1.LabelSelectorOpNotIn || op == metav1.LabelSelectorOpDoesNotExist {
+			return true
+		}
+	}
+	return false
+}
+
+// viewsOf returns the price of the named ports of a rule.
+func viewsOf(r *networkingv1.NetworkPolicyEgressRule) int {
+	named := 0
+	for i := range r.Ports {
+		if port := r.Ports[i].Port; port != nil && port.Type == intstr.String {
+			named++
+		}
+	}
+	if named == 0 {
+		return 0
+	}
+	blocks, among := 0, map[string]bool{}
+	if len(r.To) == 0 {
+		among[""] = true
+	}
+	for i := range r.To {
+		switch peer := &r.To[i]; {
+		case peer.IPBlock != nil:
+			blocks = blockViewBytes // those of a rule are one peer
+		case peer.NamespaceSelector == nil:
+			among[""] = true
+		default:
+			among[peer.NamespaceSelector.String()] = true
+		}
+	}
+	return named * (viewBytes*len(among) + blocks)
+}
+
+func selectorItems(sel *metav1.LabelSelector) int {
+	if sel == nil {
+		return 0
+	}
+	n := labelItems * (len(sel.MatchLabels) + len(sel.MatchExpressions))
+	for i := range sel.MatchExpressions {
+		n += len(sel.MatchExpressions[i].Values)
+	}
+	return n
+}
+
+// selectorSize returns the size of a selector.
+func selectorSize(sel *metav1.LabelSelector) int {
+	if sel == nil {
+		return 0
+	}
+	return sel.Size() + itemBytes*selectorItems(sel)
+}
+
+// sizeOfCluster measures the spec of a ClusterNetworkPolicy.
+func sizeOfCluster(spec *v1alpha2.ClusterNetworkPolicySpec) int {
+	n := sizeOfSelected(spec.Subject.Namespaces, spec.Subject.Pods)
+	for i := range spec.Ingress {
+		r := &spec.Ingress[i]
+		n += len(r.Name) + itemBytes*(1+len(r.From)+len(r.Protocols))
+		for j := range r.From {
+			n += sizeOfSelected(r.From[j].Namespaces, r.From[j].Pods)
+		}
+	}
+	for i := range spec.Egress {
+		r := &spec.Egress[i]
+		n += len(r.Name) + itemBytes*(1+len(r.To)+len(r.Protocols))
+		views := 0
+		for j := range r.To {
+			p := &r.To[j]
+			n += sizeOfSelected(p.Namespaces, p.Pods) + selectorSize(p.Nodes) + sizeOfTexts(p.Networks) + sizeOfTexts(p.DomainNames)
+			views += viewBytes
+			if len(p.Networks) > 0 {
+				views += blockViewBytes / 4 // there are 25 peers at most, and their networks become one peer
+			}
+		}
+		for j := range r.Protocols {
+			if name := r.Protocols[j].DestinationNamedPort; name != "" {
+				n += len(name) + views
+			}
+		}
+	}
+	return n
+}
+
+// sizeOfSelected counts each field that is set.
+func sizeOfSelected(sel *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) int {
+	n := selectorSize(sel)
+	if pods != nil {
+		n += selectorSize(&pods.NamespaceSelector) + selectorSize(&pods.PodSelector)
+	}
+	return n
+}
+
+func sizeOfTexts[T ~string](list []T) int {
+	n := itemBytes * len(list)
+	for _, text := range list {
+		n += len(text)
+	}
+	return n
+}

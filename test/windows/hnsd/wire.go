@@ -1,0 +1,146 @@
+package hnsd
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/Microsoft/go-winio/pkg/guid"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/windows/rawhns"
+)
+
+// The wire is described in test/windows/dll/hnsd.h.
+type (
+	requestHead struct {
+		Op, PID uint32
+		ID      [16]byte
+		Handle  uint64
+		Len     [2]uint32
+	}
+	replyHead struct {
+		Length, Code   uint32
+		Handle         uint64
+		Record, Output int32
+	}
+)
+
+const maxFrame = 256 << 20
+
+// request is one call of a DLL.
+type request struct {
+	op, pid uint32
+	id      string // GUID in capitals; empty: NULL
+	handle  uint64
+	text    [2]string
+}
+
+// readRequest reads one frame.
+func readRequest(from io.Reader) (request, error) {
+	var length uint32
+	if err := binary.Read(from, binary.LittleEndian, &length); err != nil {
+		return request{}, err
+	}
+	if length > maxFrame {
+		return request{}, fmt.Errorf("a request of %d bytes", length)
+	}
+	frame := make([]byte, length)
+	if _, err := io.ReadFull(from, frame); err != nil {
+		return request{}, err
+	}
+	var head requestHead
+	n, err := binary.Decode(frame, binary.LittleEndian, &head)
+	if err != nil {
+		return request{}, err
+	}
+	texts := frame[n:]
+	if uint64(head.Len[0])+uint64(head.Len[1]) != uint64(len(texts)) || head.Len[0]%2 != 0 || head.Len[1]%2 != 0 {
+		return request{}, errors.New("the strings do not fill the request")
+	}
+	r := request{op: head.Op, pid: head.PID, handle: head.Handle}
+	if head.ID != [16]byte{} {
+		r.id = strings.ToUpper(guid.FromWindowsArray(head.ID).String())
+	}
+	r.text = [2]string{decodeText(texts[:head.Len[0]]), decodeText(texts[head.Len[0]:])}
+	return r, nil
+}
+
+func decodeText(b []byte) string {
+	units := make([]uint16, len(b)/2)
+	_, _ = binary.Decode(b, binary.LittleEndian, units) // it fits
+	return string(utf16.Decode(units))
+}
+
+// frame returns the frame of an answer, in which an empty text is NULL.
+func frame(a rawhns.Answer) []byte {
+	record, output := utf16.Encode([]rune(a.Record)), utf16.Encode([]rune(a.Output))
+	size := func(text []uint16) int32 {
+		if len(text) == 0 {
+			return -1
+		}
+		return int32(2 * len(text))
+	}
+	head := replyHead{Code: a.Code, Handle: a.Handle, Record: size(record), Output: size(output)}
+	head.Length = uint32(binary.Size(head) - 4 + binary.Size(record) + binary.Size(output))
+	var out bytes.Buffer
+	for _, part := range []any{head, record, output} {
+		_ = binary.Write(&out, binary.LittleEndian, part) // a buffer takes everything
+	}
+	return out.Bytes()
+}
+
+// HRESULTs that the boundary itself gives (golang.org/x/sys/windows,
+// zerrors_windows.go); the simulator has those of policies.
+const (
+	codeFail               uint32 = 0x80004005 // E_FAIL
+	codeInvalidHandle      uint32 = 0x80070006 // ERROR_INVALID_HANDLE
+	codeInvalidArgument    uint32 = 0x80070057 // E_INVALIDARG
+	codeElementNotFound    uint32 = 0x80070490 // ERROR_NOT_FOUND
+	codeNetworkNotFound    uint32 = 0x803B0001 // HCN_E_NETWORK_NOT_FOUND
+	codeEndpointNotFound   uint32 = 0x803B0002 // HCN_E_ENDPOINT_NOT_FOUND
+	codeNetworkExists      uint32 = 0x803B0010 // HCN_E_NETWORK_ALREADY_EXISTS
+	codeEndpointAttached   uint32 = 0x803B0014 // HCN_E_ENDPOINT_ALREADY_ATTACHED
+	codeRequestUnsupported uint32 = 0x803B0015 // HCN_E_REQUEST_UNSUPPORTED
+	codeInvalidJSON        uint32 = 0x803B001B // HCN_E_INVALID_JSON
+	codeHasReferences      uint32 = 0x803B002C // HCN_E_ENTITY_HAS_REFERENCES
+)
+
+func refuse(code uint32, format string, args ...any) error {
+	return &hns.OpError{Op: "hnsd", Code: code, Err: fmt.Errorf(format, args...)}
+}
+
+// refusal returns the answer to a call that failed, with an error record in the form of the HNS
+// schema's Response.
+func refusal(err error) rawhns.Answer {
+	code := cmp.Or(hns.CodeOf(err), codeFail)
+	return rawhns.Answer{Code: code, Record: encode(settings{"Success": false, "Error": err.Error(), "ErrorCode": code}).Output}
+}
+
+// encode returns the output with v as JSON. Settings in it are as they were
+// sent, but for blanks between tokens, which HNS does not keep either.
+func encode(v any) rawhns.Answer {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("BUG: what the server shows always encodes: " + err.Error())
+	}
+	return rawhns.Answer{Output: strings.TrimSuffix(b.String(), "\n")}
+}
+
+// decode reads strict JSON: an unknown key is a mistake of the client.
+func decode(text string, into any) error {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return refuse(codeInvalidJSON, "%w in %.200q", err, text)
+	}
+	return nil
+}
