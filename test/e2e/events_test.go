@@ -5,9 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -158,41 +156,4 @@ ingress:
 		Warning six IPv6Peer
 		Warning last IPv6Peer
 	`)
-}
-
-// A thousand warnings at once are no thousand requests at once.
-func TestManyEvents(t *testing.T) {
-	const many = 1000
-	w := newWorld(t)
-	w.node("teller-many", "192.168.5.3")
-	w.namespace("many", "")
-	for i := range many {
-		w.policy("many", fmt.Sprintf("p%d", i), `{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: "fd00::/8"}}]}]}`)
-	}
-	p, _ := startTeller(t, "teller-many")
-	var began time.Time // no later than the first one
-	last := time.Now()
-	eventually(t, 2*settle, func() string {
-		told := p.told()
-		if told == 0 {
-			last = time.Now()
-			return "nothing was told"
-		}
-		if began.IsZero() {
-			began = last
-		}
-		most := eventBurst + 1 + int(eventPerSecond*time.Since(began).Seconds())
-		require.LessOrEqual(t, told, most)
-		if told < eventBurst+5 {
-			return fmt.Sprintf("%d were told", told)
-		}
-		return ""
-	})
-	names := map[string]bool{}
-	for _, e := range w.eventsOf("many") {
-		require.Equal(t, "IPv6Peer", e.Reason)
-		require.True(t, strings.HasPrefix(e.Name, e.Regarding.Name+"."), e.Name)
-		names[e.Regarding.Name] = true
-	}
-	require.GreaterOrEqual(t, len(names), eventBurst, "each of another policy")
 }

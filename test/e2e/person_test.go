@@ -56,30 +56,3 @@ func (p person) npm(t *testing.T, args ...string) (code int, stdout, stderr stri
 	require.NoError(t, err)
 	return 0, out.String(), errs.String()
 }
-
-// follow runs a command of kubectl npm that goes on, until stop is called, which returns its exit code.
-func (p person) follow(t *testing.T, args ...string) (stdout *buffer, stop func() (code int)) {
-	t.Helper()
-	stdout = &buffer{}
-	cmd := exec.Command(p.plugin, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig)
-	cmd.Stdout = stdout
-	cmd.SysProcAttr = endWithParent()
-	require.NoError(t, cmd.Start())
-	ended := false
-	t.Cleanup(func() {
-		if !ended {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // the test has failed
-		}
-	})
-	return stdout, func() int {
-		t.Helper()
-		ended = true
-		require.NoError(t, cmd.Process.Signal(os.Interrupt))
-		if err := cmd.Wait(); !errors.As(err, new(*exec.ExitError)) {
-			require.NoError(t, err)
-		}
-		return cmd.ProcessState.ExitCode()
-	}
-}

@@ -1,6 +1,13 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
+
+// retry is how long a client may take to try again after the server was away:
+// the reflector's pauses grow to half a minute.
+const retry = 75 * time.Second
 
 // With the API server away the agent keeps what it has; when the server is
 // back it goes on from there, and writes nothing that is already so.

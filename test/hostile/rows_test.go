@@ -79,8 +79,8 @@ func endless(t *testing.T, limit time.Duration) {
 
 const longestAttack = 4 * time.Minute
 
-// TestRows plays the known attacks that are objects. TestBundleBomb, TestAnswerWithoutEnd and
-// TestTerminalIsLeftAlone play others.
+// TestRows plays the known attacks that are objects. TestBombs of tool/bundle and
+// TestTextsOfManifests of cmd/kubectl-npm play others.
 func TestRows(t *testing.T) { several(t, every(effort.Of(16, 4, 1), cluster.Attacks())) }
 
 // TestPairs plays every two rows together, one pair after the other in one cluster:

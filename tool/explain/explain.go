@@ -1,9 +1,22 @@
+// Package explain says why a connection is allowed or blocked, from a dump
+// alone: the verdict of each end over what is in HNS and over what should be
+// there, the rules that decide, the sets and why each end is in them or not,
+// and the smallest change that would have allowed it.
+//
+// A dump is a value that may come from anywhere: nothing in it is trusted to
+// fit together. What cannot be told from it is unknown, never guessed.
 package explain
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -72,17 +85,6 @@ func Whole(egress, ingress Half) (actual, wanted Verdict) {
 	return join(egress.Actual, ingress.Actual), join(egress.Wanted, ingress.Wanted)
 }
 
-// Halves returns what each end says. It fails with ErrNoEnd for an end that
-// cannot be asked about.
-func (c *Cluster) Halves(q Question) (egress, ingress Half, err error) {
-	from, to, err := c.ends(q)
-	if err != nil {
-		return Half{}, Half{}, err
-	}
-	egress, ingress = c.Between(from, to, q.Port, q.Protocol)
-	return egress, ingress, nil
-}
-
 // Between returns what each of two ends says to a connection to a port.
 func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
 	return c.halves(from, to, question{packet: packet(from, to, port, protocol)})
@@ -142,3 +144,138 @@ func (c *Cluster) warnings(a Answer) []string {
 
 // timeText writes a time for a person.
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Node is the end that stands for the dump's own node.
+const Node = "node"
+
+// Question asks whether one end may open a connection to a port of another. An
+// end is namespace/name of a pod, an IPv4 address, or Node.
+type Question struct {
+	From, To string
+	Port     uint16
+	Protocol policy.Protocol
+}
+
+// String returns the question as Parse reads it.
+func (q Question) String() string {
+	return fmt.Sprintf("%s -> %s:%d/%s", q.From, q.To, q.Port, q.Protocol)
+}
+
+// Parse reads FROM->TO:PORT/PROTO.
+func Parse(text string) (Question, error) {
+	from, rest, ok := strings.Cut(text, "->")
+	at := strings.LastIndex(rest, ":")
+	if !ok || at < 0 {
+		return Question{}, errors.New("write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP")
+	}
+	q := Question{From: strings.TrimSpace(from), To: strings.TrimSpace(rest[:at])}
+	for _, end := range []string{q.From, q.To} {
+		if err := checkEnd(end); err != nil {
+			return Question{}, err
+		}
+	}
+	var err error
+	q.Port, q.Protocol, err = ParsePort(strings.TrimSpace(rest[at+1:]))
+	if err != nil {
+		return Question{}, err
+	}
+	return q, nil
+}
+
+// ParsePort reads PORT/PROTO.
+func ParsePort(text string) (uint16, policy.Protocol, error) {
+	number, protocol, ok := strings.Cut(text, "/")
+	if !ok {
+		return 0, "", errors.New("write PORT/PROTO, like 80/TCP")
+	}
+	n, err := strconv.ParseUint(number, 10, 16)
+	if err != nil || n == 0 {
+		return 0, "", fmt.Errorf("%q is no port: a number from 1 to 65535 is", number)
+	}
+	p := policy.Protocol(strings.ToUpper(protocol))
+	if !p.Known() {
+		return 0, "", fmt.Errorf("%q is no protocol: TCP, UDP and SCTP are", protocol)
+	}
+	return uint16(n), p, nil
+}
+
+// checkEnd accepts namespace/name, IPv4 addresses and the node.
+func checkEnd(text string) error {
+	if text == Node {
+		return nil
+	}
+	if addr, err := netip.ParseAddr(text); err == nil {
+		if !addr.Is4() {
+			return fmt.Errorf("%s is no IPv4 address; WinNPM judges IPv4 only", text)
+		}
+		return nil
+	}
+	namespace, name, ok := strings.Cut(text, "/")
+	strange := func(r rune) bool { return r == '/' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	if !ok || namespace == "" || name == "" || strings.ContainsFunc(namespace+name, strange) {
+		return fmt.Errorf("%q is neither namespace/pod nor an IPv4 address", text)
+	}
+	return nil
+}
+
+// protocolNumbers are those of IANA.
+var protocolNumbers = map[policy.Protocol]uint8{policy.TCP: 6, policy.UDP: 17, policy.SCTP: 132}
+
+// Join puts two answers to one question together, that of From's node and that
+// of To's. It is Unknown when the nodes do not have the same addresses for the
+// ends: then they judged two connections.
+func Join(egress, ingress Answer) Answer {
+	out := egress
+	out.Node = ""
+	out.Source = cmp.Or(egress.Source, ingress.Source)
+	out.Destination = cmp.Or(egress.Destination, ingress.Destination)
+	if egress.Time.IsZero() || !ingress.Time.IsZero() && ingress.Time.Before(egress.Time) {
+		out.Time = ingress.Time
+	}
+	out.Egress, out.Ingress = half(egress, egress.Egress), half(ingress, ingress.Ingress)
+	out.Verdict = out.verdict()
+	out.Warnings = append(append([]string{}, egress.Warnings...), ingress.Warnings...)
+	for _, end := range []struct{ name, here, there string }{
+		{out.From, egress.Source, ingress.Source},
+		{out.To, egress.Destination, ingress.Destination},
+	} {
+		if end.here != "" && end.there != "" && end.here != end.there {
+			out.Verdict = Unknown
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s is %s to the agent on %s and %s to the one on %s: one of them is behind, ask again",
+				end.name, end.here, egress.Node, end.there, ingress.Node))
+		}
+	}
+	slices.Sort(out.Warnings)
+	out.Warnings = slices.Compact(out.Warnings)
+	return out
+}
+
+// half returns a side of an answer as that of its node.
+func half(a Answer, s Side) Side {
+	s.Node, s.Time = a.Node, a.Time
+	return s
+}
+
+// Unanswered takes the place, in Join, of the answer of a node that judges its end and
+// could not be asked. The verdict there is Unknown.
+func Unanswered(q Question, node, why string) Answer {
+	return silent(q, node, Side{Judged: true, Actual: unknownState(why), Wanted: unknownState(why)})
+}
+
+// Unjudged takes the place, in Join, of the answer of a node that judges nothing.
+func Unjudged(q Question, node, why string) Answer {
+	return silent(q, node, Side{Note: why})
+}
+
+// silent is an answer with the same side twice.
+func silent(q Question, node string, s Side) Answer {
+	s.Isolating, s.Misses = []string{}, []Miss{}
+	a := Answer{From: q.From, To: q.To, Port: q.Port, Protocol: q.Protocol, Node: node, Egress: s, Ingress: s, Warnings: []string{}}
+	a.Egress.End, a.Ingress.End = q.From, q.To
+	a.Verdict = a.verdict()
+	return a
+}
+
+func unknownState(why string) *State {
+	return &State{Verdict: Unknown, Why: why, Rules: []Rule{}, Tried: []Rule{}}
+}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -36,8 +37,17 @@ func (m *Matrix) Workloads() []Workload { return m.workloads }
 // Halves returns what each end says to a connection from a pod of one workload to another pod of
 // the other, or to the only pod of both. Workloads are given by their place.
 func (m *Matrix) Halves(from, to int, port uint16, protocol policy.Protocol) (egress, ingress Half, err error) {
+	source, destination, err := m.ends(from, to)
+	if err != nil {
+		return Half{}, Half{}, err
+	}
+	egress, ingress = m.cluster.Between(source, destination, port, protocol)
+	return egress, ingress, nil
+}
+
+func (m *Matrix) ends(from, to int) (source, destination End, err error) {
 	a, b := m.Representatives(from, to)
-	return m.cluster.Halves(Question{From: a, To: b, Port: port, Protocol: protocol})
+	return m.cluster.ends(Question{From: a, To: b})
 }
 
 // Representatives returns the pods that Halves asks about.
@@ -64,8 +74,7 @@ type Span struct {
 // Spans asks about every port. The spans are all ports of all protocols, from the
 // first to the last, when there are at most so many; whole is false when there are more.
 func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error) {
-	a, b := m.Representatives(from, to)
-	source, destination, err := m.cluster.ends(Question{From: a, To: b})
+	source, destination, err := m.ends(from, to)
 	if err != nil {
 		return nil, false, err
 	}
@@ -177,4 +186,63 @@ func other(mentioned []policy.Port) policy.Port {
 		}
 	}
 	return policy.Port{Protocol: policy.TCP, First: math.MaxUint16, Last: math.MaxUint16}
+}
+
+// Range is ports of one protocol, both ends included.
+type Range struct {
+	Protocol policy.Protocol `json:"protocol"`
+	First    uint16          `json:"first"`
+	Last     uint16          `json:"last"`
+}
+
+// Whole reports whether it is all ports of the protocol.
+func (r Range) Whole() bool { return r.First == 1 && r.Last == math.MaxUint16 }
+
+// String returns 80/TCP, 8000-8010/TCP or all TCP.
+func (r Range) String() string {
+	switch {
+	case r.Whole():
+		return "all " + string(r.Protocol)
+	case r.First == r.Last:
+		return fmt.Sprintf("%d/%s", r.First, r.Protocol)
+	}
+	return fmt.Sprintf("%d-%d/%s", r.First, r.Last, r.Protocol)
+}
+
+// Edges are the ports at which a verdict can change: where the ports of a rule begin, and behind
+// their end.
+type Edges map[policy.Protocol][]int
+
+// Add adds the edges of a rule.
+func (e Edges) Add(a hns.ACL) {
+	a = a.Canonical()
+	ranges, ok := hns.ParsePorts(a.DstPorts())
+	if !ok {
+		return
+	}
+	for _, p := range policy.Protocols() {
+		if name, known := protocolNames[a.Protocols]; known && a.Protocols != "" && name != string(p) {
+			continue
+		}
+		for _, r := range ranges {
+			e[p] = append(e[p], max(int(r[0]), 1), int(r[1])+1)
+		}
+	}
+}
+
+// Split divides all ports into ranges throughout which every rule says the same.
+func Split(parts ...Edges) []Range {
+	var out []Range
+	for _, p := range policy.Protocols() {
+		at := []int{1, math.MaxUint16 + 1}
+		for _, e := range parts {
+			at = append(at, e[p]...)
+		}
+		slices.Sort(at)
+		at = slices.Compact(at)
+		for i := range at[1:] {
+			out = append(out, Range{p, uint16(at[i]), uint16(at[i+1] - 1)}) //nolint:gosec // from 1 to 65536
+		}
+	}
+	return out
 }

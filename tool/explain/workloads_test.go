@@ -2,7 +2,6 @@ package explain_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -180,54 +179,5 @@ func TestRepresentatives(t *testing.T) {
 		require.NoError(t, err)
 		actual, wanted := egress.With(ingress)
 		require.Equal(t, []explain.Verdict{want, want}, []explain.Verdict{actual, wanted})
-	}
-}
-
-// big is a cluster of workloads with 25 pods each, and three policies for each.
-func big(pods int) state.Dump {
-	const each = 25
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in every run
-	d := state.Dump{}
-	for w := range pods / each {
-		set := state.Set{ID: fmt.Sprintf("azure-npm-%d", w), Name: fmt.Sprintf("podlabel-app:w%d", w), Type: "IPSET", InHNS: true}
-		var acls []hns.ACL
-		for range 20 {
-			acls = append(acls, hns.ACL{
-				ID: fmt.Sprintf("azure-acl-ns%d.p", w%20), Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 222,
-				LocalAddresses: fmt.Sprintf("azure-npm-%d", r.IntN(pods/each)), LocalPorts: "80", Protocols: "6",
-			})
-		}
-		acls = append(acls, hns.ACL{ID: "azure-acl-npm-block-in", Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: 3000})
-		for i := range each {
-			n := w*each + i
-			p := pod(fmt.Sprintf("ns%d/w%d-7f-%d", w%20, w, i), fmt.Sprintf("10.0.%d.%d", n/250, n%250), labels("app", fmt.Sprintf("w%d", w), "pod-template-hash", "7f"))
-			p.Endpoints = []string{fmt.Sprintf("e%d", n)}
-			set.Members = append(set.Members, p.Addr)
-			d.Pods = append(d.Pods, p)
-			d.Endpoints = append(d.Endpoints, state.Endpoint{ID: p.Endpoints[0], Pod: p.Pod, Known: true, Applied: acls, Wanted: acls})
-		}
-		d.Sets = append(d.Sets, set)
-	}
-	return d
-}
-
-// BenchmarkNew: a matrix of 5,000 pods in 200 workloads.
-func BenchmarkNew(b *testing.B) {
-	d := big(5000)
-	for b.Loop() {
-		require.Len(b, explain.NewMatrix(d).Workloads(), 200)
-	}
-}
-
-// BenchmarkVerdicts: all 40,000 cells of it, for one port.
-func BenchmarkVerdicts(b *testing.B) {
-	m := explain.NewMatrix(big(5000))
-	for b.Loop() {
-		for i := range m.Workloads() {
-			for j := range m.Workloads() {
-				_, _, err := m.Halves(i, j, 80, policy.TCP)
-				require.NoError(b, err)
-			}
-		}
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
+const examples = "../../examples"
+
 // Whatever is read, Load returns, an error is one printable line of type
 // *Error, and objects that are accepted are complete.
 func FuzzLoad(f *testing.F) {

@@ -1,3 +1,9 @@
+// Package simulate implements `kubectl npm simulate`. It runs the whole agent, informers included, on
+// the simulator instead of Windows.
+//
+// Objects come from manifests or from a live cluster. node plays the kubelet
+// and the CNI, so that every local pod has an endpoint. The result is the content of
+// the simulated HNS, with the verdicts of its packet tracer.
 package simulate
 
 import (
@@ -12,12 +18,20 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -316,4 +330,135 @@ func (l *Live) WriteResult(ctx context.Context, w io.Writer, matrix, trace []str
 		return err
 	}
 	return r.writeJSON(w)
+}
+
+// Options are the command line of `kubectl npm simulate`.
+type Options struct {
+	Manifests  []string // files, folders, or - for Stdin
+	Namespace  string   // of objects of Manifests that name none; "": default
+	Recursive  bool     // also the folders below a folder of Manifests
+	Kubeconfig string   // instead of Manifests: a live cluster
+	Node       string   // only this node's pods have endpoints; "": every pod
+	Output     string   // "text", "json", or "" for text
+	Matrix     []string // PORT/PROTO
+	All        bool     // Matrix is of pods, not of workloads
+	Trace      []string // ns/pod->ns/pod:PORT/PROTO
+	Version    string   // of the program, for recordings
+	Program    string   // what a person types to run it, for errors; "" is npm
+
+	// Connect returns the way to the cluster of Kubeconfig; nil: its current context.
+	Connect func() (*rest.Config, error)
+
+	Inputs         *bounded.Inputs // as manifest.Options.Inputs
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Logger         klog.Logger
+}
+
+// port is a destination port.
+type port struct {
+	number   uint16
+	protocol policy.Protocol
+}
+
+// probe is one question of --trace.
+type probe struct {
+	from, to string // as given
+	port     port
+}
+
+// questions are what the verdicts of a result answer.
+type questions struct {
+	matrix []port
+	all    bool // the matrix is of pods
+	trace  []probe
+}
+
+// validate returns the questions, or one line about wrong usage.
+func (o *Options) validate() (questions, error) {
+	switch {
+	case len(o.Manifests) == 0 && o.Kubeconfig == "":
+		return questions{}, errors.New("nothing to simulate: give --manifests PATH or --kubeconfig FILE")
+	case len(o.Manifests) > 0 && o.Kubeconfig != "":
+		return questions{}, errors.New("--manifests and --kubeconfig exclude each other: give one of them")
+	case o.Output != "" && o.Output != "text" && o.Output != "json":
+		return questions{}, fmt.Errorf("-o %q: the output is text or json", o.Output)
+	}
+	q, err := parseQuestions(o.Matrix, o.Trace)
+	q.all = o.All
+	return q, err
+}
+
+// parseQuestions reads the values of --matrix and --trace.
+func parseQuestions(matrix, trace []string) (questions, error) {
+	var q questions
+	for _, text := range matrix {
+		p, err := parsePort(text)
+		if err != nil {
+			return questions{}, fmt.Errorf("--matrix %q: %w", text, err)
+		}
+		q.matrix = append(q.matrix, p)
+	}
+	for _, text := range trace {
+		p, err := parseProbe(text)
+		if err != nil {
+			return questions{}, fmt.Errorf("--trace %q: %w", text, err)
+		}
+		q.trace = append(q.trace, p)
+	}
+	return q, nil
+}
+
+// parsePort reads PORT/PROTO.
+func parsePort(text string) (port, error) {
+	number, protocol, err := explain.ParsePort(text)
+	return port{number, protocol}, err
+}
+
+// parseProbe reads FROM->TO:PORT/PROTO. What is asked about are pods and
+// addresses: a simulation may be of several nodes.
+func parseProbe(text string) (probe, error) {
+	q, err := explain.Parse(text)
+	if err == nil && slices.Contains([]string{q.From, q.To}, explain.Node) {
+		err = fmt.Errorf("%q is neither namespace/pod nor an IPv4 address", explain.Node)
+	}
+	return probe{q.From, q.To, port{q.Port, q.Protocol}}, err
+}
+
+// memory serves the objects of manifests to the reflectors that otherwise read a live cluster. The
+// objects never change, so its watches stay silent. Its lists have the objects themselves, not
+// copies: readers must not change them.
+type memory struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported makes reflectors list before they watch: a
+// silent watch has no initial events.
+func (memory) IsWatchListSemanticsUnSupported() bool { return true }
+
+// memoryOf serves objects. With once it lets go of them when they are listed: no reflector lists
+// again after a silent watch.
+func memoryOf[T runtime.Object](objects []T, once bool) memory {
+	return memory{&cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			list := &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+			for _, o := range objects {
+				list.Items = append(list.Items, runtime.RawExtension{Object: o})
+			}
+			if once {
+				objects = nil
+			}
+			return list, nil
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			return watch.NewProxyWatcher(make(chan watch.Event)), nil
+		},
+	}}
+}
+
+// memorySource serves manifests; with a node, that one alone of Source.Nodes.
+func memorySource(o manifest.Objects, node string) controllers.Source {
+	own := slices.DeleteFunc(slices.Clone(o.Nodes), func(n *corev1.Node) bool { return node != "" && n.Name != node })
+	return controllers.Source{
+		Pods: memoryOf(o.Pods, true), Namespaces: memoryOf(o.Namespaces, false), Policies: memoryOf(o.Policies, false),
+		ClusterPolicies: memoryOf(o.ClusterPolicies, false), Nodes: memoryOf(own, false), AllNodes: memoryOf(o.Nodes, false),
+	}
 }

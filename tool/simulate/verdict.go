@@ -6,7 +6,11 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -184,4 +188,221 @@ func (j judge) judgedHere(from, to explain.End, egress, ingress explain.Half) (h
 		}
 	}
 	return halves, nil
+}
+
+// gridRow is an end of a matrix: a workload, or one pod.
+type gridRow struct {
+	name  string
+	count int
+	pods  []explain.End // the first stands for all; the second, if any, for its neighbours
+}
+
+// local reports whether what a row says is judged here.
+func (r gridRow) local() bool { return local(r.pods[0].Pod()) }
+
+// rows returns the ends of a matrix, sorted: every pod that runs in the pod network, or what
+// nothing tells apart of them. A pod that shares its address is a row of its own.
+func (j judge) rows(all bool) ([]gridRow, error) {
+	in := map[string]string{} // the workload of a pod
+	if !all {
+		for _, w := range j.workloads() {
+			for _, p := range w.Pods {
+				in[p] = w.Name
+			}
+		}
+	}
+	at := map[string]int{}
+	var rows []gridRow
+	for _, p := range j.cluster.Dump().Pods {
+		if !networked(p) {
+			continue
+		}
+		e, err := j.cluster.End(p.Pod)
+		if err != nil {
+			return nil, err
+		}
+		name, grouped := in[p.Pod]
+		if !grouped {
+			name = p.Pod
+		}
+		i, ok := at[name]
+		switch {
+		case !ok || !grouped:
+			at[name] = len(rows)
+			rows = append(rows, gridRow{name, 1, []explain.End{e}})
+		default:
+			if rows[i].count++; rows[i].count == 2 {
+				rows[i].pods = append(rows[i].pods, e)
+			}
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b gridRow) int { return strings.Compare(a.name, b.name) })
+	return rows, nil
+}
+
+// networked reports whether a pod runs in the pod network.
+func networked(p state.Pod) bool { return !p.HostNetwork && !p.Finished && p.Addr != "" }
+
+// workloads are those of the cluster.
+func (j judge) workloads() []explain.Workload { return explain.Workloads(j.cluster) }
+
+// pairs calls each with every pair of rows that is judged here, and with a pod of each. It
+// reports whether each always went on.
+func (j judge) pairs(rows []gridRow, each func(from, to int, a, b explain.End) bool) bool {
+	for i := range rows {
+		for k := range rows {
+			if !j.judgedRows(rows[i], rows[k]) || i == k && len(rows[i].pods) < 2 {
+				continue
+			}
+			to := rows[k].pods[0]
+			if i == k {
+				to = rows[k].pods[1]
+			}
+			if !each(i, k, rows[i].pods[0], to) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (j judge) judgedRows(from, to gridRow) bool { return j.node == "" || from.local() || to.local() }
+
+// maxPairs is the most that one matrix has. They take some seconds; of pods that is two
+// thousand, and of ten thousand it would be minutes and gigabytes.
+const maxPairs = 4_000_000
+
+// checkSize fails for matrices with too many pairs, before anything is printed.
+func (j judge) checkSize(rows []gridRow, q questions) error {
+	away := 0
+	for _, r := range rows {
+		if j.node != "" && !r.local() {
+			away++
+		}
+	}
+	pairs := len(rows)*len(rows) - away*away
+	if pairs*len(q.matrix) <= maxPairs {
+		return nil
+	}
+	what, instead := "workloads", "give --node, or ask kubectl npm trace for a pair"
+	if q.all {
+		what, instead = "pods", "without --all it is one of workloads; else give --node, or ask kubectl npm trace for a pair"
+	}
+	return fmt.Errorf("--matrix: %d %s are %d pairs for each port, more than %d in all: %s", len(rows), what, pairs, maxPairs, instead)
+}
+
+// grids fills a grid for each port, with what HNS has alone: there may be millions of cells.
+func (j judge) grids(ctx context.Context, q questions, rows []gridRow) iter.Seq2[*grid, error] {
+	return func(yield func(*grid, error) bool) {
+		for _, p := range q.matrix {
+			g := newGrid(p, rows)
+			var err error
+			j.pairs(rows, func(from, to int, a, b explain.End) bool {
+				var c byte
+				if c, err = j.cell(a, b, p); err == nil {
+					err = ctx.Err()
+				}
+				g.put(from, to, c)
+				return err == nil
+			})
+			if !yield(g, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// cell is the verdict of two pods in one letter.
+func (j judge) cell(from, to explain.End, p port) (byte, error) {
+	egress, ingress := j.cluster.Actual(from, to, p.number, p.protocol)
+	halves, err := j.judgedHere(from, to, egress, ingress)
+	if err != nil {
+		return 0, err
+	}
+	return symbol(halves[0], halves[1]), nil
+}
+
+// Answer runs the program on manifests as Snapshot does, and answers a question. A question
+// about a node's address is answered on the node of the pod at the other end: only there is it
+// known whether it is the pod's own node, which may always come in. Answer uses only the
+// options that say what to simulate.
+func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer, error) {
+	in, err := open(o, true)
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	if o.Node == "" {
+		if o.Node, err = in.judgedOn(q); err != nil {
+			return explain.Answer{}, err
+		}
+		if o.Node != "" {
+			in.source = memorySource(in.objects, o.Node)
+		}
+	}
+	m, err := converge(ctx, o, in)
+	if err != nil {
+		return explain.Answer{}, err
+	}
+	return explain.Explain(m.dump, q, m.places)
+}
+
+// judgedOn returns the node on which a question has to be answered, "" for any.
+func (in *input) judgedOn(q explain.Question) (string, error) {
+	if len(in.objects.Nodes) < 2 {
+		return "", nil
+	}
+	from, to := in.place(q.From), in.place(q.To)
+	end, name, address := to.pod, q.To, q.From
+	switch {
+	case from.isNode == to.isNode: // nothing is filtered on nodes
+		return "", nil
+	case to.isNode:
+		end, name, address = from.pod, q.From, q.To
+	}
+	switch {
+	case end == nil:
+		return "", nil
+	case end.Spec.NodeName == "" && address != explain.Node:
+		return "", fmt.Errorf("%s is on no node yet, and %s is the address of one: say with --node where it is to run", name, address)
+	}
+	return end.Spec.NodeName, nil
+}
+
+// where is what an end of a question is in the cluster.
+type where struct {
+	isNode bool        // also a pod in the network of its node
+	pod    *corev1.Pod // nil: none
+}
+
+// place finds an end of a question.
+func (in *input) place(name string) where {
+	if name == explain.Node {
+		return where{isNode: true}
+	}
+	addr, err := netip.ParseAddr(name)
+	i := slices.IndexFunc(in.objects.Pods, func(p *corev1.Pod) bool {
+		return err == nil && p.Status.PodIP == name && !controllers.OnHostNetwork(p) || p.Namespace+"/"+p.Name == name
+	})
+	if i >= 0 {
+		p := in.objects.Pods[i]
+		return where{isNode: controllers.OnHostNetwork(p), pod: p}
+	}
+	return where{isNode: slices.ContainsFunc(in.objects.Nodes, func(n *corev1.Node) bool {
+		return slices.Contains(controllers.NodeAddrs(n), addr)
+	})}
+}
+
+// ownNodes returns the addresses of each pod's node, where both are in the manifests. Each
+// node has one list.
+func (in *input) ownNodes() map[string][]netip.Addr {
+	nodes, own := map[string][]netip.Addr{}, map[string][]netip.Addr{}
+	for _, n := range in.objects.Nodes {
+		nodes[n.Name] = controllers.NodeAddrs(n)
+	}
+	for _, p := range in.objects.Pods {
+		if addrs := nodes[p.Spec.NodeName]; len(addrs) > 0 {
+			own[p.Namespace+"/"+p.Name] = addrs
+		}
+	}
+	return own
 }

@@ -3,6 +3,7 @@ package whatif
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -261,4 +262,99 @@ func (x *comparison) by(old, now answer) []string {
 		by = slices.DeleteFunc(by, func(p string) bool { return !x.touched[p] })
 	}
 	return by
+}
+
+// answer is the verdict of a connection and what its ends say.
+type answer struct {
+	verdict explain.Verdict
+	halves  [2]explain.Half
+}
+
+// connection is what a cluster is asked about: two ends, on one port after the other.
+type connection struct {
+	pair  *explain.Pair
+	there bool // both ends
+}
+
+// newConnection takes two ends, both of which may be there, or not.
+func newConnection(c *explain.Cluster, from, to string, there bool) connection {
+	x := connection{there: there}
+	if !there {
+		return x
+	}
+	source, err := c.End(from)
+	if err != nil { // of a pod whose name means something else
+		return x
+	}
+	destination, err := c.End(to)
+	if err != nil {
+		return x
+	}
+	x.pair = c.Pair(source, destination)
+	return x
+}
+
+// edges returns the ports at which the answer may change.
+func (x connection) edges() explain.Edges {
+	if x.pair == nil {
+		return explain.Edges{}
+	}
+	return x.pair.Edges()
+}
+
+// ask asks about the first port of a range.
+func (x connection) ask(r explain.Range) answer {
+	switch {
+	case !x.there:
+		return answer{verdict: Absent}
+	case x.pair == nil:
+		return answer{verdict: explain.Unknown}
+	}
+	egress, ingress := x.pair.Halves(r.First, r.Protocol)
+	actual, _ := explain.Whole(egress, ingress)
+	return answer{actual, [2]explain.Half{out: egress, in: ingress}}
+}
+
+// workload is one of two states of a cluster.
+type workload struct {
+	explain.Workload
+	there [2]bool // before and after
+}
+
+// workloads returns those of two states of a cluster, sorted by name. Pods that are new or
+// deleted are workloads of their own; a pod that got another address is one of each.
+func workloads(before, after *explain.Cluster) []workload {
+	old, now := addressesOf(before), addressesOf(after)
+	var out []workload
+	add := func(w explain.Workload, mark string, there [2]bool, has func(pod string) bool) {
+		if w.Pods = slices.DeleteFunc(slices.Clone(w.Pods), func(pod string) bool { return !has(pod) }); len(w.Pods) > 0 {
+			w.Name += mark
+			out = append(out, workload{w, there})
+		}
+	}
+	stays := func(pod string) bool { return old[pod] == now[pod] }
+	moves := func(pod string) bool { return old[pod] != now[pod] }
+	for _, w := range explain.Workloads(before, after) {
+		add(w, "", [2]bool{true, true}, stays)
+		add(w, " (deleted)", [2]bool{true, false}, moves)
+	}
+	if !maps.Equal(old, now) {
+		for _, w := range explain.Workloads(after, before) {
+			add(w, " (new)", [2]bool{false, true}, moves)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b workload) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// addressesOf returns the addresses that pods own.
+func addressesOf(c *explain.Cluster) map[string]string {
+	out := map[string]string{}
+	d := c.Dump()
+	for i := range d.Pods {
+		if addr, ok := c.Owns(&d.Pods[i]); ok {
+			out[d.Pods[i].Pod] = addr.String()
+		}
+	}
+	return out
 }

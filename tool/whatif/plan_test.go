@@ -266,16 +266,3 @@ func large(pods, each int) whatif.World {
 	}
 	return w
 }
-
-// BenchmarkPlan: one policy that all of 5,000 pods in 200 workloads get.
-func BenchmarkPlan(b *testing.B) {
-	w := large(5000, 25)
-	for b.Loop() {
-		plan, err := whatif.New(b.Context(), w, setting(w, []*networkingv1.NetworkPolicy{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "open"},
-			Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
-		}}, nil))
-		require.NoError(b, err)
-		require.Len(b, plan.Nodes, 10)
-	}
-}

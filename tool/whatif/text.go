@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/tool/explain"
 )
@@ -296,4 +297,132 @@ func (s SetChange) text(d Detail) string {
 		return fmt.Sprintf("- %s  %s", name, printable.Count(s.Members, "member"))
 	}
 	return fmt.Sprintf("~ %s  +%d -%d members", name, s.Joined, s.Left)
+}
+
+// WriteMarkdown writes the plan for a pull request: the headline, a table of what flips, and
+// what is written where.
+func (p Plan) WriteMarkdown(w io.Writer, d Detail) error {
+	b := &printable.Page{}
+	b.Line(0, "**%s**", escaped(p.Headline()))
+	for _, line := range p.othersText() {
+		b.Line(0, "")
+		b.Line(0, "**%s**", escaped(line))
+	}
+	b.Line(0, "")
+	for _, line := range p.changesText(d) {
+		b.Line(0, "- %s", escaped(line))
+	}
+	p.table(b, d, "flips between pods", p.Flips)
+	p.table(b, d, "flips with addresses outside", p.Outside)
+	p.table(b, d, "connections of new pods", p.NewConnections)
+	p.table(b, d, "connections of deleted pods", p.DeletedConnections)
+	if len(p.Nodes) > 0 {
+		b.Line(0, "")
+		b.Line(0, "| node | sets | ACLs | endpoints |")
+		b.Line(0, "|---|---|---|---|")
+		for i, n := range p.Nodes {
+			if i == d.nodes-1 && len(p.Nodes) > d.nodes {
+				b.Line(0, "| and %d more | | | |", len(p.Nodes)-i)
+				break
+			}
+			b.Line(0, "| %s | %s | +%d -%d | %d |", escaped(n.Name()), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, n.Endpoints)
+		}
+	}
+	if len(p.Warnings) > 0 {
+		b.Line(0, "")
+		b.Line(0, "**Warnings**")
+		b.Line(0, "")
+		for _, w := range p.Warnings {
+			b.Line(0, "- %s %s: %s: %s", escaped(w.Kind), escaped(w.Object), w.Reason, escaped(w.Message))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (p Plan) table(b *printable.Page, d Detail, title string, flips []Flip) {
+	if len(flips) == 0 {
+		return
+	}
+	b.Line(0, "")
+	b.Line(0, "| from | to | %s |", title)
+	b.Line(0, "|---|---|---|")
+	rows := p.rows(flips)
+	for i, r := range rows {
+		if i == d.flips-1 && len(rows) > d.flips {
+			b.Line(0, "| and %d more | | |", len(rows)-i)
+			break
+		}
+		b.Line(0, "| %s | %s | %s |", escaped(p.endsText(d, r.from)), escaped(p.endsText(d, r.to)), escaped(r.what))
+	}
+}
+
+// escaped takes from a text what Markdown would make something else of: of names of others
+// comes no link, no mention and no markup.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune("\\`*_[]<>|#@&~!", r) {
+			fmt.Fprintf(&b, "&#%d;", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// joined sorts ranges and merges neighbours.
+func joined(in []explain.Range) []explain.Range {
+	order := func(r explain.Range) int { return slices.Index(policy.Protocols(), r.Protocol) }
+	in = slices.Clone(in)
+	slices.SortFunc(in, func(a, b explain.Range) int {
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.First, b.First))
+	})
+	out := in[:0]
+	for _, r := range in {
+		if n := len(out); n > 0 && out[n-1].Protocol == r.Protocol && int(out[n-1].Last)+1 == int(r.First) {
+			out[n-1].Last = r.Last
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// others returns the ports that are not in ranges, which are joined.
+func others(in []explain.Range) []explain.Range {
+	e := explain.Edges{}
+	for _, r := range in {
+		e[r.Protocol] = append(e[r.Protocol], int(r.First), int(r.Last)+1)
+	}
+	return joined(slices.DeleteFunc(explain.Split(e), func(r explain.Range) bool {
+		return slices.ContainsFunc(in, func(i explain.Range) bool { return i.Protocol == r.Protocol && i.First <= r.First && r.Last <= i.Last })
+	}))
+}
+
+// shownRanges keeps ports on one line.
+const shownRanges = 6
+
+// portsText says ranges, which are joined, or what they lack, whichever is less.
+func portsText(in []explain.Range) string {
+	rest := others(in)
+	switch {
+	case len(rest) == 0:
+		return "all ports"
+	case len(rest) < len(in) && !slices.ContainsFunc(rest, explain.Range.Whole):
+		return "all but " + rangesText(rest)
+	}
+	return rangesText(in)
+}
+
+func rangesText(in []explain.Range) string {
+	var words []string
+	for i, r := range in {
+		if i == shownRanges-1 && len(in) > shownRanges {
+			words = append(words, fmt.Sprintf("%d more", len(in)-i))
+			break
+		}
+		words = append(words, r.String())
+	}
+	return strings.Join(words, ", ")
 }

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/windows/rawhns"
 )
@@ -26,13 +25,7 @@ import (
 // system gives access to the HNS under test: by single calls, and by the client of the agent.
 type system struct {
 	hns    rawhns.HNS
-	client func(hcsadapter.Options) (client, error)
-}
-
-// client is what the questions are asked through.
-type client interface {
-	hns.Client
-	Close()
+	client func(network string) (hns.Client, error) // "": of the networks that pods have
 }
 
 // options selects the questions.
@@ -91,11 +84,11 @@ func examine(ctx context.Context, o options, s system) (*report, error) {
 	if _, err := s.hns.List("Network"); err != nil {
 		return nil, fmt.Errorf("HNS does not list its networks; run the doctor as Administrator: %w", err)
 	}
-	all, err := s.client(hcsadapter.Options{Now: time.Now})
+	all, err := s.client("")
 	if err != nil {
 		return nil, err
 	}
-	defer all.Close()
+	own := all
 	if !o.readOnly {
 		if err := n.clean(); err != nil {
 			return nil, fmt.Errorf("an earlier run has left something: %w", err)
@@ -104,14 +97,12 @@ func examine(ctx context.Context, o options, s system) (*report, error) {
 		if err := n.make(r.Network); err != nil {
 			return nil, errors.Join(err, n.clean())
 		}
+		if own, err = s.client(networkName); err != nil {
+			return nil, errors.Join(err, n.clean())
+		}
 	}
-	own, err := s.client(hcsadapter.Options{Network: networkName})
-	if err != nil {
-		return nil, errors.Join(err, n.clean())
-	}
-	defer own.Close()
 	for _, q := range hnstest.Questions() {
-		client := hns.Client(own)
+		client := own
 		switch {
 		case q.Phase == hnstest.ReadOnly:
 			client = all

@@ -3,8 +3,7 @@
 package main
 
 import (
-	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -15,10 +14,5 @@ func thisSystem() system { return simulated(hnsd.New(hnsd.Options{Foreign: hnssi
 // simulated returns the HNS of a server. The client is the simulator itself: the adapter is asked
 // under Wine.
 func simulated(s *hnsd.Server) system {
-	return system{s.Call, func(o hcsadapter.Options) (client, error) { return onSim{s.Network(o.Network)}, nil }}
+	return system{s.Call, func(network string) (hns.Client, error) { return s.Network(network), nil }}
 }
-
-type onSim struct{ *hnsfault.Sim }
-
-// Close implements client.
-func (onSim) Close() {}

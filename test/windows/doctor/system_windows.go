@@ -1,11 +1,16 @@
 package main
 
 import (
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/test/windows/rawhns"
 )
 
 // thisSystem returns the HNS of this node, or test/windows/hnsd in its place.
 func thisSystem() system {
-	return system{rawhns.New(), func(o hcsadapter.Options) (client, error) { return hcsadapter.New(o) }}
+	return system{rawhns.New(), func(network string) (hns.Client, error) {
+		return hcsadapter.New(hcsadapter.Options{Network: network, Now: time.Now})
+	}}
 }

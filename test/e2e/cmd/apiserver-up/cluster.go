@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -90,11 +87,8 @@ func (c *cluster) obey(ctx context.Context, command string) (string, error) {
 			return "", fmt.Errorf("the API server is running; stop it first")
 		}
 		return command, c.startAPIServer(ctx)
-	case "compact":
-		revision, err := c.compact(ctx)
-		return fmt.Sprint(command, " ", revision), err
 	default:
-		return "", fmt.Errorf("unknown command %q: use stop, start or compact", command)
+		return "", fmt.Errorf("unknown command %q: use stop or start", command)
 	}
 }
 
@@ -195,44 +189,6 @@ func (c *cluster) ready(ctx context.Context, p *process, client *http.Client, ur
 			return fmt.Errorf("%s is not ready after %v: %w\n%s", p.name, c.wait, ctx.Err(), p.tail())
 		}
 	}
-}
-
-// compact makes the store forget every revision but the current one and
-// returns that. It talks to etcd's JSON gateway: no client library is needed.
-func (c *cluster) compact(ctx context.Context) (string, error) {
-	var status struct {
-		Header struct {
-			Revision string `json:"revision"`
-		} `json:"header"`
-	}
-	if err := c.askEtcd(ctx, "/v3/maintenance/status", struct{}{}, &status); err != nil {
-		return "", err
-	}
-	revision := status.Header.Revision
-	return revision, c.askEtcd(ctx, "/v3/kv/compaction", map[string]any{"revision": revision, "physical": true}, &struct{}{})
-}
-
-func (c *cluster) askEtcd(ctx context.Context, path string, ask, answer any) error {
-	body, err := json.Marshal(ask)
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.etcdURL+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if body, err = io.ReadAll(response.Body); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("etcd: %s: %s", path, body)
-	}
-	return json.Unmarshal(body, answer)
 }
 
 func (c *cluster) writeKubeconfig() error {

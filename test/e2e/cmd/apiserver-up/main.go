@@ -5,9 +5,8 @@
 // administrator's kubeconfig. After that each line on standard input is a
 // command, and each is answered by one line, "ok ..." or "error ...":
 //
-//	stop     stops the API server; the store stays
-//	start    starts it again, on the same address
-//	compact  forgets the store's whole history up to now
+//	stop   stops the API server; the store stays
+//	start  starts it again, on the same address
 //
 // Both servers end, and the folder goes, when standard input is a pipe and is
 // closed, when the parent process ends, or on SIGINT, SIGTERM or SIGHUP.

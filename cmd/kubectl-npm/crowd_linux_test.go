@@ -27,14 +27,3 @@ func crowd(tb testing.TB, pods int) string {
 	require.NoError(tb, os.WriteFile(file, []byte(b.String()), 0o600))
 	return file
 }
-
-// TestBundleOfManyLocalPods: more endpoints than a node has are recorded too.
-func TestBundleOfManyLocalPods(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "b.zip")
-	code, _, stderr := command(t, "", "support-bundle", "--manifests", crowd(t, 300), "-o", file)
-	require.Zero(t, code, stderr)
-	code, stdout, stderr := command(t, "", "replay", file)
-	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "300 pods created, 30 policies created")
-	require.Contains(t, stdout, "1 step, 0 failed calls")
-}
