@@ -53,8 +53,8 @@ func (d *core) removals(now time.Time) []ipsets.Request {
 	})
 }
 
-// nextRemoval returns the next request: sets of which nothing is known together, and
-// then each of those that failed alone.
+// nextRemoval returns the next request: all sets together, and then each set alone that HNS
+// rejected together with others.
 func (r *run) nextRemoval() (ipsets.Request, bool) {
 	d := r.d
 	plan := d.removals(r.started)
@@ -64,7 +64,7 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 	req, failed := plan[0], []ipsets.SetValue{}
 	req.Sets = nil
 	for _, s := range plan[0].Sets {
-		if d.setWork.removals[s.Name] == nil {
+		if a := d.setWork.removals[s.Name]; a == nil || !a.split {
 			req.Sets = append(req.Sets, s)
 		} else {
 			failed = append(failed, s)
@@ -107,9 +107,9 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 		case !refused: // HNS did not answer: not at once
 			a.Failed(err, now)
 		case len(req.Sets) > 1:
-			a.At = r.started
+			a.At, a.split = r.started, true
 		default:
-			a.alone = true
+			a.split, a.alone = true, true
 			a.Failed(err, now)
 			if errors.Is(err, hns.ErrInUse) {
 				d.cache.Used(s.Name)

@@ -21,5 +21,6 @@ func newSetWork() setWork {
 // removal is a set that HNS did not remove when it was asked to.
 type removal struct {
 	backoff.Again
+	split bool // HNS rejected a request with it and others, so it is asked for alone
 	alone bool // HNS refused to remove it alone
 }
