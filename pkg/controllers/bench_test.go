@@ -10,31 +10,12 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/state"
 )
-
-// feed is a source of one kind that has nothing at first and then what is sent.
-type feed struct {
-	list   k8sruntime.Object
-	events chan watch.Event
-}
-
-func (f feed) IsWatchListSemanticsUnSupported() bool { return true }
-
-func (f feed) List(metav1.ListOptions) (k8sruntime.Object, error) { return f.list, nil }
-
-func (f feed) Watch(metav1.ListOptions) (watch.Interface, error) { return f, nil }
-
-func (f feed) ResultChan() <-chan watch.Event { return f.events }
-
-func (f feed) Stop() {}
 
 // sink is an Applier that keeps the pods of the last transaction.
 type sink struct{ last *dataplane.Transaction }

@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"net/netip"
 	"testing"
 	"time"
 
@@ -23,12 +22,4 @@ func TestObjectsAreCopiedOrShared(t *testing.T) {
 	require.Equal(t, map[string]string{"app": "a"}, kept.Labels)
 	require.Equal(t, "http", kept.Ports[0].Name)
 	require.Same(t, shared, d.Pod(shared.Key()).Pod)
-}
-
-func ipv4Addrs(texts ...string) []netip.Addr {
-	out := make([]netip.Addr, len(texts))
-	for i, text := range texts {
-		out[i] = netip.MustParseAddr(text)
-	}
-	return out
 }

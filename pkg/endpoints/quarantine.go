@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -32,36 +31,36 @@ func essential(a hns.ACL) bool {
 	return a.ID == acl.IDBlockIn || a.ID == acl.IDBlockOut || a.ID == acl.IDAllowIn || a.ID == acl.IDAllowOut
 }
 
-// owned yields the desired rules that a quarantine changes, with the policy of each.
-func (ep *Endpoint) owned() iter.Seq2[policy.Key, hns.ACL] {
-	return func(yield func(policy.Key, hns.ACL) bool) {
-		for _, a := range ep.desired.Shared {
-			if !essential(a) && !yield(render.RuleKey(a), a) {
-				return
-			}
-		}
-		for _, g := range ep.desired.Groups {
-			for _, a := range g.ACLs() {
-				if !yield(g.Key, a) {
-					return
-				}
-			}
-		}
-		if ep.desired.Tiers == nil {
-			return
-		}
-		for _, r := range ep.desired.Tiers.Rules {
-			if !yield(r.Owner(), r.ACL) {
-				return
-			}
+// ownedRule is a desired rule with its policy.
+type ownedRule struct {
+	key policy.Key
+	acl hns.ACL
+}
+
+// owned returns the desired rules that a quarantine changes, with the policy of each.
+func (ep *Endpoint) owned() (out []ownedRule) {
+	for _, a := range ep.desired.Shared {
+		if !essential(a) {
+			out = append(out, ownedRule{render.RuleKey(a), a})
 		}
 	}
+	for _, g := range ep.desired.Groups {
+		for _, a := range g.ACLs() {
+			out = append(out, ownedRule{g.Key, a})
+		}
+	}
+	if ep.desired.Tiers != nil {
+		for _, r := range ep.desired.Tiers.Rules {
+			out = append(out, ownedRule{r.Owner(), r.ACL})
+		}
+	}
+	return out
 }
 
 // rulesOf returns the desired rules of a policy, without what depends on other policies.
 func (ep *Endpoint) rulesOf(key policy.Key) (out []hns.ACL) {
-	for owner, a := range ep.owned() {
-		if owner == key {
+	for _, r := range ep.owned() {
+		if a := r.acl; r.key == key {
 			a.ID, a.Priority = "", 0
 			out = append(out, a)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
@@ -55,20 +55,6 @@ func drawOther(t *rapid.T) other {
 func naiveSelector(s *metav1.LabelSelector, l map[string]string) bool {
 	sel, err := metav1.LabelSelectorAsSelector(s)
 	return err == nil && sel.Matches(labels.Set(l))
-}
-
-func naiveBlock(b networkingv1.IPBlock, a netip.Addr) bool {
-	cidr, err := netip.ParsePrefix(b.CIDR)
-	in := err == nil && cidr.Contains(a)
-	for _, text := range b.Except {
-		except, err := netip.ParsePrefix(text)
-		// In range of the block at both ends, or the block is malformed.
-		if err != nil || !cidr.Contains(except.Addr()) || except.Bits() < cidr.Bits() {
-			return false
-		}
-		in = in && !except.Contains(a)
-	}
-	return in
 }
 
 func peerHolds(c policy.Compiled, p policy.Peer, o other) bool {

@@ -71,11 +71,3 @@ func allow(change func(*hns.ACL)) hns.ACL {
 	}
 	return a
 }
-
-func modify(verb hns.Verb, sets ...hns.SetPolicy) func(*testing.T, *Sim) error {
-	return func(t *testing.T, s *Sim) error { return s.ModifySets(t.Context(), verb, sets) }
-}
-
-func replace(policies ...hns.EndpointPolicy) func(*testing.T, *Sim) error {
-	return func(t *testing.T, s *Sim) error { return s.ReplacePolicies(t.Context(), "ep-1", policies) }
-}

@@ -161,21 +161,21 @@ func idleOf(d *state.Dump) map[string]string {
 	return out
 }
 
-func (n *findings) policyState(p anyPolicy, idle map[string]string) verdict {
-	if why := n.refused[policyMark+p.name]; why != "" {
+func (t *findings) policyState(p anyPolicy, idle map[string]string) verdict {
+	if why := t.refused[policyMark+p.name]; why != "" {
 		return verdict{Word: isRefused, Why: why}
 	}
 	if len(p.problems) > 0 {
 		return verdict{Word: isLeftOut, Why: oneLine(p.problems[0])}
 	}
-	if why := n.left[policyMark+p.name]; why != "" {
+	if why := t.left[policyMark+p.name]; why != "" {
 		return verdict{Word: isLeftOut, Why: why}
 	}
-	if why := n.pending[policyMark+p.name]; why != "" {
+	if why := t.pending[policyMark+p.name]; why != "" {
 		return verdict{Word: isPending, Why: why}
 	}
 	for _, pod := range p.selected {
-		if why := n.pending[pod]; why != "" {
+		if why := t.pending[pod]; why != "" {
 			return verdict{Word: isPending, Why: pod + ": " + why}
 		}
 	}
@@ -188,7 +188,7 @@ func (n *findings) policyState(p anyPolicy, idle map[string]string) verdict {
 	return verdict{Word: isIdle, Why: "it selects no pod of this node"}
 }
 
-func (n *findings) podState(p *state.Pod) verdict {
+func (t *findings) podState(p *state.Pod) verdict {
 	switch {
 	case p.Finished:
 		return verdict{Word: isApart, Why: "it has finished"}
@@ -198,13 +198,13 @@ func (n *findings) podState(p *state.Pod) verdict {
 		return verdict{Word: isApart, Why: "its object was deleted before the pod had finished, so its containers may still run: its address stays denied for a while"}
 	case !p.Local:
 		return verdict{Word: isElsewhere, Why: "the agent of its node knows"}
-	case n.refused[p.Pod] != "":
-		return verdict{Word: isRefused, Why: n.refused[p.Pod]}
-	case n.left[p.Pod] != "":
-		return verdict{Word: isLeftOut, Why: n.left[p.Pod]}
-	case n.pending[p.Pod] != "":
-		return verdict{Word: isPending, Why: n.pending[p.Pod]}
-	case !n.selects[p.Pod]:
+	case t.refused[p.Pod] != "":
+		return verdict{Word: isRefused, Why: t.refused[p.Pod]}
+	case t.left[p.Pod] != "":
+		return verdict{Word: isLeftOut, Why: t.left[p.Pod]}
+	case t.pending[p.Pod] != "":
+		return verdict{Word: isPending, Why: t.pending[p.Pod]}
+	case !t.selects[p.Pod]:
 		return verdict{Word: isFree, Why: "no policy selects it: everybody may connect to it, and it to everybody"}
 	}
 	return verdict{Word: isInForce}

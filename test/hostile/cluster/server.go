@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -208,8 +209,10 @@ func (s *Server) Source() controllers.Source {
 // stream watches one kind. A watch ends when its time is over, as with an API server.
 func (s *Server) stream(k Kind) *cache.ListWatch {
 	return &cache.ListWatch{
-		ListFunc: func(metav1.ListOptions) (runtime.Object, error) { return nil, errors.New("objects come in a stream") },
-		WatchFunc: func(options metav1.ListOptions) (watch.Interface, error) {
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return nil, errors.New("objects come in a stream")
+		},
+		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			out := make(chan watch.Event)
 			w := watch.NewProxyWatcher(out)
 			if options.TimeoutSeconds != nil {
