@@ -1,0 +1,197 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// explainer explains what one endpoint says to one packet.
+type explainer struct {
+	c      *Cluster
+	ep     *state.Endpoint
+	q      question
+	peer   End
+	places Places
+}
+
+// peerAddr is the other end's address.
+func (x *explainer) peerAddr() netip.Addr {
+	if x.q.dir == hns.In {
+		return x.q.packet.Src
+	}
+	return x.q.packet.Dst
+}
+
+// rule compares one ACL with the packet. The ACL must parse.
+func (x *explainer) rule(a hns.ACL, v *view) Rule {
+	a = a.Canonical() // a dump of another build may spell it otherwise
+	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: x.c.setNames.Peer(a) + ", " + PortsText(a)}
+	var rules []int
+	if out.Policy, rules = x.origin(a); out.Policy != "" {
+		for _, i := range rules {
+			path := rulePath(a.Direction, i)
+			out.Path = append(out.Path, path)
+			if line := x.places.Rule(out.Policy, path); line != "" {
+				out.Lines = append(out.Lines, line)
+			}
+		}
+	}
+	r, err := hns.ParseRule(a, v.find)
+	if err != nil {
+		return out
+	}
+	for _, field := range []struct {
+		text string
+		hns.Addresses
+	}{{r.ACL.LocalAddresses, r.Local}, {r.ACL.RemoteAddresses, r.Remote}} {
+		out.Checks = append(out.Checks, x.checkField(field.text, field.Addresses, v)...)
+	}
+	if r.Protocol != hns.EveryProtocol || len(r.Ports) > 0 {
+		ok := r.MatchesPort(&x.q.packet)
+		out.Checks = append(out.Checks, Check{
+			What: PortsText(a), OK: ok, Why: fmt.Sprintf("the connection is to %s", x.portText()), kind: PortNumber,
+		})
+	}
+	return out
+}
+
+// portText says what is connected to.
+func (x *explainer) portText() string {
+	p := x.q.packet
+	return fmt.Sprintf("%s %d", cmp.Or(protocolNames[fmt.Sprint(p.Protocol)], fmt.Sprint(p.Protocol)), p.DstPort)
+}
+
+// origin returns the policy that a canonical ACL came from, "" for none, and the indexes
+// of its rules there; none of an ACL that is not desired.
+func (x *explainer) origin(a hns.ACL) (string, []int) {
+	for i, w := range x.ep.Wanted {
+		switch {
+		case w.Canonical() != a:
+		case i < len(x.ep.Tiers) && x.ep.Tiers[i].Policy == "":
+			return "", nil
+		case i < len(x.ep.Tiers):
+			from := x.ep.Tiers[i]
+			if from.Tier != policy.Namespaced.String() {
+				from.Policy = clusterPrefix + from.Policy
+			}
+			return from.Policy, []int{from.Rule}
+		case i < len(x.ep.WantedRules):
+			return policyOf(a.ID), x.ep.WantedRules[i]
+		}
+	}
+	return policyOf(a.ID), nil
+}
+
+// rulePath is where a policy has a rule.
+func rulePath(dir hns.Direction, i int) string {
+	if dir == hns.In {
+		return fmt.Sprintf("spec.ingress[%d]", i)
+	}
+	return fmt.Sprintf("spec.egress[%d]", i)
+}
+
+// checkField compares one address field with the packet.
+func (x *explainer) checkField(text string, field hns.Addresses, v *view) []Check {
+	switch {
+	case len(field.Literals) > 0 || field.IPv6:
+		ok := field.Literals.Contain(x.peerAddr())
+		word := "is not in it"
+		if ok {
+			word = "is in it"
+		}
+		return []Check{{What: shorten(text), OK: ok, Why: fmt.Sprintf("%s %s", x.peerAddr(), word)}}
+	case len(field.Sets) == 0:
+		return nil
+	}
+	var out []Check
+	for i, id := range strings.Split(text, ",") {
+		if i < len(field.Sets) {
+			out = append(out, x.checkSet(id, field.Sets[i], v))
+		}
+	}
+	slices.SortFunc(out, func(a, b Check) int { return cmp.Compare(a.What, b.What) })
+	return out
+}
+
+// shorten keeps a list of literals on one line.
+func shorten(text string) string {
+	blocks := strings.Split(text, ",")
+	if len(blocks) > shownBlocks {
+		return fmt.Sprintf("%s or %d more", strings.Join(blocks[:shownBlocks-1], " or "), len(blocks)-shownBlocks+1)
+	}
+	return strings.Join(blocks, " or ")
+}
+
+// checkSet says whether the other end is in a set, and why.
+func (x *explainer) checkSet(id string, s *hns.Set, v *view) Check {
+	name := cmp.Or(x.c.setNames[id], id)
+	out := Check{What: name, OK: s.Has(x.peerAddr())}
+	d := x.c.setByID[id]
+	if v.actual && (d == nil || d.Unknown || !d.InHNS) {
+		out.Why = "what is in HNS is not known"
+		return out
+	}
+	cond, ok := conditionOf(name, d != nil && d.Type == string(hns.NestedIPSet))
+	yes, known, why := false, false, ""
+	if ok {
+		yes, known, why = x.c.holds(cond, x.peer)
+		out.kind, out.reqs = cond.changes(), cond.reqs
+	}
+	switch {
+	case known && yes == out.OK:
+		out.Why = why
+	case out.OK && len(s.Members) == 0 && s.Type == hns.NestedIPSet:
+		out.Why = "HNS has the set without any member, and then it matches everything" + x.sinceText(d)
+	case known && yes:
+		out.Why = why + ", but it is not in the set" + x.sinceText(d)
+	case known:
+		out.Why = why + ", and yet it is in the set" + x.sinceText(d)
+	case out.OK:
+		out.Why = fmt.Sprintf("%s is in it", x.peerAddr())
+	default:
+		out.Why = fmt.Sprintf("%s is not in it", x.peerAddr())
+	}
+	return out
+}
+
+// sinceText says since when a set is not as it should be.
+func (x *explainer) sinceText(d *state.Set) string {
+	if d == nil || d.Since.IsZero() {
+		return ""
+	}
+	return ": HNS is behind since " + timeText(d.Since)
+}
+
+// tried returns the allow rules of policies in the packet's direction, those
+// that fail least first.
+func (x *explainer) tried(d decision) []Rule {
+	out := []Rule{}
+	for _, a := range d.acls {
+		if policyOf(a.ID) == "" || a.Direction != x.q.dir || a.Action != hns.Allow || a.RuleType == hns.Host {
+			continue
+		}
+		out = append(out, x.rule(a, d.view))
+	}
+	slices.SortStableFunc(out, func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(a.failing(), b.failing()), cmp.Compare(a.Policy, b.Policy))
+	})
+	return out
+}
+
+// failing counts the conditions that do not hold.
+func (r Rule) failing() int {
+	n := 0
+	for _, c := range r.Checks {
+		if !c.OK {
+			n++
+		}
+	}
+	return n
+}

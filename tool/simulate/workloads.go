@@ -1,0 +1,196 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/whatif"
+)
+
+// unplanned reports whether the pods of a workload are unknown, and adds a warning if so.
+func (a *applying) unplanned(w *manifest.Workload) bool {
+	if a.before.OwnersUnknown {
+		a.warn(w.Kind, w.Namespace+"/"+w.Name, reasonNotPlanned,
+			"it is left out, as a dump does not say which pods are whose; take the cluster of --kubeconfig or --manifests")
+	}
+	return a.before.OwnersUnknown
+}
+
+// setWorkload gives the pods of a workload the labels and ports of its template, makes those
+// that it lacks, and takes the last of those that it has too many of.
+func (a *applying) setWorkload(w *manifest.Workload) error {
+	pods, ran := a.of(w)
+	surplus, lacking := a.compare(w, pods, ran)
+	there := len(pods)+ran > 0
+	if _, is := a.before.Makers[w.Kind+" "+w.Namespace+"/"+w.Name]; is || !a.before.FromManifests && len(lacking) == 0 {
+		there = true
+	}
+	change := whatif.ObjectChange{Kind: w.Kind, Object: w.Namespace + "/" + w.Name, Change: was(there, true)}
+	if err := w.TooMany(len(a.pods) + len(lacking)); err != nil {
+		return err
+	}
+	other := len(surplus)+len(lacking) > 0
+	for _, key := range pods {
+		other = a.put(w.Pod(key.Name, a.pods[key].Node)) != unchanged || other
+	}
+	number := 0
+	for _, node := range lacking {
+		key := desired.PodKey{Namespace: w.Namespace}
+		for key.Name == "" || a.has(key) {
+			key.Name = fmt.Sprintf("%s-%d", w.Name, number)
+			number++
+		}
+		a.put(w.Pod(key.Name, node))
+	}
+	for _, key := range surplus {
+		if !a.isThere(key) {
+			a.warn("Pod", key.String(), reasonNotPlanned, fmt.Sprintf("it is one more than %s %s/%s is to have, which deletes it at once, so its connections are not counted; "+
+				"take it out, or have that make more pods", w.Kind, w.Namespace, w.Name))
+		}
+		delete(a.pods, key)
+	}
+	if other && change.Change == unchanged {
+		change.Change = changed
+	}
+	change.Pods, change.New, change.Deleted = len(pods)+len(lacking), len(lacking), len(surplus)
+	a.objects = append(a.objects, change)
+	return nil
+}
+
+func (a *applying) has(key desired.PodKey) bool {
+	_, ok := a.pods[key]
+	return ok
+}
+
+// of returns the pods of a workload that run, and how many have run to their end. One that is
+// being deleted goes by itself.
+func (a *applying) of(w *manifest.Workload) (pods []desired.PodKey, ran int) {
+	name := w.Kind + " " + w.Namespace + "/" + w.Name
+	for _, key := range a.in(func(p whatif.Pod) bool { return slices.Contains(p.Owners, name) }) {
+		switch p := a.pods[key]; {
+		case p.Finished:
+			a.kept[key] = true
+			ran++
+		case p.Deleting:
+			a.kept[key] = true
+		default:
+			pods = append(pods, key)
+		}
+	}
+	return pods, ran
+}
+
+// compare returns the pods that a workload has too many of, and the node of each that it
+// lacks.
+func (a *applying) compare(w *manifest.Workload, pods []desired.PodKey, ran int) (surplus []desired.PodKey, lacking []string) {
+	switch {
+	case w.PerNode:
+		return a.perNode(w, pods)
+	case w.Kind == "Job" && ran > 0: // it does not begin anew
+		return nil, nil
+	}
+	want := w.Wanted(len(pods))
+	if len(pods) > want {
+		return pods[want:], nil
+	}
+	return nil, slices.Repeat([]string{""}, want-len(pods))
+}
+
+// perNode compares the pods of a DaemonSet with the nodes that it may be on. Of a cluster,
+// which nodes it is kept from is known by its pods alone: only new nodes get one.
+func (a *applying) perNode(w *manifest.Workload, pods []desired.PodKey) (surplus []desired.PodKey, lacking []string) {
+	wanted, known := map[string]bool{}, map[string]bool{}
+	for _, n := range a.after.Peers {
+		known[n.Name] = true
+		wanted[n.Name] = w.Matches(n.Labels)
+	}
+	covered := map[string]bool{}
+	for _, key := range pods {
+		node := a.pods[key].Node
+		covered[node] = true
+		if known[node] && !wanted[node] {
+			surplus = append(surplus, key)
+		}
+	}
+	for _, n := range a.after.Peers {
+		if wanted[n.Name] && !covered[n.Name] && (len(pods) == 0 || a.before.FromManifests || slices.Contains(a.newNodes, n.Name)) {
+			lacking = append(lacking, n.Name)
+		}
+	}
+	if len(pods)+len(lacking) == 0 {
+		lacking = []string{""} // as manifests without nodes have it
+	}
+	return surplus, lacking
+}
+
+// Labels that controllers of workloads give to pods: nobody writes a hash by hand.
+var (
+	hashLabels       = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation"}
+	controllerLabels = append([]string{
+		"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index",
+		"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index",
+	}, hashLabels...)
+)
+
+// withControllers returns labels with those that controllers gave before. In manifests somebody
+// wrote these, but for hashes, so they go with the text.
+func (a *applying) withControllers(labels, old map[string]string) map[string]string {
+	keys := controllerLabels
+	if a.before.FromManifests {
+		keys = hashLabels
+	}
+	out := maps.Clone(labels)
+	for _, key := range keys {
+		if value, ok := old[key]; ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			if _, ok := out[key]; !ok {
+				out[key] = value
+			}
+		}
+	}
+	return out
+}
+
+// scheduled is the name of a Job that a CronJob made: minutes since 1970 follow the CronJob's name, or
+// seconds in older versions, of the years from 2015 to about 2040. A date like 20260101 or 2026010112
+// is neither.
+var scheduled = regexp.MustCompile(`^(.+)-((2[4-9]|3[0-7])\d{6}|1[4-9]\d{8})$`)
+
+// Owners returns the makers of a pod, as "ReplicaSet namespace/name", the nearest first. If makers
+// has the nearest, its Owner says what made that; else the name of a ReplicaSet or Job is taken
+// apart: a Deployment makes ReplicaSets, and a CronJob makes Jobs.
+func Owners(p *corev1.Pod, makers map[string]string) []string {
+	ref := metav1.GetControllerOf(p)
+	if ref == nil {
+		return nil
+	}
+	out := []string{ref.Kind + " " + p.Namespace + "/" + ref.Name}
+	if owner, ok := makers[out[0]]; ok {
+		if owner != "" {
+			out = append(out, owner)
+		}
+		return out
+	}
+	maker := func(kind, name string) { out = append(out, kind+" "+p.Namespace+"/"+name) }
+	switch ref.Kind {
+	case "ReplicaSet":
+		if hash := p.Labels["pod-template-hash"]; hash != "" && strings.HasSuffix(ref.Name, "-"+hash) {
+			maker("Deployment", strings.TrimSuffix(ref.Name, "-"+hash))
+		}
+	case "Job":
+		if m := scheduled.FindStringSubmatch(ref.Name); m != nil {
+			maker("CronJob", m[1])
+		}
+	}
+	return out
+}
