@@ -11,9 +11,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/progress"
 )
 
-// updatePods works through the queue of pending updates, until the next
-// transaction is due. One that fails stays and does not stop the others; one whose
-// sets are not ready waits for them.
+// updatePods works through the queue of pending updates; one whose sets are not ready waits for
+// them. Then it asks HNS again about quarantined policies of endpoints that wait for nothing else.
 func (r *run) updatePods() {
 	d := r.d
 	var due []string
@@ -22,42 +21,34 @@ func (r *run) updatePods() {
 			due = append(due, ep.ID)
 		}
 	}
-	for i, id := range due {
+	if !r.updateEach(due, "updating", d.endpoints.Serve) {
+		return
+	}
+	r.updateEach(d.endpoints.DueQuarantines(r.started), "asking again for", func(id string) {
+		d.endpoints.TryQuarantined(id, r.started)
+	})
+}
+
+// updateEach updates endpoints one after the other, until the next transaction is due; begin is
+// called before each. An update that fails stays pending and does not stop the others. It returns
+// false if the transaction has to end before all are updated.
+func (r *run) updateEach(ids []string, doing string, begin func(id string)) bool {
+	d := r.d
+	for i, id := range ids {
 		if r.ending {
-			return
+			return false
 		}
-		d.progress.Note("updating", progress.Endpoint, "", id)
-		d.endpoints.Serve(id)
+		d.progress.Note(doing, progress.Endpoint, "", id)
+		begin(id)
 		if err := r.updatePod(id); err != nil {
 			d.endpoints.Failed(d.endpoints.Endpoint(id), err, d.sets.At)
 		}
-		if r.yields(len(due) - i - 1) {
-			return
+		if r.yields(len(ids) - i - 1) {
+			return false
 		}
 		r.pause() // many may wait for sets, and ask for nothing
 	}
-	r.retryQuarantined()
-}
-
-// retryQuarantined asks HNS again about quarantined policies of endpoints that wait for nothing
-// else.
-func (r *run) retryQuarantined() {
-	d := r.d
-	due := d.endpoints.DueQuarantines(r.started)
-	for i, id := range due {
-		if r.ending {
-			return
-		}
-		d.progress.Note("asking again for", progress.Endpoint, "", id)
-		d.endpoints.TryQuarantined(id, r.started)
-		if err := r.updatePod(id); err != nil {
-			d.endpoints.Failed(d.endpoints.Endpoint(id), err, d.sets.At)
-		}
-		if r.yields(len(due) - i - 1) {
-			return
-		}
-		r.pause()
-	}
+	return true
 }
 
 // updatePod gives one endpoint its desired rules, over one handle of HNS. One that was
