@@ -142,6 +142,9 @@ func TestPlayRestores(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "tree")
 	r := runner{root: repository(t)}
+	var err error
+	r.files, err = filesOf(r.root)
+	require.NoError(t, err)
 	require.NoError(t, r.refresh(dir))
 	write(t, filepath.Join(dir, "limit", "limit.go"), "package other\n")
 	write(t, filepath.Join(dir, "limit", "testdata", "left.fail"), "seed\n")
