@@ -91,11 +91,15 @@ func build(ctx context.Context, base, folder, version string) (v1.Image, error) 
 	if config.OS != "windows" {
 		return nil, fmt.Errorf("the base %s is for %q", ref, config.OS)
 	}
-	layer, err := packed(folder)
+	tmp, err := os.MkdirTemp("", "winnpm-image-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.Remove(layer) }()
+	defer os.RemoveAll(tmp)
+	layer := filepath.Join(tmp, "layer.tar")
+	if err := pack(folder, layer); err != nil {
+		return nil, err
+	}
 	image, err = crane.Append(image, layer)
 	if err != nil {
 		return nil, err
@@ -116,26 +120,27 @@ func build(ctx context.Context, base, folder, version string) (v1.Image, error) 
 	return mutate.Config(image, config.Config)
 }
 
-// packed writes a tar file of the programs. Every file has the same time, so that an image tells what is in
-// it and not when it was made.
-func packed(folder string) (file string, err error) {
-	out, err := os.CreateTemp("", "winnpm-image-*.tar")
+// pack writes a tar file of the programs. Every file in it has the same time, so equal programs give
+// equal bytes.
+func pack(folder, file string) (err error) {
+	out, err := os.Create(file)
 	if err != nil {
-		return "", err
+		return err
 	}
 	t := tar.NewWriter(out)
+	defer func() { err = errors.Join(err, t.Close(), out.Close()) }()
 	for _, program := range programs {
 		content, err := os.ReadFile(filepath.Join(folder, program))
 		if err != nil {
-			return "", errors.Join(fmt.Errorf("the programs: %w; \"make release\" makes them", err), out.Close(), os.Remove(out.Name()))
+			return fmt.Errorf("the programs: %w; \"make release\" makes them", err)
 		}
 		header := &tar.Header{Name: program, Mode: 0o755, Size: int64(len(content)), ModTime: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), Format: tar.FormatPAX}
 		if err := t.WriteHeader(header); err != nil {
-			return "", err
+			return err
 		}
 		if _, err := t.Write(content); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return out.Name(), errors.Join(t.Close(), out.Close())
+	return nil
 }
