@@ -146,7 +146,6 @@ func (w *world) lose(before, after oracle.Cluster) []corev1.Pod {
 // check holds a settled world against the oracle, then lets the reconciler
 // clear up what only it may, and looks again.
 func (w *world) check(c oracle.Cluster, g *gen.Gen) {
-	c.Lost = w.lose(c, c) // the world looks for endpoints that changed, which takes minutes
 	w.compare(c, g.Probes(6))
 	w.checkQuiet()
 	w.reconcile()
