@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,19 +87,6 @@ spec:
 		require.NoError(t, a.readiness())
 	}
 	require.NotContains(t, said.String(), "Failed to watch", "no errors")
-}
-
-// asked returns how many requests went through the proxy for paths that end so.
-func (p *proxy) asked(ends ...string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := 0
-	for _, e := range p.events {
-		if slices.Contains(ends, e.resource) {
-			n++
-		}
-	}
-	return n
 }
 
 // createClusterPolicy creates a ClusterNetworkPolicy.

@@ -14,12 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// What the agent does at once, and then per second.
-const (
-	eventBurst     = 25
-	eventPerSecond = 1
-)
-
 // startTeller runs the parts of the agent that kubectl npm simulate has not, on a node,
 // with the rights of deploy/ and through a proxy, until the test ends.
 func startTeller(t *testing.T, node string, flags ...string) (*proxy, *buffer) {
@@ -45,19 +39,6 @@ func runTeller(t *testing.T, node, kubeconfig string, flags ...string) *buffer {
 		}
 	})
 	return said
-}
-
-// told returns how many Events went through the proxy, taken or not.
-func (p *proxy) told() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := 0
-	for _, e := range p.events {
-		if e.resource == "events" {
-			n++
-		}
-	}
-	return n
 }
 
 // eventsOf returns the Events of a namespace, oldest first.
@@ -121,7 +102,7 @@ ingress:
 	t.Log("another node has nothing to add")
 	second, _ := startTeller(t, "teller-2")
 	eventually(t, settle, func() string {
-		if second.told() == 0 {
+		if second.asked("events") == 0 {
 			return "the second node has not tried"
 		}
 		return ""
@@ -131,7 +112,7 @@ ingress:
 	t.Log("mended")
 	w.policy("told", "six", `{podSelector: {}}`)
 	eventually(t, settle, func() string {
-		if first.told() < 2 || second.told() < 2 {
+		if first.asked("events") < 2 || second.asked("events") < 2 {
 			return "not both nodes have told that it passed"
 		}
 		return ""

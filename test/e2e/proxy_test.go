@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -32,19 +31,9 @@ type proxy struct {
 
 	server *http.Server // nil while it is cut
 
-	mu     sync.Mutex // guards following
-	events []event
+	mu        sync.Mutex // guards resources
+	resources []string   // the last elements of the paths of all requests
 }
-
-// event is one thing that the proxy saw.
-type event struct {
-	kind     string // "list", "watch" or "expired"
-	resource string // "pods"
-}
-
-// expired is what the API server says of a resource version whose history is
-// gone, in the body of a list's or of a watch's answer.
-const expired = "too old resource version"
 
 // newProxy starts a proxy that lives until the test ends.
 func newProxy(t *testing.T) *proxy {
@@ -66,12 +55,11 @@ func newProxy(t *testing.T) *proxy {
 	p.handler = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			p.note(kindOf(r.In), r.In)
+			p.note(r.In.URL.Path)
 		},
-		Transport:      transport,
-		FlushInterval:  -1, // an event of a watch must not wait
-		ModifyResponse: p.listen,
-		ErrorLog:       log.New(io.Discard, "", 0),
+		Transport:     transport,
+		FlushInterval: -1, // an event of a watch must not wait
+		ErrorLog:      log.New(io.Discard, "", 0),
 	}
 	p.open("127.0.0.1:0")
 	t.Cleanup(func() {
@@ -109,75 +97,28 @@ func (p *proxy) cut() {
 	p.server = nil
 }
 
-// mend undoes cut, on the same port.
-func (p *proxy) mend() {
-	p.t.Helper()
-	p.open(strings.TrimPrefix(p.url, "https://"))
-}
-
-// listen looks for the end of a history in an answer.
-func (p *proxy) listen(response *http.Response) error {
-	if response.StatusCode == http.StatusGone {
-		p.note("expired", response.Request)
-		return nil
-	}
-	response.Body = &search{ReadCloser: response.Body, text: []byte(expired), found: func() { p.note("expired", response.Request) }}
-	return nil
-}
-
-func (p *proxy) note(kind string, request *http.Request) {
+// asked returns how many requests went through the proxy for paths that end so.
+func (p *proxy) asked(ends ...string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.events = append(p.events, event{kind, request.URL.Path[strings.LastIndexByte(request.URL.Path, '/')+1:]})
+	n := 0
+	for _, resource := range p.resources {
+		if slices.Contains(ends, resource) {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *proxy) note(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resources = append(p.resources, path[strings.LastIndexByte(path, '/')+1:])
 }
 
 // forget empties the memory.
 func (p *proxy) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.events = nil
-}
-
-// relisted returns the resources whose history was gone and which were listed
-// in full after that.
-func (p *proxy) relisted() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var done []string
-	for i, e := range p.events {
-		if e.kind == "expired" && slices.Contains(p.events[i:], event{"list", e.resource}) {
-			done = append(done, e.resource)
-		}
-	}
-	slices.Sort(done)
-	return slices.Compact(done)
-}
-
-// kindOf tells a full list from a watch. Newer clients list with a watch that
-// begins with what is there.
-func kindOf(request *http.Request) string {
-	query := request.URL.Query()
-	if query.Get("watch") == "true" && query.Get("sendInitialEvents") != "true" {
-		return "watch"
-	}
-	return "list"
-}
-
-// search passes a body on and calls found when text is in it.
-type search struct {
-	io.ReadCloser
-	text  []byte
-	tail  []byte // end of what was read
-	found func()
-}
-
-func (s *search) Read(p []byte) (int, error) {
-	n, err := s.ReadCloser.Read(p)
-	seen := append(s.tail, p[:n]...)
-	if bytes.Contains(seen, s.text) {
-		s.found()
-		seen = nil
-	}
-	s.tail = bytes.Clone(seen[max(0, len(seen)-len(s.text)+1):])
-	return n, err
+	p.resources = nil
 }
