@@ -236,7 +236,7 @@ var (
 // returns an error if the run says nothing about the code.
 func (r runner) goTest(ctx context.Context, dir, pkg, names string) (passed, failed []string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", names, pkg)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), effort.Variable+"="+string(effort.Quick))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), effort.Variable+"=")
 	out, runErr := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
