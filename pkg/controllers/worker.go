@@ -276,7 +276,7 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 		c.readCluster(tx, key.Name)
 	case KindClusterNode:
 		if n, ok := c.nodes.get(key.Name); ok {
-			tx.SetNode(*n)
+			tx.SetNode(n.Node)
 		} else {
 			tx.DeleteNode(key.Name)
 		}

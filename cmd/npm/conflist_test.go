@@ -1,4 +1,4 @@
-package conflist
+package main
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func TestInsert(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Insert([]byte(tt.file), Entry{Mode: "wait", WaitSeconds: 10})
+			got, err := insertEntry([]byte(tt.file), listEntry{Mode: "wait", WaitSeconds: 10})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, string(got))
 		})
@@ -40,31 +40,29 @@ func TestRefused(t *testing.T) {
 		file string
 		want error
 	}{
-		"empty":              {``, ErrInvalid},
-		"half":               {`{"plugins":[`, ErrInvalid},
-		"trailing comma":     {`{"plugins":[{"type":"a"},]}`, ErrInvalid},
-		"comment":            {"// x\n{\"plugins\":[]}", ErrInvalid},
-		"byte order mark":    {"\xef\xbb\xbf{\"plugins\":[]}", ErrInvalid},
-		"two documents":      {`{"plugins":[]}{"plugins":[]}`, ErrInvalid},
-		"duplicate":          {`{"plugins":[],"plugins":[]}`, ErrInvalid},
-		"duplicate, escaped": {`{"plugins":[],"plugin\u0073":[]}`, ErrInvalid},
-		"duplicate inside":   {`{"plugins":[{"type":"a","type":"b"}]}`, ErrInvalid},
-		"array":              {`[]`, ErrInvalid},
-		"plugins an object":  {`{"plugins":{}}`, ErrInvalid},
-		"plugin a string":    {`{"plugins":["a"]}`, ErrInvalid},
-		"plugin null":        {`{"plugins":[null]}`, ErrInvalid},
-		"type a number":      {`{"plugins":[{"type":1}]}`, ErrInvalid},
-		"no plugins":         {`{"name":"a"}`, ErrInvalid},
-		"deep":               {`{"plugins":[],"a":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`, ErrInvalid},
-		"single plugin":      {`{"cniVersion":"0.3.0","type":"flannel"}`, ErrSinglePlugin},
-		"large":              {`{"plugins":[]}` + strings.Repeat(" ", MaxBytes), ErrTooLarge},
+		"empty":              {``, errInvalidList},
+		"half":               {`{"plugins":[`, errInvalidList},
+		"trailing comma":     {`{"plugins":[{"type":"a"},]}`, errInvalidList},
+		"comment":            {"// x\n{\"plugins\":[]}", errInvalidList},
+		"byte order mark":    {"\xef\xbb\xbf{\"plugins\":[]}", errInvalidList},
+		"two documents":      {`{"plugins":[]}{"plugins":[]}`, errInvalidList},
+		"duplicate":          {`{"plugins":[],"plugins":[]}`, errInvalidList},
+		"duplicate, escaped": {`{"plugins":[],"plugin\u0073":[]}`, errInvalidList},
+		"array":              {`[]`, errInvalidList},
+		"plugins an object":  {`{"plugins":{}}`, errInvalidList},
+		"plugin a string":    {`{"plugins":["a"]}`, errInvalidList},
+		"plugin null":        {`{"plugins":[null]}`, errInvalidList},
+		"type a number":      {`{"plugins":[{"type":1}]}`, errInvalidList},
+		"no plugins":         {`{"name":"a"}`, errInvalidList},
+		"single plugin":      {`{"cniVersion":"0.3.0","type":"flannel"}`, errSinglePlugin},
+		"large":              {`{"plugins":[]}` + strings.Repeat(" ", maxListBytes), errListTooLarge},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Insert([]byte(tt.file), Entry{})
+			_, err := insertEntry([]byte(tt.file), listEntry{})
 			require.ErrorIs(t, err, tt.want)
-			_, err = Remove([]byte(tt.file))
+			_, err = removeEntry([]byte(tt.file))
 			require.ErrorIs(t, err, tt.want)
 		})
 	}
@@ -78,14 +76,14 @@ func TestInsertAndRemove(t *testing.T) {
 		file := drawList(t)
 		first, second := drawEntry(t), drawEntry(t)
 
-		with, err := Insert(file, first)
+		with, err := insertEntry(file, first)
 		require.NoError(t, err, "%s", file)
-		again, err := Insert(with, first)
+		again, err := insertEntry(with, first)
 		require.NoError(t, err)
 		require.Equal(t, string(with), string(again), "twice")
-		other, err := Insert(with, second)
+		other, err := insertEntry(with, second)
 		require.NoError(t, err)
-		afresh, err := Insert(file, second)
+		afresh, err := insertEntry(file, second)
 		require.NoError(t, err)
 		require.Equal(t, string(afresh), string(other), "other settings")
 
@@ -93,12 +91,12 @@ func TestInsertAndRemove(t *testing.T) {
 		decode(t, file, &before)
 		decode(t, other, &after)
 		plugins := after["plugins"].([]any)
-		require.Equal(t, Plugin, plugins[len(plugins)-1].(map[string]any)["type"])
+		require.Equal(t, pluginType, plugins[len(plugins)-1].(map[string]any)["type"])
 		after["plugins"] = plugins[:len(plugins)-1]
 		require.Equal(t, before, after)
 
 		for _, text := range [][]byte{file, with, other} {
-			without, err := Remove(text)
+			without, err := removeEntry(text)
 			require.NoError(t, err)
 			require.Equal(t, string(file), string(without))
 		}
@@ -111,8 +109,8 @@ func decode(t *rapid.T, text []byte, into any) {
 	require.NoError(t, decoder.Decode(into), "%s", text)
 }
 
-func drawEntry(t *rapid.T) Entry {
-	return Entry{
+func drawEntry(t *rapid.T) listEntry {
+	return listEntry{
 		Mode:        rapid.SampledFrom([]string{"", "strict", "wait", "off"}).Draw(t, "mode"),
 		WaitSeconds: rapid.IntRange(0, 300).Draw(t, "wait"),
 		Pipe:        rapid.SampledFrom([]string{"", `\\.\pipe\third`}).Draw(t, "pipe"),
@@ -173,4 +171,35 @@ func join(t *rapid.T, open string, parts []string, end string) string {
 
 func drawSpace(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"", "", " ", "\n", "\r\n", "\t", "\n    ", " \r\n\t\r"}).Draw(t, "space")
+}
+func TestCheckVersion(t *testing.T) {
+	t.Parallel()
+	for _, v := range []string{"0.3.0", "1.0.0", "1.1.0"} {
+		require.NoError(t, checkVersion([]byte(`{"cniVersion":"`+v+`","name":"n","plugins":[{"type":"a"}]}`)))
+	}
+	for _, file := range []string{
+		`{"cniVersion":"0.2.0","name":"n","plugins":[{"type":"a"}]}`,
+		`{"name":"n","plugins":[{"type":"a"}]}`,
+		`{"cniVersion":"2.0.0","name":"n","plugins":[{"type":"a"}]}`,
+	} {
+		require.ErrorIs(t, checkVersion([]byte(file)), errListVersion, file)
+	}
+}
+
+// TestInsertAtTheBound: what Insert writes Remove takes out, at any size that Insert takes.
+func TestInsertAtTheBound(t *testing.T) {
+	t.Parallel()
+	for _, short := range []int{0, 30, 60, 200} {
+		file := []byte(`{"plugins":[{"type":"a"}]}`)
+		file = append(file, strings.Repeat(" ", maxListBytes-short-len(file))...)
+		with, err := insertEntry(file, listEntry{Mode: "wait"})
+		if short < 60 {
+			require.ErrorIs(t, err, errListTooLarge)
+			continue
+		}
+		require.NoError(t, err)
+		without, err := removeEntry(with)
+		require.NoError(t, err)
+		require.Equal(t, string(file), string(without))
+	}
 }

@@ -1,4 +1,4 @@
-package uninstall_test
+package main
 
 import (
 	"context"
@@ -6,18 +6,16 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/uninstall"
 	"github.com/winnpm/winnpm/test/cnis"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // theirs are policies of others beside the CNI's defaults.
 const theirs = `{"Id":"calico-1","Action":"Block","Direction":"Out","Protocols":"6","RemoteAddresses":"168.63.129.16/32","RemotePorts":"80","Priority":200,"RuleType":"Switch","Scope":0}`
@@ -105,10 +103,8 @@ func verdicts(t require.TestingT, sim *hnsfault.Sim) map[string]string {
 	return out
 }
 
-func at(int) error { return nil }
-
 func requireEmpty(t require.TestingT, sim *hnsfault.Sim) {
-	found, err := uninstall.Look(context.Background(), sim)
+	found, err := lookForOurs(context.Background(), sim)
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
@@ -116,11 +112,11 @@ func requireEmpty(t require.TestingT, sim *hnsfault.Sim) {
 func TestLook(t *testing.T) {
 	t.Parallel()
 	sim := node(t)
-	found, err := uninstall.Look(t.Context(), sim)
+	found, err := lookForOurs(t.Context(), sim)
 	require.NoError(t, err)
-	require.Equal(t, []int{2, 5, 3, 1}, []int{len(found.Endpoints), found.Rules(), len(found.Sets), found.Nested()})
-	require.Equal(t, "AZURE-NPM-3", found.Sets[0].ID, "nested ones go first")
-	require.False(t, found.Empty())
+	require.Equal(t, []int{2, 5, 3, 1}, []int{len(found.endpoints), found.endpoints[0].rules + found.endpoints[1].rules, len(found.nested) + len(found.sets), len(found.nested)})
+	require.Equal(t, "AZURE-NPM-3", found.nested[0].ID)
+	require.False(t, found.empty())
 	require.Equal(t, map[string]int{hns.OpNetworkGet: 1, hns.OpEndpointIDs: 1, hns.OpEndpointGet: 3}, sim.Counts(), "a look writes nothing")
 }
 
@@ -137,7 +133,7 @@ func removeOn(t *testing.T, c cnis.CNI) {
 	sim := nodeOf(t, c.Endpoint)
 	was := others(t, sim, false)
 	sim.ResetCalls()
-	left, err := uninstall.Remove(t.Context(), sim, at)
+	left, err := removeOurs(t.Context(), sim)
 	require.NoError(t, err)
 	require.Empty(t, left)
 	counts := sim.Counts()
@@ -145,7 +141,7 @@ func removeOn(t *testing.T, c cnis.CNI) {
 	requireEmpty(t, sim)
 	require.Equal(t, was, others(t, sim, false))
 	sim.ResetCalls()
-	_, err = uninstall.Remove(t.Context(), sim, at)
+	_, err = removeOurs(t.Context(), sim)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{hns.OpNetworkGet: 1, hns.OpEndpointIDs: 1, hns.OpEndpointGet: 3}, sim.Counts(), "a second time writes nothing")
 }
@@ -156,7 +152,7 @@ func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	clean := node(t)
 	was, before := others(t, clean, true), verdicts(t, clean)
-	_, err := uninstall.Remove(t.Context(), clean, at)
+	_, err := removeOurs(t.Context(), clean)
 	require.NoError(t, err)
 	after, calls := verdicts(t, clean), len(clean.Calls())
 	require.NotEqual(t, before, after)
@@ -174,18 +170,19 @@ func TestKilledAnywhere(t *testing.T) {
 				sim.Inject(hnsfault.Fault{Nth: n, Times: 3, Mode: hnsfault.Refuse})
 			},
 		} {
-			t.Run(fmt.Sprintf("%d %s", n, name), func(t *testing.T) {
+			inBubble := func(t *testing.T) {
 				sim := node(t)
 				ctx, kill := context.WithCancel(t.Context())
 				defer kill()
 				disturb(sim, kill)
-				_, _ = uninstall.Remove(ctx, &watched{sim, t, before, after}, at)
-				_, err := uninstall.Remove(t.Context(), &watched{sim, t, before, after}, at)
+				_, _ = removeOurs(ctx, &watched{sim, t, before, after})
+				_, err := removeOurs(t.Context(), &watched{sim, t, before, after})
 				require.NoError(t, err)
 				requireEmpty(t, sim)
 				require.Equal(t, was, others(t, sim, true))
 				require.Equal(t, after, verdicts(t, sim))
-			})
+			}
+			t.Run(fmt.Sprintf("%d %s", n, name), func(t *testing.T) { synctest.Test(t, inBubble) })
 		}
 	}
 }
@@ -230,41 +227,48 @@ func (w *watched) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 // why.
 func TestOneThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	sim := node(t)
-	sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Mode: hnsfault.Refuse, Code: 0x803B0017})
-	rounds := 0
-	left, err := uninstall.Remove(t.Context(), sim, func(round int) error { rounds = round; return nil })
-	require.NoError(t, err)
-	require.Equal(t, uninstall.Rounds+1, rounds)
-	require.Len(t, left.Endpoints, 1)
-	require.Equal(t, uint32(0x803B0017), hns.CodeOf(left.Endpoints[0].Err))
-	require.Len(t, left.Sets, 3)
-	require.EqualError(t, left.SetErr, "endpoints are left whose rules may name them")
-	require.Zero(t, sim.Counts()[hns.OpSets(hns.Remove)])
+	synctest.Test(t, func(t *testing.T) {
+		sim := node(t)
+		sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Mode: hnsfault.Refuse, Code: 0x803B0017})
+		left, err := removeOurs(t.Context(), sim)
+		require.NoError(t, err)
+		require.Equal(t, removeRounds+1, sim.Counts()[hns.OpNetworkGet])
+		require.Len(t, left.endpoints, 1)
+		require.Equal(t, uint32(0x803B0017), hns.CodeOf(left.endpoints[0].err))
+		require.Len(t, append(left.nested, left.sets...), 3)
+		require.EqualError(t, left.setErr, "endpoints are left whose rules may name them")
+		require.Zero(t, sim.Counts()[hns.OpSets(hns.Remove)])
+	})
 }
 
 // TestSetOfOthersRules: a rule of others names a set of ours. It stays, the others go.
 func TestSetOfOthersRules(t *testing.T) {
 	t.Parallel()
-	sim := node(t)
-	theirs := rule("calico-2", hns.Allow, hns.In, 300)
-	theirs.LocalAddresses = "azure-npm-2"
-	require.NoError(t, sim.AddACLs(t.Context(), "c", []hns.ACL{theirs}))
-	left, err := uninstall.Remove(t.Context(), sim, at)
-	require.NoError(t, err)
-	require.Empty(t, left.Endpoints)
-	require.Len(t, left.Sets, 1)
-	require.ErrorIs(t, left.SetErr, hns.ErrInUse)
-	require.ErrorContains(t, left.SetErr, "set name of azure-npm-2: ")
+	synctest.Test(t, func(t *testing.T) {
+		sim := node(t)
+		theirs := rule("calico-2", hns.Allow, hns.In, 300)
+		theirs.LocalAddresses = "azure-npm-2"
+		require.NoError(t, sim.AddACLs(t.Context(), "c", []hns.ACL{theirs}))
+		left, err := removeOurs(t.Context(), sim)
+		require.NoError(t, err)
+		require.Empty(t, left.endpoints)
+		require.Len(t, append(left.nested, left.sets...), 1)
+		require.ErrorIs(t, left.setErr, hns.ErrInUse)
+		require.ErrorContains(t, left.setErr, "set name of azure-npm-2: ")
+	})
 }
 
-func TestNoNetwork(t *testing.T) {
+func TestRemoveWithoutNetwork(t *testing.T) {
 	t.Parallel()
-	sim := node(t)
-	sim.Inject(hnsfault.Fault{Op: hns.OpNetworkGet, Times: -1, Mode: hnsfault.Refuse, Err: hns.ErrNotFound})
-	_, err := uninstall.Remove(t.Context(), sim, at)
-	require.ErrorIs(t, err, hns.ErrNotFound)
-	stop := errors.New("enough")
-	_, err = uninstall.Remove(t.Context(), sim, func(int) error { return stop })
-	require.ErrorIs(t, err, stop)
+	synctest.Test(t, func(t *testing.T) {
+		sim := node(t)
+		sim.Inject(hnsfault.Fault{Op: hns.OpNetworkGet, Times: -1, Mode: hnsfault.Refuse, Err: hns.ErrNotFound})
+		_, err := removeOurs(t.Context(), sim)
+		require.ErrorIs(t, err, hns.ErrNotFound)
+		stop := errors.New("enough")
+		ctx, end := context.WithTimeoutCause(t.Context(), time.Second/2, stop)
+		defer end()
+		_, err = removeOurs(ctx, sim)
+		require.ErrorIs(t, err, stop)
+	})
 }
