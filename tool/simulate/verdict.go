@@ -205,7 +205,7 @@ func (r gridRow) local() bool { return local(r.pods[0].Pod()) }
 func (j judge) rows(all bool) ([]gridRow, error) {
 	in := map[string]string{} // the workload of a pod
 	if !all {
-		for _, w := range j.workloads() {
+		for _, w := range explain.Workloads(j.cluster) {
 			for _, p := range w.Pods {
 				in[p] = w.Name
 			}
@@ -242,9 +242,6 @@ func (j judge) rows(all bool) ([]gridRow, error) {
 
 // networked reports whether a pod runs in the pod network.
 func networked(p state.Pod) bool { return !p.HostNetwork && !p.Finished && p.Addr != "" }
-
-// workloads are those of the cluster.
-func (j judge) workloads() []explain.Workload { return explain.Workloads(j.cluster) }
 
 // pairs calls each with every pair of rows that is judged here, and with a pod of each. It
 // reports whether each always went on.
@@ -322,36 +319,33 @@ func (j judge) cell(from, to explain.End, p port) (byte, error) {
 	return symbol(halves[0], halves[1]), nil
 }
 
-// Answer runs the program on manifests as Snapshot does, and answers a question. A question
+// Answer simulates manifests as Snapshot does, and answers a question. A question
 // about a node's address is answered on the node of the pod at the other end: only there is it
 // known whether it is the pod's own node, which may always come in. Answer uses only the
 // options that say what to simulate.
 func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer, error) {
-	in, err := open(o, true)
+	c, err := read(ctx, o, true)
 	if err != nil {
 		return explain.Answer{}, err
 	}
 	if o.Node == "" {
-		if o.Node, err = in.judgedOn(q); err != nil {
+		if o.Node, err = c.judgedOn(q); err != nil {
 			return explain.Answer{}, err
 		}
-		if o.Node != "" {
-			in.source = memorySource(in.objects, o.Node)
-		}
 	}
-	m, err := converge(ctx, o, in)
+	s, err := c.simulate(ctx, o, nil)
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	return explain.Explain(m.dump, q, m.places)
+	return explain.Explain(s.dump, q, c.Places)
 }
 
 // judgedOn returns the node on which a question has to be answered, "" for any.
-func (in *input) judgedOn(q explain.Question) (string, error) {
-	if len(in.objects.Nodes) < 2 {
+func (c *cluster) judgedOn(q explain.Question) (string, error) {
+	if len(c.Nodes) < 2 {
 		return "", nil
 	}
-	from, to := in.place(q.From), in.place(q.To)
+	from, to := c.place(q.From), c.place(q.To)
 	end, name, address := to.pod, q.To, q.From
 	switch {
 	case from.isNode == to.isNode: // nothing is filtered on nodes
@@ -375,34 +369,19 @@ type where struct {
 }
 
 // place finds an end of a question.
-func (in *input) place(name string) where {
+func (c *cluster) place(name string) where {
 	if name == explain.Node {
 		return where{isNode: true}
 	}
 	addr, err := netip.ParseAddr(name)
-	i := slices.IndexFunc(in.objects.Pods, func(p *corev1.Pod) bool {
+	i := slices.IndexFunc(c.Pods, func(p *corev1.Pod) bool {
 		return err == nil && p.Status.PodIP == name && !controllers.OnHostNetwork(p) || p.Namespace+"/"+p.Name == name
 	})
 	if i >= 0 {
-		p := in.objects.Pods[i]
+		p := c.Pods[i]
 		return where{isNode: controllers.OnHostNetwork(p), pod: p}
 	}
-	return where{isNode: slices.ContainsFunc(in.objects.Nodes, func(n *corev1.Node) bool {
+	return where{isNode: slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool {
 		return slices.Contains(controllers.NodeAddrs(n), addr)
 	})}
-}
-
-// ownNodes returns the addresses of each pod's node, where both are in the manifests. Each
-// node has one list.
-func (in *input) ownNodes() map[string][]netip.Addr {
-	nodes, own := map[string][]netip.Addr{}, map[string][]netip.Addr{}
-	for _, n := range in.objects.Nodes {
-		nodes[n.Name] = controllers.NodeAddrs(n)
-	}
-	for _, p := range in.objects.Pods {
-		if addrs := nodes[p.Spec.NodeName]; len(addrs) > 0 {
-			own[p.Namespace+"/"+p.Name] = addrs
-		}
-	}
-	return own
 }

@@ -241,43 +241,40 @@ func TestSide(t *testing.T) {
 func TestVerdictsAreTheSimulators(t *testing.T) {
 	traced, blocked := 0, 0
 	o := Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}
-	in, err := open(o, true)
+	c, err := read(t.Context(), o, true)
 	require.NoError(t, err)
-	err = run(t.Context(), o, in, false, func(s *session) error {
-		d := s.dataplane.Dump()
-		pods := map[string]state.Pod{}
-		for _, p := range d.Pods {
-			pods[p.Pod] = p
-		}
-		decide := func(pod string, dir hns.Direction, packet hnssim.Packet) bool {
-			allowed := true
-			for _, id := range pods[pod].Endpoints {
-				v, err := s.sim.Trace(id, dir, packet)
-				require.NoError(t, err)
-				allowed = allowed && v.Allowed
-				traced++
-			}
-			return allowed
-		}
-		j := judge{cluster: explain.New(d)}
-		q := questions{matrix: []port{{80, policy.TCP}, {5432, policy.TCP}, {53, policy.UDP}}, all: true}
-		each, err := j.check(q)
-		require.NoError(t, err)
-		for v, err := range j.all(t.Context(), q, each) {
+	node, err := c.simulate(t.Context(), o, nil)
+	require.NoError(t, err)
+	pods := map[string]state.Pod{}
+	for _, p := range node.dump.Pods {
+		pods[p.Pod] = p
+	}
+	decide := func(pod string, dir hns.Direction, packet hnssim.Packet) bool {
+		allowed := true
+		for _, id := range pods[pod].Endpoints {
+			v, err := node.sim.Trace(id, dir, packet)
 			require.NoError(t, err)
-			packet := hnssim.Packet{
-				Src: netip.MustParseAddr(pods[v.From].Addr), Dst: netip.MustParseAddr(pods[v.To].Addr), DstPort: v.Port,
-				Protocol: map[policy.Protocol]uint8{policy.TCP: 6, policy.UDP: 17}[v.Protocol],
-			}
-			require.Equal(t, decide(v.To, hns.In, packet), v.Ingress.Allowed, row(v))
-			require.Equal(t, decide(v.From, hns.Out, packet), v.Egress.Allowed, row(v))
-			if !*v.Allowed {
-				blocked++
-			}
+			allowed = allowed && v.Allowed
+			traced++
 		}
-		return nil
-	})
+		return allowed
+	}
+	j := judge{cluster: explain.New(node.dump)}
+	q := questions{matrix: []port{{80, policy.TCP}, {5432, policy.TCP}, {53, policy.UDP}}, all: true}
+	each, err := j.check(q)
 	require.NoError(t, err)
+	for v, err := range j.all(t.Context(), q, each) {
+		require.NoError(t, err)
+		packet := hnssim.Packet{
+			Src: netip.MustParseAddr(pods[v.From].Addr), Dst: netip.MustParseAddr(pods[v.To].Addr), DstPort: v.Port,
+			Protocol: map[policy.Protocol]uint8{policy.TCP: 6, policy.UDP: 17}[v.Protocol],
+		}
+		require.Equal(t, decide(v.To, hns.In, packet), v.Ingress.Allowed, row(v))
+		require.Equal(t, decide(v.From, hns.Out, packet), v.Egress.Allowed, row(v))
+		if !*v.Allowed {
+			blocked++
+		}
+	}
 	require.Greater(t, traced, 50)
 	require.Positive(t, blocked)
 }
