@@ -20,7 +20,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -180,23 +179,11 @@ type Options struct {
 	Logger  klog.Logger
 }
 
-// port is a destination port.
-type port struct {
-	number   uint16
-	protocol policy.Protocol
-}
-
-// probe is one question of --trace.
-type probe struct {
-	from, to string // as given
-	port     port
-}
-
 // questions are what the verdicts of a result answer.
 type questions struct {
-	matrix []port
-	all    bool // the matrix is of pods
-	trace  []probe
+	matrix []explain.Question // a port each
+	all    bool               // the matrix is of pods
+	trace  []explain.Question
 }
 
 // validate returns the questions, or one line about wrong usage.
@@ -216,34 +203,21 @@ func (o *Options) validate() (questions, error) {
 func parseQuestions(o Options) (questions, error) {
 	q := questions{all: o.All}
 	for _, text := range o.Matrix {
-		p, err := parsePort(text)
+		port, protocol, err := explain.ParsePort(text)
 		if err != nil {
 			return questions{}, fmt.Errorf("--matrix %q: %w", text, err)
 		}
-		q.matrix = append(q.matrix, p)
+		q.matrix = append(q.matrix, explain.Question{Port: port, Protocol: protocol})
 	}
 	for _, text := range o.Trace {
-		p, err := parseProbe(text)
+		question, err := explain.Parse(text)
+		if err == nil && slices.Contains([]string{question.From, question.To}, explain.Node) { // a simulation may be of several nodes
+			err = fmt.Errorf("%q is neither namespace/pod nor an IPv4 address", explain.Node)
+		}
 		if err != nil {
 			return questions{}, fmt.Errorf("--trace %q: %w", text, err)
 		}
-		q.trace = append(q.trace, p)
+		q.trace = append(q.trace, question)
 	}
 	return q, nil
-}
-
-// parsePort reads PORT/PROTO.
-func parsePort(text string) (port, error) {
-	number, protocol, err := explain.ParsePort(text)
-	return port{number, protocol}, err
-}
-
-// parseProbe reads FROM->TO:PORT/PROTO. What is asked about are pods and
-// addresses: a simulation may be of several nodes.
-func parseProbe(text string) (probe, error) {
-	q, err := explain.Parse(text)
-	if err == nil && slices.Contains([]string{q.From, q.To}, explain.Node) {
-		err = fmt.Errorf("%q is neither namespace/pod nor an IPv4 address", explain.Node)
-	}
-	return probe{q.From, q.To, port{q.Port, q.Protocol}}, err
 }

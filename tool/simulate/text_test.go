@@ -29,7 +29,7 @@ func TestTextsOfOthers(t *testing.T) {
 		Sets:      []Set{{ID: evil, Name: evil, Type: hns.SetType(evil), Values: []string{evil}}, {ID: "n", Name: evil, Type: hns.NestedIPSet, Values: []string{evil}}},
 		Endpoints: slices.Values([]Endpoint{{ID: evil, Pod: evil, IP: evil, ACLs: []hns.ACL{acl}}, {Pod: evil}}),
 		Grids: func(yield func(*grid, error) bool) {
-			g := newGrid(port{80, policy.Protocol(evil)}, []gridRow{{name: "a" + evil, count: 1}, {name: "b" + evil, count: 2}})
+			g := newGrid(explain.Question{Port: 80, Protocol: policy.Protocol(evil)}, []gridRow{{name: "a" + evil, count: 1}, {name: "b" + evil, count: 2}})
 			g.put(0, 1, '+')
 			yield(g, nil)
 		},
