@@ -43,7 +43,7 @@ servers-exe: ## an API server for Windows, for the tests of the agent on a node,
 windows: ## build, vet and compile the tests for Windows
 	@hack/windows.sh
 
-test-windows: ## npm.exe and the contract suite under Wine, against a stand-in for HNS
+test-windows: ## npm.exe and the doctor under Wine, against a stand-in for HNS
 	@hack/test-windows.sh
 
 mutants: ## break the code on purpose; every mutant must be caught

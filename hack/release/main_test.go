@@ -20,7 +20,7 @@ func TestBOM(t *testing.T) {
 		},
 		Settings: []debug.BuildSetting{{Key: "GOOS", Value: "windows"}},
 	}
-	bom := release{version: "v0.1.0"}.bom(info, "abc")
+	bom := bom(info, "v0.1.0", "abc")
 	if bom.SerialNumber != "" || bom.Metadata.Timestamp != "" {
 		t.Errorf("it differs from run to run: %q %q", bom.SerialNumber, bom.Metadata.Timestamp)
 	}
@@ -40,15 +40,11 @@ func TestSaveBOM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile(itself)
-	if err != nil {
+	file := filepath.Join(t.TempDir(), "x.cdx.json")
+	if err := saveBOM(file, itself, "v0.1.0"); err != nil {
 		t.Fatal(err)
 	}
-	r := release{version: "v0.1.0", dist: t.TempDir()}
-	if err := r.saveBOM("x", program); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(r.dist, "x"+bomExtension))
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +56,7 @@ func TestSaveBOM(t *testing.T) {
 	if !slices.ContainsFunc(*bom.Components, func(c cyclonedx.Component) bool { return c.Name == "github.com/CycloneDX/cyclonedx-go" }) {
 		t.Error("it does not list a module that is linked into it")
 	}
-	if err := r.saveBOM("text", []byte("no program")); err == nil {
+	if err := saveBOM(file, "main.go", "v0.1.0"); err == nil {
 		t.Error("a text has a bill of materials")
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// outcome ends a run.
-func (d *core) outcome(r *run) state.Report {
+// record ends a transaction, and returns what it reached.
+func (r *run) record() state.Report {
+	d := r.d
 	d.progress.Note("recording", "", "", "")
 	now := d.clock
 	d.settleDrift()

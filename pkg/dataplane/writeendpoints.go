@@ -11,9 +11,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/progress"
 )
 
-// updatePods works through the queue of pending updates; one whose sets are not ready waits for
+// writeEndpoints works through the queue of pending updates; one whose sets are not ready waits for
 // them. Then it asks HNS again about quarantined policies of endpoints that wait for nothing else.
-func (r *run) updatePods() {
+func (r *run) writeEndpoints() {
 	d := r.d
 	var due []string
 	for _, ep := range d.endpoints.Due(r.started) {
@@ -21,26 +21,26 @@ func (r *run) updatePods() {
 			due = append(due, ep.ID)
 		}
 	}
-	if !r.updateEach(due, "updating", d.endpoints.Serve) {
+	if !r.writeEach(due, "updating", d.endpoints.Serve) {
 		return
 	}
-	r.updateEach(d.endpoints.DueQuarantines(r.started), "asking again for", func(id string) {
+	r.writeEach(d.endpoints.DueQuarantines(r.started), "asking again for", func(id string) {
 		d.endpoints.TryQuarantined(id, r.started)
 	})
 }
 
-// updateEach updates endpoints one after the other, until the next transaction is due; begin is
+// writeEach updates endpoints one after the other, until the next transaction is due; begin is
 // called before each. An update that fails stays pending and does not stop the others. It returns
 // false if the transaction has to end before all are updated.
-func (r *run) updateEach(ids []string, doing string, begin func(id string)) bool {
+func (r *run) writeEach(ids []string, doing string, begin func(id string)) bool {
 	d := r.d
 	for i, id := range ids {
-		if r.ending {
+		if r.ending() {
 			return false
 		}
 		d.progress.Note(doing, progress.Endpoint, "", id)
 		begin(id)
-		if err := r.updatePod(id); err != nil {
+		if err := r.writeEndpoint(id); err != nil {
 			d.endpoints.Failed(d.endpoints.Endpoint(id), err, d.sets.At)
 		}
 		if r.yields(len(ids) - i - 1) {
@@ -51,9 +51,9 @@ func (r *run) updateEach(ids []string, doing string, begin func(id string)) bool
 	return true
 }
 
-// updatePod gives one endpoint its desired rules, over one handle of HNS. One that was
+// writeEndpoint gives one endpoint its desired rules, over one handle of HNS. One that was
 // never right for its pod, and that fails, gets its block whatever came in between.
-func (r *run) updatePod(id string) error {
+func (r *run) writeEndpoint(id string) error {
 	defer r.hold(id)()
 	err := r.update(id)
 	if err != nil && !r.fought(id, err) {
