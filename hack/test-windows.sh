@@ -30,7 +30,7 @@ bin=$work/bin
 mkdir "$bin"
 ln -s "$servers/apiserver-up" "$bin"
 
-say "building npm.exe and the contract suite"
+say "building npm.exe and the doctor"
 hack/exe.sh "$bin"
 (
 	export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
