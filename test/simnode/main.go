@@ -1,41 +1,29 @@
 // Program simnode runs a simulated node that follows a live cluster, as kubectl npm simulate does
 // until its first convergence. It serves the pages of an agent, and at /npm/v1/simulate the result of
-// the simulation with the verdicts that the query asks for. The end-to-end suite uses it. It runs
-// until Ctrl-C.
+// the simulation with the verdicts that the query asks for. The end-to-end suite uses it.
 package main
 
 import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
+	"log"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "simnode:", err)
-		os.Exit(1)
-	}
+	kubeconfig := flag.String("kubeconfig", "", "file with the cluster's address")
+	node := flag.String("node", "", "name of the node")
+	flag.Parse()
+	log.Fatalln(serve(context.Background(), *kubeconfig, *node))
 }
 
-// run serves until ctx is done, and then returns nil.
-func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("simnode", flag.ContinueOnError)
-	kubeconfig := flags.String("kubeconfig", "", "file with the cluster's address")
-	node := flags.String("node", "", "name of the node")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	live, err := simulate.Start(ctx, simulate.Options{Kubeconfig: *kubeconfig, Node: *node, Version: "simnode"})
+func serve(ctx context.Context, kubeconfig, node string) error {
+	live, err := simulate.Start(ctx, simulate.Options{Kubeconfig: kubeconfig, Node: node, Version: "simnode"})
 	if err != nil {
 		return err
 	}
@@ -54,6 +42,6 @@ func run(ctx context.Context, args []string) error {
 		}
 		_, _ = body.WriteTo(w)
 	})
-	fmt.Fprintf(os.Stderr, "serving on http://%s\n", l.Addr())
+	log.Printf("serving on http://%s", l.Addr())
 	return debug.Serve(ctx, l, pages)
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
@@ -33,7 +32,7 @@ type setSettings struct {
 func newNetwork(id, name string, shown settings, foreign []hns.EndpointPolicy) *network {
 	return &network{
 		id: id, name: name, shown: shown,
-		sim: hnsfault.New(hnsfault.Options{Network: name, ID: id, Foreign: foreign, Now: time.Now}),
+		sim: hnsfault.New(hnsfault.Options{Network: name, ID: id, Foreign: foreign}),
 	}
 }
 
