@@ -183,7 +183,6 @@ func TestClusterSpecCloses(t *testing.T) {
 		"a number as text":   {spec: `{"tier":"Admin","priority":"x",` + subject + `,"egress":[{"action":"Deny"}]}`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
 		"a peer as text":     {spec: `{"tier":"Admin",` + subject + `,"egress":[{"action":"Deny","to":"all"}]}`, closed: true, denies: []policy.Direction{policy.Egress}},
 		"no object":          {spec: `7`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
-		"depth of a hundred": {spec: `{"tier":"Admin",` + subject + `,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `,"egress":[{"action":"Deny"}]}`, closed: true, denies: []policy.Direction{policy.Egress}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p lightCluster
