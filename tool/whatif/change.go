@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -206,28 +205,6 @@ func sortedObjects(list []ObjectChange) []ObjectChange {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
 	})
 	return out
-}
-
-// replaceEndpoints deletes the endpoints of the pods that a change deletes, and creates those of
-// its new pods.
-func (p *played) replaceEndpoints(before World, c Change, local func(Pod) bool) error {
-	old, now := map[string]bool{}, map[string]bool{}
-	for _, ep := range before.endpoints(local, false) {
-		old[ep.ID] = true
-	}
-	after := c.After.endpoints(local, false)
-	for _, ep := range after {
-		now[ep.ID] = true
-	}
-	for _, id := range slices.Sorted(maps.Keys(old)) {
-		if now[id] {
-			continue
-		}
-		if err := p.sim.DeleteEndpoint(id); err != nil {
-			return fmt.Errorf("endpoint %s: %w", id, err)
-		}
-	}
-	return plug(p.sim, slices.DeleteFunc(after, func(ep plugged) bool { return old[ep.ID] }))
 }
 
 // noteLost adds the policies that select a pod before a change of others and none after it:
