@@ -63,14 +63,9 @@ type Pod struct {
 	// Owners are the workloads that it is of, as "Deployment namespace/name", the one that
 	// made the other ones last.
 	Owners []string
-	// Endpoints are what it has in HNS; none: it is given one, as azure-cni makes it.
-	Endpoints []Endpoint
-}
-
-// Endpoint is one of HNS, with what others put on it.
-type Endpoint struct {
-	ID      string
-	Foreign []hns.EndpointPolicy
+	// Endpoints are what it has in HNS, with what others put on them; none: it is given one, as
+	// azure-cni makes it. They get the address of the pod.
+	Endpoints []hnssim.NewEndpoint
 }
 
 // Node is one whose agent writes to HNS. Pods that are on no node yet are on the
@@ -190,13 +185,13 @@ func podOf(p *state.Pod, addr netip.Addr) desired.Pod {
 	return out
 }
 
-func endpointOf(ep *state.Endpoint) Endpoint {
-	out := Endpoint{ID: ep.ID, Foreign: []hns.EndpointPolicy{}}
+func endpointOf(ep *state.Endpoint) hnssim.NewEndpoint {
+	out := hnssim.NewEndpoint{ID: ep.ID, Policies: []hns.EndpointPolicy{}}
 	for _, a := range ep.ForeignRules {
-		out.Foreign = append(out.Foreign, hns.NewACLPolicy(a))
+		out.Policies = append(out.Policies, hns.NewACLPolicy(a))
 	}
 	if ep.Tiered {
-		out.Foreign = append(out.Foreign, hns.EndpointPolicy{Type: hns.PolicyTypeTierACL, Settings: []byte("{}")})
+		out.Policies = append(out.Policies, hns.EndpointPolicy{Type: hns.PolicyTypeTierACL, Settings: []byte("{}")})
 	}
 	return out
 }
@@ -286,14 +281,15 @@ func (w World) SetEndpoints(sim *hnssim.Sim, local func(Pod) bool, all bool) err
 		taken[p.Addr] = true
 		eps := p.Endpoints
 		if len(eps) == 0 {
-			eps = []Endpoint{{ID: endpointID(p.Pod), Foreign: hnssim.DefaultForeign()}}
+			eps = []hnssim.NewEndpoint{{ID: endpointID(p.Pod), Policies: hnssim.DefaultForeign()}}
 		}
 		for _, ep := range eps {
 			if old[ep.ID] {
 				delete(old, ep.ID)
 				continue
 			}
-			if err := sim.CreateEndpoint(hnssim.NewEndpoint{ID: ep.ID, Addrs: []netip.Addr{p.Addr}, Policies: ep.Foreign}); err != nil {
+			ep.Addrs = []netip.Addr{p.Addr}
+			if err := sim.CreateEndpoint(ep); err != nil {
 				return fmt.Errorf("endpoint %s of pod %s: %w", ep.ID, p.Key(), err)
 			}
 		}
