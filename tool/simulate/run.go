@@ -84,7 +84,7 @@ func (c *cluster) simulate(ctx context.Context, o Options, rec *recorder.Recorde
 	w := c.world(o)
 	local := func(p whatif.Pod) bool { return o.Node == "" || p.Node == o.Node }
 	sim := hnssim.New(hnssim.Options{})
-	if err := w.CreateEndpoints(sim, local); err != nil {
+	if err := w.SetEndpoints(sim, local, true); err != nil {
 		return simulation{}, err
 	}
 	tx := w.Transaction(local)
