@@ -64,7 +64,9 @@ func (s *Server) find(k kind, id string) (*object, error) {
 func (s *Server) add(o *object) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.ContainsFunc(s.all, func(p *object) bool { return p.id == o.id || o.kind == kindNetwork && p.kind == kindNetwork && p.name == o.name }) {
+	if slices.ContainsFunc(s.all, func(p *object) bool {
+		return p.id == o.id || o.kind == kindNetwork && p.kind == kindNetwork && p.name == o.name
+	}) {
 		return nil, refuse(codeNetworkExists, "%s %s %s is there", o.kind, o.id, o.name)
 	}
 	s.all = append(s.all, o)
@@ -140,7 +142,9 @@ func (s *Server) createEndpoint(o *object, r request) error {
 func (s *Server) remove(o *object) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o == s.own || slices.ContainsFunc(s.all, func(e *object) bool { return e.kind == kindEndpoint && e != o && (e.network == o.id || e.space == o.id) }) {
+	if o == s.own || slices.ContainsFunc(s.all, func(e *object) bool {
+		return e.kind == kindEndpoint && e != o && (e.network == o.id || e.space == o.id)
+	}) {
 		return refuse(codeHasReferences, "%s %s has endpoints, or is the node's own", o.kind, o.id)
 	}
 	if o.kind == kindEndpoint && o.sim.DeleteEndpoint(o.id) != nil {
