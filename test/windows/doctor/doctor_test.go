@@ -27,12 +27,6 @@ import (
 
 var testAddr = netip.MustParseAddr("10.1.0.4")
 
-// exists returns what there is on a node besides the doctor's own objects.
-func exists(s *hnsd.Server) []any {
-	networks, endpoints, namespaces := s.Exists()
-	return []any{networks, endpoints, namespaces}
-}
-
 func newServer(t *testing.T, o hnsd.Options) *hnsd.Server {
 	t.Helper()
 	o.Foreign = hnssim.DefaultForeign()
@@ -45,10 +39,10 @@ func newServer(t *testing.T, o hnsd.Options) *hnsd.Server {
 // TestReport: the program writes a report in which nothing is refuted, and leaves nothing on the node.
 func TestReport(t *testing.T) {
 	s := newServer(t, hnsd.Options{})
-	before := exists(s)
+	before := s.Exists()
 	file := filepath.Join(t.TempDir(), "doctor.json")
 	require.NoError(t, run(t.Context(), file, hnstest.Options{L2Bridge: true, Limits: true}, s.System()))
-	require.Equal(t, before, exists(s))
+	require.Equal(t, before, s.Exists())
 	require.Empty(t, s.OpenHandles())
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -207,9 +201,8 @@ func TestKilled(t *testing.T) {
 		"HcnCreateNetwork": 1, "HcnCreateNamespace": 1, "HcnCreateEndpoint": 3, "HcnModifyNamespace": 2, "HcnDeleteEndpoint": 2,
 	} {
 		t.Run(export, func(t *testing.T) {
-			s := newServer(t, hnsd.Options{})
-			s.HeedNoFilter()
-			before := exists(s)
+			s := newServer(t, hnsd.Options{Deaf: true})
+			before := s.Exists()
 			killed := s.System()
 			calls := 0
 			killed.HNS = func(name, id string, handle uint64, texts ...string) (hnstest.CallAnswer, error) {
@@ -224,7 +217,7 @@ func TestKilled(t *testing.T) {
 			_, _ = hnstest.Examine(t.Context(), hnstest.Options{}, killed)
 			_, err := hnstest.Examine(t.Context(), hnstest.Options{}, s.System())
 			require.NoError(t, err)
-			require.Equal(t, before, exists(s))
+			require.Equal(t, before, s.Exists())
 		})
 	}
 }
@@ -232,7 +225,7 @@ func TestKilled(t *testing.T) {
 // TestStopped: a run that is stopped takes away what it made.
 func TestStopped(t *testing.T) {
 	s := newServer(t, hnsd.Options{})
-	before := exists(s)
+	before := s.Exists()
 	ctx, cancel := context.WithCancel(t.Context())
 	stopping := s.System()
 	calls := 0
@@ -246,7 +239,7 @@ func TestStopped(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, r.Left)
 	require.NotEmpty(t, r.Answers)
-	require.Equal(t, before, exists(s))
+	require.Equal(t, before, s.Exists())
 	require.False(t, slices.ContainsFunc(r.Answers, func(a *hnstest.Answer) bool { return a.Name == "nothing is done for a caller that gave up" }))
 }
 
