@@ -1,4 +1,4 @@
-package rawhns
+package hnstest
 
 import (
 	"fmt"
@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// New returns the HNS of this system.
-func New() HNS { return call }
+// ThisHNS returns the HNS of this system.
+func ThisHNS() HNS { return call }
 
 var free = windows.NewLazySystemDLL("ole32.dll").NewProc("CoTaskMemFree")
 
 // call makes one call of any export. The arguments are those of Microsoft's HCN API reference: a
 // handle, a GUID, texts, and where to put a handle, an output and an error record.
-func call(export, id string, handle uint64, texts ...string) (Answer, error) {
+func call(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
 	dll := "computenetwork.dll"
 	if export == "HNSCall" {
 		dll = "vmcompute.dll"
 	}
 	proc := windows.NewLazySystemDLL(dll).NewProc(export)
 	if err := proc.Find(); err != nil {
-		return Answer{}, err
+		return CallAnswer{}, err
 	}
 	verb := func(names string) bool { return regexp.MustCompile("^Hcn(" + names + ")").MatchString(export) }
 	var pins runtime.Pinner // HNS has no pointer of ours after the call
@@ -35,7 +35,7 @@ func call(export, id string, handle uint64, texts ...string) (Answer, error) {
 	if verb("Open|Create|Delete") {
 		guid, err := windows.GUIDFromString("{" + id + "}")
 		if err != nil {
-			return Answer{}, fmt.Errorf("%q is no GUID: %w", id, err)
+			return CallAnswer{}, fmt.Errorf("%q is no GUID: %w", id, err)
 		}
 		pinned := &guid
 		pins.Pin(pinned)
@@ -44,7 +44,7 @@ func call(export, id string, handle uint64, texts ...string) (Answer, error) {
 	for _, text := range texts {
 		encoded, err := windows.UTF16PtrFromString(text)
 		if err != nil {
-			return Answer{}, err
+			return CallAnswer{}, err
 		}
 		pins.Pin(encoded)
 		args = append(args, uintptr(unsafe.Pointer(encoded)))
@@ -64,7 +64,7 @@ func call(export, id string, handle uint64, texts ...string) (Answer, error) {
 		args = append(args, uintptr(unsafe.Pointer(&out.record)))
 	}
 	code, _, _ := proc.Call(args...)
-	a := Answer{Code: uint32(code), Record: take(out.record)}
+	a := CallAnswer{Code: uint32(code), Record: take(out.record)}
 	if int32(code) >= 0 { // a failing call may leave anything there
 		a.Output, a.Handle = take(out.output), uint64(out.handle)
 	}

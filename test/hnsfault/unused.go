@@ -1,4 +1,4 @@
-package hnstest
+package hnsfault
 
 import (
 	"slices"

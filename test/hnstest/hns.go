@@ -1,6 +1,4 @@
-// Package rawhns makes single calls of HNS's exports: those that hns.Client has no use for, such as
-// making a network. It shares no code with the adapter of the agent.
-package rawhns
+package hnstest
 
 import (
 	"cmp"
@@ -11,23 +9,19 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Answer is what HNS says to a call.
-type Answer struct {
+// CallAnswer is what HNS says to a call.
+type CallAnswer struct {
 	Code           uint32 // HRESULT
 	Record, Output string
 	Handle         uint64 // of what was opened or made
 }
 
-// HNS makes single calls of exports. An error says that there is no answer.
-type HNS func(export, id string, handle uint64, texts ...string) (Answer, error)
-
-// Missing reports whether HNS says that an object is not there.
-func Missing(err error) bool {
-	return hns.LookupCode(hns.CodeOf(err)).Class == hns.SaysMissing
-}
+// HNS makes single calls of HNS's exports: those that hns.Client has no use for, such as making a
+// network. It shares no code with the adapter of the agent. An error says that there is no answer.
+type HNS func(export, id string, handle uint64, texts ...string) (CallAnswer, error)
 
 // Do makes one call. Its error has the code with which HNS refuses the call.
-func (h HNS) Do(export, id string, handle uint64, texts ...string) (Answer, error) {
+func (h HNS) Do(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
 	a, err := h(export, id, handle, texts...)
 	if err == nil && (int32(a.Code) < 0 || a.Record != "") {
 		err = &hns.OpError{Op: export, ID: id, Code: a.Code, Err: errors.New(cmp.Or(a.Record, hns.LookupCode(a.Code).Name))}
@@ -58,17 +52,17 @@ func (h HNS) Open(kind, id string, use func(handle uint64) error) error {
 
 // Delete deletes an object, which may be gone already.
 func (h HNS) Delete(kind, id string) error {
-	if _, err := h.Do("HcnDelete"+kind, id, 0); err != nil && !Missing(err) {
+	if _, err := h.Do("HcnDelete"+kind, id, 0); err != nil && hns.LookupCode(hns.CodeOf(err)).Class != hns.SaysMissing {
 		return fmt.Errorf("%s %s: %w", kind, id, err)
 	}
 	return nil
 }
 
-const schema = `"SchemaVersion":{"Major":2,"Minor":0}`
+const schemaV2 = `"SchemaVersion":{"Major":2,"Minor":0}`
 
 // List returns the GUIDs of all objects of a kind.
 func (h HNS) List(kind string) (ids []string, err error) {
-	a, err := h.Do("HcnEnumerate"+kind+"s", "", 0, "{"+schema+"}")
+	a, err := h.Do("HcnEnumerate"+kind+"s", "", 0, "{"+schemaV2+"}")
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +78,7 @@ type Object struct {
 // Read reads an object.
 func (h HNS) Read(kind, id string) (o Object, err error) {
 	err = h.Open(kind, id, func(handle uint64) error {
-		a, err := h.Do("HcnQuery"+kind+"Properties", "", handle, "{"+schema+"}")
+		a, err := h.Do("HcnQuery"+kind+"Properties", "", handle, "{"+schemaV2+"}")
 		if err != nil {
 			return err
 		}
