@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test deep race lint e2e page chart monitoring exe servers-exe windows test-windows conformance mutants model torture hostile fuzz bench update release image reproduce verify help
+.PHONY: build test deep race lint e2e page chart monitoring exe servers-exe windows test-windows conformance mutants model torture hostile path fuzz bench update release image reproduce verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -57,6 +57,9 @@ torture: ## every scenario, disturbed at every call of HNS, in every order
 
 hostile: ## attacks of one tenant on the agent, in all sizes
 	@hack/hostile.sh
+
+path: ## count the functions that one event runs in the agent (LIST=1 prints them)
+	@hack/path.sh
 
 fuzz: ## every fuzz target for a short time (FUZZTIME, default 20s)
 	@hack/fuzz.sh
