@@ -18,8 +18,6 @@ if [ -n "$(ls -A "$dist")" ]; then
 	echo "release: $dist is not empty; its files would get among those of the release" >&2
 	exit 1
 fi
-built=$(mktemp -d)
-trap 'rm -rf "$built"' EXIT
 
 # What else decides about the bytes: the version of Go, and what a person may have set.
 GOTOOLCHAIN=go$(awk '$1 == "go" { print $2 }' go.mod)
@@ -28,16 +26,18 @@ export CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT='' GOFIPS140=off
 ldflags="-s -w -X github.com/winnpm/winnpm/pkg/cli.release=$version"
 for platform in $platforms; do
 	echo "release: $platform" >&2
-	to=$built/$platform
-	mkdir -p "$to"
 	export GOOS=${platform%/*} GOARCH=${platform#*/}
+	exe=
 	if [ "$GOOS" = windows ]; then
-		go build -ldflags "$ldflags" -o "$to/npm.exe" ./cmd/npm
-		go build -ldflags "$ldflags" -o "$to/winnpm-cni.exe" ./cmd/winnpm-cni
-		go build -ldflags "-s -w" -o "$to/doctor.exe" ./test/windows/doctor
-		go test -c -ldflags "$ldflags" -o "$to/contract.exe" ./test/windows
+		exe=.exe
+		go build -ldflags "$ldflags" -o "$dist/npm.exe" ./cmd/npm
+		go build -ldflags "$ldflags" -o "$dist/winnpm-cni.exe" ./cmd/winnpm-cni
+		go build -ldflags "-s -w" -o "$dist/doctor.exe" ./test/windows/doctor
+		go test -c -ldflags "$ldflags" -o "$dist/contract.exe" ./test/windows
 	fi
-	go build -ldflags "$ldflags" -o "$to/" ./cmd/kubectl-npm
+	go build -ldflags "$ldflags" -o "$dist/kubectl-npm_${GOOS}_$GOARCH$exe" ./cmd/kubectl-npm
 done
-unset GOOS GOARCH
-go run -C hack/release . -version "$version" -license "$PWD/LICENSE" -built "$built" -dist "$dist"
+cp LICENSE "$dist/"
+cd "$dist"
+sums=$(sha256sum -- *)
+echo "$sums" >SHA256SUMS
