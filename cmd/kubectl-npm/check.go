@@ -18,6 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/agents"
+	"github.com/winnpm/winnpm/tool/ui"
 )
 
 // checkOptions are the command line of `kubectl npm check`.
@@ -146,40 +147,8 @@ func notInForce(d state.Dump, np *networkingv1.NetworkPolicy) string {
 		return "the agent does not know the policy yet"
 	}
 	spec := d.Policies[i].Spec // nil for an oversized policy, which is among the problems
-	switch {
-	case spec == nil && len(d.Policies[i].Problems) == 0, spec != nil && !equality.Semantic.DeepEqual(*spec, np.Spec):
+	if spec == nil && len(d.Policies[i].Problems) == 0 || spec != nil && !equality.Semantic.DeepEqual(*spec, np.Spec) {
 		return "the agent knows an older version of the policy"
-	case len(d.Policies[i].Problems) > 0:
-		return strings.Join(d.Policies[i].Problems, "; ")
 	}
-	for _, w := range d.Warnings {
-		if w.Kind == "NetworkPolicy" && w.Object == name {
-			return fmt.Sprintf("%s: %s", w.Reason, w.Message)
-		}
-	}
-	selected := d.Policies[i].Selected
-	for _, p := range d.Pending {
-		if slices.Contains(selected, p.Pod) {
-			return strings.TrimSuffix(fmt.Sprintf("the rules of pod %s are not written yet: %s", p.Pod, p.Error), ": ")
-		}
-	}
-	for _, ep := range d.Endpoints {
-		if slices.Contains(selected, ep.Pod) {
-			if set := behind(d, ep.ID); set != "" {
-				return fmt.Sprintf("set %s, which rules of pod %s name, is not as it should be", set, ep.Pod)
-			}
-		}
-	}
-	return ""
-}
-
-// behind returns a set that rules of an endpoint name and that HNS has not as it should be.
-func behind(d state.Dump, endpoint string) string {
-	for _, s := range d.Sets {
-		late := s.Unknown || len(s.Missing)+len(s.Surplus) > 0
-		if late && (slices.Contains(s.Holders, "rule "+endpoint) || slices.Contains(s.Holders, "applied "+endpoint)) {
-			return s.Name
-		}
-	}
-	return ""
+	return ui.NotInForce(&d, &d.Policies[i])
 }

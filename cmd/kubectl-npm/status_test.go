@@ -209,16 +209,16 @@ func TestCheck(t *testing.T) {
 		change func(*state.Dump)
 		said   string
 	}{
-		"pending": {func(d *state.Dump) { d.Pending = []state.Pending{{Pod: "x/web", Error: "HNS is busy"}} }, "the rules of pod x/web are not written yet: HNS is busy"},
+		"pending": {func(d *state.Dump) { d.Pending = []state.Pending{{Pod: "x/web", Error: "HNS is busy"}} }, "x/web: HNS has no endpoint for it yet: HNS is busy"},
 		"problem": {func(d *state.Dump) { d.Policies[0].Problems = []string{"a problem"} }, "a problem"},
 		"warning": {func(d *state.Dump) {
 			d.Warnings = []state.Warning{{Kind: "NetworkPolicy", Object: "x/web", Reason: "R", Message: "m"}}
-		}, "R: m"},
+		}, "m"},
 		"unknown": {func(d *state.Dump) { d.Policies = nil }, "the agent does not know the policy yet"},
 		"older":   {func(d *state.Dump) { d.Policies[0].Spec = &networkingv1.NetworkPolicySpec{} }, "the agent knows an older version of the policy"},
 		"a set": {func(d *state.Dump) {
-			d.Sets = append([]state.Set{}, state.Set{Name: "ns-z", Missing: []string{"10.0.0.1"}, Holders: []string{"rule " + d.Endpoints[0].ID}})
-		}, "set ns-z, which rules of pod x/web name, is not as it should be"},
+			d.Sets = append([]state.Set{}, state.Set{Name: "ns-z", Missing: []string{"10.0.0.1"}, Holders: []string{"selector x/web"}})
+		}, "HNS has the set ns-z not as it should be yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var was state.Dump
