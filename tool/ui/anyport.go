@@ -16,11 +16,10 @@ const anyPort = "any"
 
 // maxSpans is how many groups of ports one cell asks about, and shownRanges how many are
 // written out: a tenant chooses how many ports its rules tell apart. maxQuestions is how many
-// groups all cells of a matrix ask about, of which each may ask about fairSpans.
+// groups all cells of a matrix ask about.
 const (
 	maxSpans     = 96
 	shownRanges  = 8
-	fairSpans    = 12
 	maxQuestions = 1 << 20
 )
 
@@ -43,13 +42,13 @@ type anyCell struct {
 // unasked is the cell of a pod whose name means something else.
 var unasked = anyCell{letter: 'u', denier: noDenier}
 
-// anyCellOf asks about the groups of ports of one cell, and returns how many it asked.
-func anyCellOf(m *explain.Matrix, from, to, most int) (cell anyCell, asked int) {
+// anyCellOf asks about so many groups of ports of one cell.
+func anyCellOf(m *explain.Matrix, from, to, most int) anyCell {
 	spans, whole, err := m.Spans(from, to, most)
 	if err != nil {
-		return unasked, 1
+		return unasked
 	}
-	return anyCellOfSpans(spans, whole), len(spans)
+	return anyCellOfSpans(spans, whole)
 }
 
 func anyCellOfSpans(spans []explain.Span, whole bool) anyCell {
@@ -136,19 +135,12 @@ func portsAllowed(ports []policy.Port) string {
 // anyCells is cells for any port. It adds to the texts of the grid those that are new.
 func (g *grid) anyCells(m *explain.Matrix, from workloadEntry, texts map[string]uint16) {
 	what, who, which := make([]byte, len(g.Columns)), make([]byte, len(g.Columns)), make([]uint16, len(g.Columns))
-	left := maxQuestions / len(g.Rows)
+	most := min(maxSpans, maxQuestions/max(1, len(g.Rows)*len(g.Columns)))
 	for i, to := range g.Columns {
-		cell, asked := anyCellOf(m, from.index, to.index, spansFor(left, len(g.Columns)-i))
-		left -= asked
+		cell := anyCellOf(m, from.index, to.index, most)
 		what[i], who[i], which[i] = cell.letter, cell.denier, g.textOf(cell.ports, texts)
 	}
 	g.Cells, g.Deniers, g.Which = append(g.Cells, string(what)), append(g.Deniers, string(who)), append(g.Which, which)
-}
-
-// spansFor is how many groups a cell may ask about when its row may still ask about some and
-// has so many cells left: as many as there are, while the others have their share.
-func spansFor(left, cells int) int {
-	return max(fairSpans, min(maxSpans, left-fairSpans*(cells-1)))
 }
 
 // textOf returns the place of a text.
