@@ -24,8 +24,9 @@ import (
 // checkOptions are the command line of `kubectl npm check`.
 type checkOptions struct {
 	statusOptions
-	wait  bool
-	limit time.Duration
+	wait     bool
+	interval time.Duration
+	limit    time.Duration
 }
 
 func newCheck(std cli.Streams) *cobra.Command {
@@ -55,6 +56,9 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 			if err := cmp.Or(oneOf(o.output, "text", "wide", "name", "json", "yaml"), o.validate()); err != nil {
 				return err
 			}
+			if o.interval <= 0 { // without a pause it would ask the API server and every agent without an end
+				return fmt.Errorf("--interval %v: give a pause", o.interval)
+			}
 			return o.run(cmd.Context(), std, namespace, name)
 		},
 	}
@@ -63,6 +67,7 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "text, wide (the nodes where it is in force too), name, json or yaml")
 	f.BoolVar(&o.wait, "wait", false, "wait until it is in force on all nodes")
+	f.DurationVar(&o.interval, "interval", 5*time.Second, "how long to wait before asking again")
 	f.DurationVar(&o.limit, "wait-timeout", 5*time.Minute, "how long to wait")
 	return cmd
 }
@@ -91,6 +96,18 @@ func (o *checkOptions) run(ctx context.Context, std cli.Streams, namespace, name
 			return cli.Exit{Code: code}
 		}
 		return nil
+	}
+}
+
+// pause waits; false: ctx is done.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 

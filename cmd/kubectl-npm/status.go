@@ -25,11 +25,9 @@ const warningsShown = 5
 
 // statusOptions are the command line of `kubectl npm status` and, in part, of `kubectl npm check`.
 type statusOptions struct {
-	cluster  clusterOptions
-	timeout  time.Duration
-	interval time.Duration
-	watch    bool
-	output   string
+	cluster clusterOptions
+	timeout time.Duration
+	output  string
 }
 
 func newStatus(std cli.Streams) *cobra.Command {
@@ -46,8 +44,7 @@ Exit code: 0 every agent is ready and has nothing to do, 3 one is not ready, has
 work or a policy that is not in force, 4 one does not answer or is missing, or you may not
 list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
 		Example: `  kubectl npm status
-  kubectl npm status --context prod -o wide
-  kubectl npm status -w`,
+  kubectl npm status --context prod -o wide`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := oneOf(o.output, "text", "wide", "name", "json", "yaml"); err != nil {
@@ -60,9 +57,7 @@ list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
 		},
 	}
 	o.flags(cmd)
-	f := cmd.Flags()
-	f.BoolVarP(&o.watch, "watch", "w", false, "go on asking, and print what has changed")
-	f.StringVarP(&o.output, "output", "o", "text", "text, wide, name, json or yaml")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text, wide, name, json or yaml")
 	return cmd
 }
 
@@ -72,17 +67,12 @@ func (o *statusOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	f.StringVar(&o.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
-	f.DurationVar(&o.interval, "interval", 5*time.Second, "how long to wait before asking again")
 }
 
-// validate finds what cannot be asked for: who asks without a pause asks the API server and
-// every agent without an end.
+// validate returns an error if an agent has no time to answer.
 func (o *statusOptions) validate() error {
-	switch {
-	case o.timeout <= 0:
+	if o.timeout <= 0 {
 		return fmt.Errorf("--timeout %v: give an agent some time", o.timeout)
-	case o.interval <= 0:
-		return fmt.Errorf("--interval %v: give a pause", o.interval)
 	}
 	return nil
 }
@@ -132,49 +122,23 @@ func (c clusterStatus) code() int {
 	return code
 }
 
-// run prints the status once, or whenever it has changed until ctx is done.
+// run prints the status.
 func (o *statusOptions) run(ctx context.Context, std cli.Streams) error {
 	cluster, err := o.cluster.open()
 	if err != nil {
 		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("status: %w", err)}
 	}
-	var last []byte
-	for {
-		s, err := o.ask(ctx, cluster)
-		if err == nil {
-			var b bytes.Buffer
-			err = printAs(&b, o.output, s, func(w io.Writer) error { return s.write(w, o.output) })
-			if err == nil && !bytes.Equal(b.Bytes(), last) {
-				last = b.Bytes()
-				_, err = std.Out.Write(last)
-			}
-		}
-		switch {
-		case o.watch && ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("status: %w", err)}
-		case !o.watch && s.code() != 0:
-			return cli.Exit{Code: s.code()}
-		case !o.watch:
-			return nil
-		}
-		if !pause(ctx, o.interval) {
-			return nil
-		}
+	s, err := o.ask(ctx, cluster)
+	if err == nil {
+		err = printAs(std.Out, o.output, s, func(w io.Writer) error { return s.write(w, o.output) })
 	}
-}
-
-// pause waits; false: ctx is done.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+	switch {
+	case err != nil:
+		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("status: %w", err)}
+	case s.code() != 0:
+		return cli.Exit{Code: s.code()}
 	}
+	return nil
 }
 
 func (o *statusOptions) ask(ctx context.Context, cluster *agents.Cluster) (clusterStatus, error) {

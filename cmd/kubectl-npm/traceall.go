@@ -45,13 +45,15 @@ func (o *traceOptions) runAll(ctx context.Context, std cli.Streams, a query) err
 }
 
 func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (traces, error) {
+	var stdin []byte
 	if slices.Contains(o.manifests, "-") { // it is read more than once
 		text, err := (&bounded.Inputs{}).Read(std.In)
 		if err != nil {
 			return traces{}, fmt.Errorf("stdin: %w", err)
 		}
-		std.In = &rewound{text: text}
+		stdin = text
 	}
+	std.In = bytes.NewReader(stdin)
 	c, err := o.catalog(std)
 	if err != nil {
 		return traces{}, err
@@ -62,6 +64,7 @@ func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (t
 	}
 	t := traces{Verdict: explain.Allowed, Notes: append([]string{}, r.notes...)}
 	for _, q := range r.questions {
+		std.In = bytes.NewReader(stdin)
 		answer, err := o.answer(ctx, std, q)
 		if err != nil {
 			return traces{}, err
@@ -151,21 +154,4 @@ func (m inManifests) Service(_ context.Context, namespace, name string) (*corev1
 		}
 	}
 	return nil, nil //nolint:nilnil // that it is not there is an answer
-}
-
-// rewound is a reader of text that starts again at the beginning after each io.EOF.
-type rewound struct {
-	text []byte
-	at   int
-}
-
-// Read implements io.Reader.
-func (r *rewound) Read(p []byte) (int, error) {
-	if r.at == len(r.text) {
-		r.at = 0
-		return 0, io.EOF
-	}
-	n := copy(p, r.text[r.at:])
-	r.at += n
-	return n, nil
 }
