@@ -229,8 +229,8 @@ func (l *loader) readObject(s source) *Error {
 	if s.kind == namespacedKind {
 		delete(s.tree, "status") // older clusters show one, and newer ones ignore it
 	}
-	if err := s.refuse(conform(nil, s.tree, reflect.TypeOf(into).Elem())); err != nil {
-		return err
+	if err := conform(nil, s.tree, reflect.TypeOf(into).Elem()); err != nil {
+		return s.refuse(field.ErrorList{err})
 	}
 	if s.kind == clusterKind {
 		delete(s.tree, "status") // API servers ignore it in what is applied
