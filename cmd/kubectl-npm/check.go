@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -76,26 +75,15 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 func (o *checkOptions) run(ctx context.Context, std cli.Streams, namespace, name string) error {
 	cluster, err := o.cluster.open()
 	if err != nil {
-		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("check: %w", err)}
+		return o.end(std, "check", nil, err)
 	}
 	until := time.Now().Add(o.limit)
 	for {
 		c, err := o.ask(ctx, cluster, namespace, name)
-		if err != nil {
-			return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("check: %w", err)}
+		again := err == nil && o.wait && c.left() && time.Now().Add(o.interval).Before(until)
+		if !again || !pause(ctx, o.interval) {
+			return o.end(std, "check", c, err)
 		}
-		again := o.wait && c.left() && time.Now().Add(o.interval).Before(until)
-		if again && pause(ctx, o.interval) {
-			continue
-		}
-		err = printAs(std.Out, o.output, c, func(w io.Writer) error { return c.write(w, o.output) })
-		if err != nil {
-			return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("check: %w", err)}
-		}
-		if code := c.code(); code != 0 {
-			return cli.Exit{Code: code}
-		}
-		return nil
 	}
 }
 

@@ -126,17 +126,28 @@ func (c clusterStatus) code() int {
 func (o *statusOptions) run(ctx context.Context, std cli.Streams) error {
 	cluster, err := o.cluster.open()
 	if err != nil {
-		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("status: %w", err)}
+		return o.end(std, "status", nil, err)
 	}
 	s, err := o.ask(ctx, cluster)
+	return o.end(std, "status", s, err)
+}
+
+// finding is what status and check print.
+type finding interface {
+	code() int
+	write(w io.Writer, form string) error
+}
+
+// end prints a finding, unless there is an error, and returns the exit code of the command.
+func (o *statusOptions) end(std cli.Streams, command string, f finding, err error) error {
 	if err == nil {
-		err = printAs(std.Out, o.output, s, func(w io.Writer) error { return s.write(w, o.output) })
+		err = printAs(std.Out, o.output, f, func(w io.Writer) error { return f.write(w, o.output) })
 	}
-	switch {
-	case err != nil:
-		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("status: %w", err)}
-	case s.code() != 0:
-		return cli.Exit{Code: s.code()}
+	if err != nil {
+		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("%s: %w", command, err)}
+	}
+	if code := f.code(); code != 0 {
+		return cli.Exit{Code: code}
 	}
 	return nil
 }

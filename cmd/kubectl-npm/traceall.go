@@ -35,13 +35,7 @@ func (o *traceOptions) inNamespace() string {
 // runAll resolves a question and prints one answer for each pair of pods that it stands for.
 func (o *traceOptions) runAll(ctx context.Context, std cli.Streams, a query) error {
 	t, err := o.answers(ctx, std, a)
-	if err == nil {
-		err = printAs(std.Out, o.output, t, t.write)
-	}
-	if err != nil {
-		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
-	}
-	return exitFor(t.Verdict)
+	return o.end(std, t.Verdict, t, t.write, err)
 }
 
 func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (traces, error) {
