@@ -106,6 +106,15 @@ func (s *source) live() bool {
 // bare reports whether no flag names another source than a cluster.
 func (s *source) bare() bool { return len(s.manifests) == 0 && s.dump == "" }
 
+// inNamespace returns the namespace of names without one: that of -n, or else, for a cluster, that of the
+// kubeconfig's context.
+func (s *source) inNamespace() string {
+	if s.bare() {
+		return s.cluster.inNamespace()
+	}
+	return cmp.Or(s.cluster.overrides.Context.Namespace, corev1.NamespaceDefault)
+}
+
 // moved reports whether the agents are said to be elsewhere than usual.
 func (c clusterOptions) moved() bool {
 	return c.namespace != "" && (c.namespace != agents.DefaultNamespace || c.selector != agents.DefaultSelector)

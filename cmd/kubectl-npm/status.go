@@ -158,14 +158,10 @@ func (o *statusOptions) ask(ctx context.Context, cluster *agents.Cluster) (clust
 		return clusterStatus{}, err
 	}
 	out := clusterStatus{Nodes: make([]nodeStatus, len(all))}
-	statuses := make([]debug.Status, len(all))
 	if nodesErr != nil {
 		out.Note = fmt.Sprintf("nodes without an agent are not known: %v", nodesErr)
 	}
-	errs := agents.Each(ctx, all, o.timeout, func(ctx context.Context, i int, a agents.Agent) (err error) {
-		statuses[i], err = agents.Status(ctx, cluster, a)
-		return err
-	})
+	statuses, errs := agents.Statuses(ctx, cluster, all, o.timeout)
 	for i, on := range all {
 		out.Nodes[i] = statusOf(on, statuses[i], errs[i])
 	}
@@ -183,12 +179,10 @@ func statusOf(on agents.OnNode, says debug.Status, err error) nodeStatus {
 		n.Answer = cli.Line(err)
 		return n
 	}
-	// What an agent says is an observation: it makes no line or column of its own.
-	n.Version, n.Ready, n.Reason = printable.Line(says.Version), says.Ready.OK, printable.Line(says.Ready.Reason)
+	n.Version, n.Ready, n.Reason = says.Version, says.Ready.OK, says.Ready.Reason
 	n.Pods, n.Pending, n.SetsBehind = says.Counts.LocalPods, says.Counts.Pending, says.Counts.Behind
 	for _, entry := range says.Warnings {
 		w := entry.Warning
-		w = state.Warning{Kind: printable.Line(w.Kind), Object: printable.Line(w.Object), Reason: state.Reason(printable.Line(string(w.Reason))), Message: printable.Line(w.Message)}
 		n.Warnings = append(n.Warnings, w)
 		if (w.Kind == "NetworkPolicy" || w.Kind == "ClusterNetworkPolicy") && !slices.Contains(n.NotInForce, w.Object) {
 			n.NotInForce = append(n.NotInForce, w.Object)
@@ -232,7 +226,7 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 	}
 	for _, n := range c.Nodes {
 		for _, text := range n.says(wide) {
-			fmt.Fprintf(&b, "%s: %s\n", n.Node, text)
+			fmt.Fprintf(&b, "%s: %s\n", n.Node, printable.Line(text)) // what an agent says makes no line of its own
 		}
 	}
 	fmt.Fprintf(&b, "%d of %d nodes are as they should be\n", ready, len(c.Nodes))
@@ -245,7 +239,7 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 
 func (n nodeStatus) row(wide bool) string {
 	word := map[bool]string{true: "ready", false: "NOT READY"}[n.Ready]
-	cells := []string{n.Node, word, cmp.Or(n.Version, "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings))}
+	cells := []string{n.Node, word, cmp.Or(printable.Line(n.Version), "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings))}
 	if n.Answer != "" {
 		cells = []string{n.Node, "NO ANSWER", "-", "-", "-", "-"}
 	}

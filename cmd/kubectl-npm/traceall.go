@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,14 +21,6 @@ type traces struct {
 	Verdict explain.Verdict  `json:"verdict"` // the worst
 	Notes   []string         `json:"notes"`   // what stands for what
 	Answers []explain.Answer `json:"answers"`
-}
-
-// inNamespace returns the namespace of ends that have none.
-func (o *traceOptions) inNamespace() string {
-	if o.live() {
-		return o.cluster.inNamespace()
-	}
-	return cmp.Or(o.cluster.overrides.Context.Namespace, corev1.NamespaceDefault)
 }
 
 // runAll resolves a question and prints one answer for each pair of pods that it stands for.

@@ -323,16 +323,13 @@ func (l *loader) nodeIsThere(name string, paths []string) error {
 		return nil
 	}
 	slices.Sort(names)
-	reason := fmt.Sprintf("no Node is called %q; of %d Nodes the first are %s", name, len(names), strings.Join(names[:min(len(names), 5)], ", "))
+	reason := fmt.Sprintf("of %d Nodes the first are %s", len(names), strings.Join(names[:min(len(names), 5)], ", "))
 	if like := similar.Name(name, names); like != "" {
-		reason = fmt.Sprintf("no Node is called %q; did you mean %s?", name, like)
+		reason = fmt.Sprintf("did you mean %s?", like)
 	}
-	var read []string
-	for _, path := range paths {
-		if path == "-" {
-			path = "stdin"
-		}
-		read = append(read, path)
+	read := strings.Join(paths, ", ")
+	if read == "-" {
+		read = "stdin"
 	}
-	return &Error{File: strings.Join(read, ", "), Reason: reason}
+	return &Error{File: read, Reason: fmt.Sprintf("no Node is called %q; %s", name, reason)}
 }

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -39,20 +38,13 @@ type anyCell struct {
 	ports          string // that are allowed
 }
 
-// unasked is the cell of a pod whose name means something else.
-var unasked = anyCell{letter: 'u', denier: noDenier}
-
 // anyCellOf asks about so many groups of ports of one cell.
 func anyCellOf(m *explain.Matrix, from, to, most int) anyCell {
 	spans, whole, err := m.Spans(from, to, most)
 	if err != nil {
-		return unasked
+		return anyCell{letter: 'u', denier: noDenier} // its name means something else
 	}
-	return anyCellOfSpans(spans, whole)
-}
-
-func anyCellOfSpans(spans []explain.Span, whole bool) anyCell {
-	var allowed []policy.Port
+	var allowed []explain.Range
 	var blocked, differs bool
 	unknown := !whole
 	deniers := map[byte]bool{}
@@ -61,7 +53,7 @@ func anyCellOfSpans(spans []explain.Span, whole bool) anyCell {
 		differs = differs || actual != wanted
 		switch actual {
 		case explain.Allowed:
-			allowed = append(allowed, s.Port)
+			allowed = append(allowed, s.Range)
 		case explain.Blocked:
 			blocked, deniers[denierOf(s.Egress, s.Ingress)] = true, true
 		case explain.Unknown:
@@ -99,37 +91,27 @@ func everyDenier(deniers map[byte]bool) byte {
 }
 
 // portsAllowed writes ports, which are sorted by protocol and number.
-func portsAllowed(ports []policy.Port) string {
-	if len(ports) == 0 {
-		return ""
-	}
-	var merged []policy.Port
-	for _, p := range ports {
-		if n := len(merged) - 1; n >= 0 && merged[n].Protocol == p.Protocol && int(merged[n].Last)+1 == int(p.First) {
-			merged[n].Last = p.Last
+func portsAllowed(ports []explain.Range) string {
+	var merged []explain.Range
+	for _, r := range ports {
+		if n := len(merged) - 1; n >= 0 && merged[n].Protocol == r.Protocol && int(merged[n].Last)+1 == int(r.First) {
+			merged[n].Last = r.Last
 			continue
 		}
-		merged = append(merged, p)
+		merged = append(merged, r)
 	}
-	every := func(p policy.Port) bool { return p.First == 1 && p.Last == math.MaxUint16 }
-	if len(merged) == len(policy.Protocols()) && !slices.ContainsFunc(merged, func(p policy.Port) bool { return !every(p) }) {
-		return "every port"
+	if len(merged) == len(policy.Protocols()) && !slices.ContainsFunc(merged, func(r explain.Range) bool { return !r.Whole() }) {
+		return "all ports"
 	}
 	var words []string
-	for _, p := range merged {
-		switch {
-		case every(p):
-			words = append(words, fmt.Sprintf("every %s port", p.Protocol))
-		case p.First == p.Last:
-			words = append(words, portText(p))
-		default:
-			words = append(words, fmt.Sprintf("%d-%d/%s", p.First, p.Last, p.Protocol))
-		}
+	for _, r := range merged[:min(len(merged), shownRanges)] {
+		words = append(words, r.String())
 	}
-	if more := len(words) - shownRanges; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(words[:shownRanges], ", "), more)
+	text := strings.Join(words, ", ")
+	if more := len(merged) - shownRanges; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return strings.Join(words, ", ")
+	return text
 }
 
 // anyCells is cells for any port. It adds to the texts of the grid those that are new.

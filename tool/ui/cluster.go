@@ -134,14 +134,11 @@ func (c *cluster) front(w http.ResponseWriter, r *http.Request) {
 
 // rows asks all agents for their status.
 func (c *cluster) rows(ctx context.Context, all []agents.OnNode) []nodeRow {
+	statuses, errs := agents.Statuses(ctx, c, all, statusTimeout)
 	rows := make([]nodeRow, len(all))
-	errs := agents.Each(ctx, all, statusTimeout, func(ctx context.Context, i int, a agents.Agent) (err error) {
-		rows[i].Status, err = agents.Status(ctx, c, a)
-		return err
-	})
 	for i := range rows {
 		row := &rows[i]
-		row.Node, row.State = all[i].Node, "ready"
+		row.Node, row.State, row.Status = all[i].Node, "ready", statuses[i]
 		switch {
 		case errs[i] != nil:
 			row.State, row.Why = "no answer", errs[i].Error()
