@@ -18,6 +18,8 @@ if [ -n "$(ls -A "$dist")" ]; then
 	echo "release: $dist is not empty; its files would get among those of the release" >&2
 	exit 1
 fi
+built=$(mktemp -d)
+trap 'rm -rf "$built"' EXIT
 
 # What else decides about the bytes: the version of Go, and what a person may have set.
 GOTOOLCHAIN=go$(awk '$1 == "go" { print $2 }' go.mod)
@@ -26,18 +28,35 @@ export CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT='' GOFIPS140=off
 ldflags="-s -w -X github.com/winnpm/winnpm/pkg/cli.release=$version"
 for platform in $platforms; do
 	echo "release: $platform" >&2
+	to=$built/$platform
+	mkdir -p "$to"
 	export GOOS=${platform%/*} GOARCH=${platform#*/}
-	exe=
 	if [ "$GOOS" = windows ]; then
-		exe=.exe
-		go build -ldflags "$ldflags" -o "$dist/npm.exe" ./cmd/npm
-		go build -ldflags "$ldflags" -o "$dist/winnpm-cni.exe" ./cmd/winnpm-cni
-		go build -ldflags "-s -w" -o "$dist/doctor.exe" ./test/windows/doctor
-		go test -c -ldflags "$ldflags" -o "$dist/contract.exe" ./test/windows
+		go build -ldflags "$ldflags" -o "$to/npm.exe" ./cmd/npm
+		go build -ldflags "$ldflags" -o "$to/winnpm-cni.exe" ./cmd/winnpm-cni
+		go build -ldflags "-s -w" -o "$to/doctor.exe" ./test/windows/doctor
+		go test -c -ldflags "$ldflags" -o "$to/contract.exe" ./test/windows
 	fi
-	go build -ldflags "$ldflags" -o "$dist/kubectl-npm_${GOOS}_$GOARCH$exe" ./cmd/kubectl-npm
+	go build -ldflags "$ldflags" -o "$to/" ./cmd/kubectl-npm
 done
-cp LICENSE "$dist/"
+unset GOOS GOARCH
+
+for platform in $platforms; do
+	folder=$built/$platform
+	tool=kubectl-npm
+	if [ "${platform%/*}" = windows ]; then
+		tool=kubectl-npm.exe
+		for program in npm winnpm-cni doctor contract; do
+			install -m 644 "$folder/$program.exe" "$dist/"
+		done
+	fi
+	install -m 644 LICENSE "$folder/"
+	archive=$dist/winnpm_${version}_${platform%/*}_${platform#*/}.tar.gz
+	chmod 755 "$folder/$tool"
+	tar --create --format=ustar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner \
+		--directory "$folder" LICENSE "$tool" | gzip --no-name --best >"$archive"
+done
+hack/release/krew.sh "$version" "$dist"/*.tar.gz >"$dist/npm.krew.yaml"
 cd "$dist"
 sums=$(sha256sum -- *)
 echo "$sums" >SHA256SUMS

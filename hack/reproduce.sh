@@ -22,9 +22,10 @@ export PLATFORMS=${PLATFORMS:-linux/amd64}
 diff -r "$first/dist" "$second/dist"
 
 (cd "$first/dist" && sha256sum --check --strict --quiet SHA256SUMS)
-cli=$first/dist/kubectl-npm_$(go env GOHOSTOS)_$(go env GOHOSTARCH)
+cli=$first/dist/winnpm_v0.0.0-test_$(go env GOHOSTOS)_$(go env GOHOSTARCH).tar.gz
 if [ -f "$cli" ]; then
-	said=$("$cli" --version)
+	tar --extract --file "$cli" --directory "$tmp"
+	said=$("$tmp/kubectl-npm" --version)
 	if [ "$said" != "kubectl npm v0.0.0-test" ]; then
 		echo "reproduce: kubectl-npm --version says \"$said\"" >&2
 		exit 1

@@ -1,14 +1,11 @@
-// Program teller runs the parts of npm start that kubectl npm simulate lacks, which are the Events and the
-// HTTP pages, with the simulator in place of HNS. The end-to-end suite uses it on Linux.
-// It runs until Ctrl-C.
+// Program teller runs npm start without its HTTP pages, with the simulator in place of HNS. The end-to-end suite
+// uses it on Linux for the Events, which kubectl npm simulate lacks. It runs until Ctrl-C.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -19,7 +16,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -38,10 +34,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("teller", flag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "file with the cluster's address")
 	node := flags.String("node", "", "name of the node")
-	address := flags.String("serve", "", "address of the HTTP endpoint (default: none)")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return nil
-	} else if err != nil {
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	api, err := controllers.RESTConfig(*kubeconfig)
@@ -65,31 +58,9 @@ func run(ctx context.Context, args []string) error {
 		OnApplied: func(done controllers.Applied) { recorder.Applied(done) },
 	})
 	recorder = events.New(events.Config{Sink: sink, Node: *node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Logger: klog.Background()})
-	pages := debug.Config{Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready, Pprof: true, Version: "teller"}
-	serve := func() error { return nil }
-	if *address != "" {
-		if serve, err = listen(ctx, *address, pages); err != nil {
-			return err
-		}
-	}
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { recorder.Run(ctx) })
-	beside.Go(func() {
-		if err := serve(); err != nil {
-			fmt.Fprintln(os.Stderr, "teller:", err)
-		}
-	})
 	ctl.Run(ctx)
 	return nil
-}
-
-// listen opens the HTTP endpoint, says where it is, and returns what serves it.
-func listen(ctx context.Context, address string, pages debug.Config) (serve func() error, err error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(os.Stderr, "serves at http://%s\n", l.Addr())
-	return func() error { return debug.Serve(ctx, l, debug.Handler(pages)) }, nil
 }

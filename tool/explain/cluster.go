@@ -39,7 +39,7 @@ type Cluster struct {
 	isolating *[2]map[string][]string
 	// clusters are the ClusterNetworkPolicies in the order of their say; subjectRules are
 	// their rules by pod, and conditions what sets of pods ask for.
-	clusters     []*policy.Cluster
+	clusters     []*policy.Policy
 	subjectRules map[subjectKey][]tierRule
 	conditions   map[ipsets.Name]condition
 }

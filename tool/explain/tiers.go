@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -44,29 +43,33 @@ const clusterPrefix = "ClusterNetworkPolicy/"
 
 // tierRule is one rule of a ClusterNetworkPolicy that is about a pod.
 type tierRule struct {
-	policy.ClusterRule
-	of *policy.Cluster
+	policy.Rule
+	of *policy.Policy
+}
+
+// name returns the name of the policy.
+func (r tierRule) name() string {
+	name, _ := r.of.Key.Cluster()
+	return name
 }
 
 // decider returns the rule as what decided.
 func (r tierRule) decider(passed []Passed) Decider {
 	at := r.Index
-	return Decider{Policy: clusterPrefix + r.of.Name, Tier: r.of.Tier.String(), Rule: &at, RuleName: r.Name, Passed: passed}
+	return Decider{Policy: clusterPrefix + r.name(), Tier: r.of.Tier.String(), Rule: &at, RuleName: r.Name, Passed: passed}
 }
 
 // compileClusters compiles the ClusterNetworkPolicies of a dump, in the order in which
 // they have their say.
-func compileClusters(dumped []state.ClusterPolicy) []*policy.Cluster {
-	var out []*policy.Cluster
+func compileClusters(dumped []state.ClusterPolicy) []*policy.Policy {
+	var out []*policy.Policy
 	for _, d := range dumped {
 		if d.Spec != nil {
 			compiled := policy.CompileCluster(&v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: *d.Spec})
 			out = append(out, &compiled)
 		}
 	}
-	slices.SortFunc(out, func(a, b *policy.Cluster) int {
-		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(out, (*policy.Policy).Compare)
 	return out
 }
 
@@ -83,7 +86,7 @@ func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 	var out []tierRule
 	labels, known := c.namespaces[namespaceOf(pod.Pod)]
 	for _, p := range c.clusters {
-		if !p.Pods.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
+		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
 			continue
 		}
 		for _, r := range p.Rules {
@@ -149,12 +152,12 @@ func (c *Cluster) stage(own, peer End, q question, isolated bool) stage {
 // through goes through the rules of one tier and reports whether one decided.
 func (s *stage) through(c *Cluster, rules []tierRule, own, peer End, q question) bool {
 	for i, r := range rules {
-		m := c.meets(r.ClusterRule, own, peer, q)
+		m := c.meets(r.Rule, own, peer, q)
 		switch {
 		case m == no || m == maybe && r.Action != policy.Deny:
 			continue
 		case r.Action == policy.Pass:
-			s.passed = append(s.passed, Passed{Policy: clusterPrefix + r.of.Name, Tier: r.of.Tier.String(), Rule: r.Index})
+			s.passed = append(s.passed, Passed{Policy: clusterPrefix + r.name(), Tier: r.of.Tier.String(), Rule: r.Index})
 			return false
 		}
 		s.rule = &rules[i]
@@ -173,7 +176,7 @@ const (
 )
 
 // meets reports whether a rule matches a connection.
-func (c *Cluster) meets(r policy.ClusterRule, own, peer End, q question) truth {
+func (c *Cluster) meets(r policy.Rule, own, peer End, q question) truth {
 	who := no
 	for _, p := range r.Peers {
 		who = max(who, c.isPeer(p, peer))

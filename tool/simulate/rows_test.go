@@ -31,7 +31,7 @@ func TestWorkloadsSpeakForTheirPods(t *testing.T) {
 		for _, v := range few.Verdicts {
 			from, to := v.From, v.To
 			v.From, v.To = "", ""
-			says[fmt.Sprintf("%s %s %d", from, to, v.Port)] = row(v)
+			says[fmt.Sprintf("%s %s %d", from, to, v.Port)] = line(v)
 		}
 		o.All = true
 		_, many := onceJSON(t, o)
@@ -40,7 +40,7 @@ func TestWorkloadsSpeakForTheirPods(t *testing.T) {
 		for _, v := range many.Verdicts {
 			key := fmt.Sprintf("%s %s %d", of[v.From], of[v.To], v.Port)
 			v.From, v.To = "", ""
-			require.Equal(t, says[key], row(v), key)
+			require.Equal(t, says[key], line(v), key)
 		}
 		require.LessOrEqual(t, len(says), len(many.Verdicts))
 	}

@@ -212,10 +212,10 @@ func sortedObjects(list []ObjectChange) []ObjectChange {
 // its new pods.
 func (p *played) replaceEndpoints(before World, c Change, local func(Pod) bool) error {
 	old, now := map[string]bool{}, map[string]bool{}
-	for _, ep := range before.endpoints(local) {
+	for _, ep := range before.endpoints(local, false) {
 		old[ep.ID] = true
 	}
-	after := c.After.endpoints(local)
+	after := c.After.endpoints(local, false)
 	for _, ep := range after {
 		now[ep.ID] = true
 	}

@@ -60,7 +60,7 @@ func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip
 	p := &played{sim: hnssim.New(hnssim.Options{}), now: w.Now}
 	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
 	p.dp = dataplane.New(cfg)
-	if err := plug(p.sim, w.endpoints(local)); err != nil {
+	if err := plug(p.sim, w.endpoints(local, false)); err != nil {
 		return nil, err
 	}
 	tx := World{}.transaction(w, local)

@@ -6,6 +6,7 @@ package whatif
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -21,6 +22,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -209,6 +211,17 @@ func addrs(texts []string) []netip.Addr {
 	return out
 }
 
+// Transaction returns the transaction that programs the world on a node; local says which pods run
+// there. Policies over the default limits are closed, and the dataplane gets to know the nodes of the
+// cluster only if a policy has them as peers.
+func (w World) Transaction(local func(Pod) bool) *dataplane.Transaction {
+	w.Policies = policy.DefaultBudgets().Fit(w.Policies)
+	if !slices.ContainsFunc(w.ClusterPolicies, namesNodes) {
+		w.Peers = nil
+	}
+	return World{}.transaction(w, local)
+}
+
 // transaction tells a node what becomes of the world; local says which pods run there.
 func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
@@ -264,25 +277,31 @@ type plugged struct {
 	pod desired.PodKey
 }
 
-// endpoints are those of the pods of a node, in the order of the pods.
-func (w World) endpoints(local func(Pod) bool) []plugged {
+// endpoints are those of the pods of a node, in the order of the pods. Of pods that share an address,
+// only the first one has an endpoint, unless all have one.
+func (w World) endpoints(local func(Pod) bool, all bool) []plugged {
 	var out []plugged
 	taken := map[netip.Addr]bool{}
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		if !local(*p) || p.HostNetwork || p.Finished || !p.Addr.IsValid() || taken[p.Addr] && len(p.Endpoints) == 0 {
+		if !local(*p) || p.HostNetwork || p.Finished || !p.Addr.IsValid() || !all && taken[p.Addr] && len(p.Endpoints) == 0 {
 			continue
 		}
 		taken[p.Addr] = true
 		eps := p.Endpoints
 		if len(eps) == 0 {
-			eps = []Endpoint{{ID: endpointID(p.Addr), Foreign: hnssim.DefaultForeign()}}
+			eps = []Endpoint{{ID: endpointID(p.Pod), Foreign: hnssim.DefaultForeign()}}
 		}
 		for _, ep := range eps {
 			out = append(out, plugged{hnssim.NewEndpoint{ID: ep.ID, Addrs: []netip.Addr{p.Addr}, Policies: ep.Foreign}, p.Key()})
 		}
 	}
 	return out
+}
+
+// CreateEndpoints creates the endpoints of the pods of a node.
+func (w World) CreateEndpoints(sim *hnssim.Sim, local func(Pod) bool) error {
+	return plug(sim, w.endpoints(local, true))
 }
 
 // plug gives pods their endpoints.
@@ -295,8 +314,8 @@ func plug(sim *hnssim.Sim, list []plugged) error {
 	return nil
 }
 
-// endpointID makes a GUID of an address.
-func endpointID(addr netip.Addr) string {
-	b := addr.As4()
-	return fmt.Sprintf("00000000-0000-4000-8000-0000%x", b)
+// endpointID makes a GUID that is the same in every run.
+func endpointID(pod desired.Pod) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", pod.Key(), pod.UID, pod.Addr))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }

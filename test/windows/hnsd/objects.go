@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/test/windows/rawhns"
+	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -86,7 +86,7 @@ func (s *Server) find(k kind, id string) (object, error) {
 }
 
 // run carries out a call and tells the observer.
-func (s *Server) run(ctx context.Context, op operation, r request) (rawhns.Answer, error) {
+func (s *Server) run(ctx context.Context, op operation, r request) (hnstest.CallAnswer, error) {
 	s.mu.Lock()
 	seen, deaf := s.seen, s.deaf
 	s.mu.Unlock()
@@ -108,32 +108,32 @@ func (s *Server) run(ctx context.Context, op operation, r request) (rawhns.Answe
 	case "Delete":
 		o, err := s.find(op.kind, r.id)
 		if err != nil {
-			return rawhns.Answer{}, err
+			return hnstest.CallAnswer{}, err
 		}
-		return rawhns.Answer{}, o.remove()
+		return hnstest.CallAnswer{}, o.remove()
 	case "Close":
-		return rawhns.Answer{}, s.closeHandle(r, op.kind)
+		return hnstest.CallAnswer{}, s.closeHandle(r, op.kind)
 	}
 	o, err := s.held(r, op.kind)
 	if err != nil {
-		return rawhns.Answer{}, err
+		return hnstest.CallAnswer{}, err
 	}
 	if op.verb == "Modify" {
-		return rawhns.Answer{}, o.modify(ctx, r.text[0])
+		return hnstest.CallAnswer{}, o.modify(ctx, r.text[0])
 	}
 	if _, err := parseQuery(r.text[0]); err != nil {
-		return rawhns.Answer{}, err
+		return hnstest.CallAnswer{}, err
 	}
 	shown, err := o.show(ctx)
 	if err != nil {
-		return rawhns.Answer{}, err
+		return hnstest.CallAnswer{}, err
 	}
 	shown["ID"], shown["SchemaVersion"] = o.id, v2
 	return encode(shown), nil
 }
 
 // version does the one request of the older API that programs make.
-func version(request string) rawhns.Answer {
+func version(request string) hnstest.CallAnswer {
 	if request != "GET /globals/version" {
 		return encode(settings{"Success": false, "Error": "no such request: " + request})
 	}
@@ -142,15 +142,15 @@ func version(request string) rawhns.Answer {
 
 // opened returns the reply that hands a new handle to the process of r, unless err says that there
 // is no object.
-func (s *Server) opened(r request, k kind, id string, err error) (rawhns.Answer, error) {
+func (s *Server) opened(r request, k kind, id string, err error) (hnstest.CallAnswer, error) {
 	if err != nil {
-		return rawhns.Answer{}, err
+		return hnstest.CallAnswer{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last += 0x10 // in Windows they are addresses, and none is used twice here
 	s.handles[s.last] = handle{r.pid, k, id}
-	return rawhns.Answer{Handle: s.last}, nil
+	return hnstest.CallAnswer{Handle: s.last}, nil
 }
 
 // held returns the object that the handle of r stands for. It must be open, of the same process and
@@ -205,10 +205,10 @@ func (f filter) matches(o object) bool {
 		(f.State == nil || hnssim.EndpointState(*f.State) == o.state)
 }
 
-func (s *Server) enumerate(k kind, query string, deaf bool) (rawhns.Answer, error) {
+func (s *Server) enumerate(k kind, query string, deaf bool) (hnstest.CallAnswer, error) {
 	f, err := parseQuery(query)
 	if err != nil {
-		return rawhns.Answer{}, err
+		return hnstest.CallAnswer{}, err
 	}
 	if deaf {
 		f = filter{}
@@ -224,10 +224,10 @@ func (s *Server) enumerate(k kind, query string, deaf bool) (rawhns.Answer, erro
 
 // create makes an object with the GUID that the caller gives as an argument or in the settings, or
 // a new one.
-func (s *Server) create(k kind, r request) (rawhns.Answer, error) {
+func (s *Server) create(k kind, r request) (hnstest.CallAnswer, error) {
 	var shown settings
 	if err := decode(r.text[0], &shown); err != nil {
-		return rawhns.Answer{}, err
+		return hnstest.CallAnswer{}, err
 	}
 	id := r.id
 	if id == "" {

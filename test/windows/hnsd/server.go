@@ -21,7 +21,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/test/windows/rawhns"
+	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -85,15 +85,31 @@ func (s *Server) newID() string {
 // as IDs.
 func (s *Server) Sim() *hnsfault.Sim { return s.own.sim }
 
-// Network returns a network by its name, for a client without the DLLs: the node's own one if no
-// other has the name.
-func (s *Server) Network(name string) *hnsfault.Sim {
-	for _, n := range s.listNetworks() {
-		if n.name == name {
-			return n.sim
+// System returns the node as the contract suite asks it, without an adapter.
+func (s *Server) System() hnstest.System {
+	return hnstest.System{HNS: s.Call, Client: func(network string) (hns.Client, error) {
+		for _, n := range s.listNetworks() {
+			if n.name == network {
+				return client{n.sim, s}, nil
+			}
 		}
+		return client{s.own.sim, s}, nil
+	}}
+}
+
+// client is the simulator of one network of a node.
+type client struct {
+	*hnsfault.Sim
+	node *Server
+}
+
+// GetEndpoint implements hns.Client. Endpoints of the other networks are elsewhere.
+func (c client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := c.Sim.GetEndpoint(ctx, id)
+	if other, gone := c.node.find(kindEndpoint, id); hns.EndpointGone(err) && gone == nil && other.in.sim != c.Sim {
+		err = &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
 	}
-	return s.own.sim
+	return e, err
 }
 
 // CreateEndpoint makes an endpoint in the node's own network and attaches it
@@ -217,7 +233,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 }
 
 // answer counts a call and does it.
-func (s *Server) answer(ctx context.Context, r request) rawhns.Answer {
+func (s *Server) answer(ctx context.Context, r request) hnstest.CallAnswer {
 	op := ops[r.op]
 	s.mu.Lock()
 	s.counts[op.name]++
@@ -229,9 +245,9 @@ func (s *Server) answer(ctx context.Context, r request) rawhns.Answer {
 	return a
 }
 
-// Call makes one call as the DLLs would, for a program that runs beside the server. It is a
-// rawhns.HNS. An error says that there is no such call.
-func (s *Server) Call(export, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
+// Call makes one call as the DLLs would, for a program that runs beside the server. It is an
+// hnstest.HNS. An error says that there is no such call.
+func (s *Server) Call(export, id string, handle uint64, texts ...string) (hnstest.CallAnswer, error) {
 	r := request{pid: 1, id: id, handle: handle}
 	for number, op := range ops {
 		if op.name == export {
@@ -239,7 +255,7 @@ func (s *Server) Call(export, id string, handle uint64, texts ...string) (rawhns
 		}
 	}
 	if r.op == 0 {
-		return rawhns.Answer{}, fmt.Errorf("hnsd: no export %s", export)
+		return hnstest.CallAnswer{}, fmt.Errorf("hnsd: no export %s", export)
 	}
 	copy(r.text[:], texts)
 	return s.answer(context.Background(), r), nil
