@@ -288,14 +288,14 @@ func (l *loader) add(s source, object metav1.Object, name string) field.ErrorLis
 		l.notePlaces(s.place, clusterKind+"/"+name, len(o.Spec.Ingress), len(o.Spec.Egress))
 		return checkClusterSpec(&o.Spec, l.noteMasked(name, s.kind))
 	case *appsv1.Deployment:
-		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: o.Spec.Selector, template: o.Spec.Template}, "replicas")
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, template: o.Spec.Template}, "replicas")
 	case *appsv1.ReplicaSet:
-		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: o.Spec.Selector, template: o.Spec.Template}, "replicas")
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, template: o.Spec.Template}, "replicas")
 	case *appsv1.StatefulSet:
-		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: o.Spec.Selector, template: o.Spec.Template}, "replicas")
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, template: o.Spec.Template}, "replicas")
 	case *appsv1.DaemonSet:
-		return l.workload(s, o, Workload{PerNode: true, Selector: o.Spec.Selector, template: o.Spec.Template}, "")
-	case *batchv1.Job: // the API server makes its selector, with labels that only it gives
+		return l.workload(s, o, Workload{PerNode: true, template: o.Spec.Template}, "")
+	case *batchv1.Job:
 		return l.workload(s, o, Workload{Count: o.Spec.Parallelism, template: o.Spec.Template}, "parallelism")
 	case *batchv1.CronJob: // has the pods that one of its jobs has while it runs
 		job := o.Spec.JobTemplate.Spec
@@ -304,11 +304,7 @@ func (l *loader) add(s source, object metav1.Object, name string) field.ErrorLis
 		if o.Spec.Template == nil {
 			return invalid(field.NewPath("spec", "template"), "is missing; say which pods it makes")
 		}
-		selector := o.Spec.Selector
-		if len(selector) == 0 {
-			selector = o.Spec.Template.Labels
-		}
-		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: &metav1.LabelSelector{MatchLabels: selector}, template: *o.Spec.Template}, "replicas")
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, template: *o.Spec.Template}, "replicas")
 	}
 	return nil
 }

@@ -5,14 +5,11 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Fields that do not affect connections, such as images, volumes and host ports, are
-// checked for their types only, and may be missing.
+// Fields that do not affect connections, such as images, volumes, host ports and the selectors of
+// workloads, are checked for their types only, and may be missing.
 
 func checkPod(pod *corev1.Pod) field.ErrorList {
 	status := field.NewPath("status")
@@ -64,26 +61,6 @@ func checkNode(node *corev1.Node) field.ErrorList {
 func checkAddr(text string, path *field.Path) field.ErrorList {
 	if a, err := netip.ParseAddr(text); err != nil || a.Zone() != "" || a.Is4In6() {
 		return invalid(path, "%q is not an IP address; write it like 10.224.0.7", text)
-	}
-	return nil
-}
-
-// checkTemplate checks the pod template of a workload. spec is the path of the fields template and
-// selector.
-func checkTemplate(selector *metav1.LabelSelector, t *corev1.PodTemplateSpec, spec *field.Path) field.ErrorList {
-	path := spec.Child("template")
-	errs := metav1validation.ValidateLabels(t.Labels, path.Child("metadata", "labels"))
-	errs = append(errs, checkPodSpec(&t.Spec, path.Child("spec"))...)
-	errs = append(errs, checkSelector(selector, spec.Child("selector"))...)
-	if selector == nil || len(errs) > 0 {
-		return errs // the API server refuses a missing selector, but nothing here depends on it
-	}
-	s, err := metav1.LabelSelectorAsSelector(selector)
-	switch {
-	case err != nil:
-		return invalid(spec.Child("selector"), "%v", err)
-	case !s.Matches(labels.Set(t.Labels)):
-		return invalid(path.Child("metadata", "labels"), "are not selected by spec.selector (%s); make them agree", s)
 	}
 	return nil
 }

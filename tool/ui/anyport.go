@@ -45,9 +45,9 @@ func anyCellOf(m *explain.Matrix, from, to, most int) anyCell {
 		return anyCell{letter: 'u', denier: noDenier} // its name means something else
 	}
 	var allowed []explain.Range
-	var blocked, differs bool
+	var differs bool
 	unknown := !whole
-	deniers := map[byte]bool{}
+	var denier byte // of all blocked ports; 'x' where both ends deny some
 	for _, s := range spans {
 		actual, wanted := s.Egress.With(s.Ingress)
 		differs = differs || actual != wanted
@@ -55,21 +55,25 @@ func anyCellOf(m *explain.Matrix, from, to, most int) anyCell {
 		case explain.Allowed:
 			allowed = append(allowed, s.Range)
 		case explain.Blocked:
-			blocked, deniers[denierOf(s.Egress, s.Ingress)] = true, true
+			if who := denierOf(s.Egress, s.Ingress); denier == 0 {
+				denier = who
+			} else if who != denier {
+				denier = 'x'
+			}
 		case explain.Unknown:
 			unknown = true
 		}
 	}
 	out := anyCell{letter: 'b', denier: noDenier, ports: portsAllowed(allowed)}
 	switch {
-	case len(allowed) > 0 && (blocked || unknown):
+	case len(allowed) > 0 && (denier != 0 || unknown):
 		out.letter = partly
 	case len(allowed) > 0:
 		out.letter = 'a'
 	case unknown:
 		out.letter = 'u'
 	default:
-		out.denier = everyDenier(deniers)
+		out.denier = denier
 	}
 	if len(allowed) > 0 && unknown {
 		out.ports += "; of others it is not known"
@@ -78,16 +82,6 @@ func anyCellOf(m *explain.Matrix, from, to, most int) anyCell {
 		out.letter -= 'a' - 'A'
 	}
 	return out
-}
-
-// everyDenier is who denies all ports: one end, or between them both.
-func everyDenier(deniers map[byte]bool) byte {
-	for _, who := range []byte{'e', 'i'} {
-		if deniers[who] && len(deniers) == 1 {
-			return who
-		}
-	}
-	return 'x'
 }
 
 // portsAllowed writes ports, which are sorted by protocol and number.
