@@ -163,7 +163,7 @@ func TestTraceCluster(t *testing.T) {
 
 		{"two sources", []string{"x/web", "z/db:80/TCP", "--context", "test", "--manifests", shop}, nil, 2, nil, "exclude each other: give one of them", nil},
 		{"a node of a dump", []string{"x/web", "z/db:80/TCP", "--dump", "-", "--node", "win-1"}, nil, 2, nil, "--node is for --manifests and clusters", nil},
-		{"a namespace of a dump", []string{"x/web", "z/db:80/TCP", "--dump", "-", "--agent-namespace", "x"}, nil, 2, nil, "--agent-namespace and --selector are for the agents of a cluster", nil},
+		{"a namespace of a dump", []string{"x/web", "z/db:80/TCP", "--dump", "-", "--agent-namespace", "x"}, nil, 2, nil, "exclude each other: give one of them", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := fakeCluster(t)

@@ -57,14 +57,8 @@ func (s *source) listFlags(cmd *cobra.Command) {
 }
 
 func (s *source) validate() error {
-	if s.live() {
-		return nil
-	}
-	if s.node != "" && len(s.manifests) == 0 && s.listed() == "" {
+	if s.node != "" && s.dump != "" {
 		return errors.New("--node is for --manifests and clusters: a dump is of its own node")
-	}
-	if !s.listsObjects && s.cluster.moved() {
-		return errors.New("--agent-namespace and --selector are for the agents of a cluster, which are not asked here")
 	}
 	return nil
 }

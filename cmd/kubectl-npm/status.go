@@ -62,11 +62,8 @@ list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
 }
 
 func (o *statusOptions) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	o.cluster.kubectlFlags(cmd)
-	f.StringVar(&o.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
-	f.StringVar(&o.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
+	o.cluster.agentFlags(cmd)
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
 }
 
 // validate returns an error if an agent has no time to answer.
