@@ -193,7 +193,7 @@ func TestLargeClusterIsRead(t *testing.T) {
 // The list of files of a zip file is bounded before it is read: each of its entries
 // costs some hundred bytes.
 func TestManyFiles(t *testing.T) {
-	data := zipped(t, make([]file, effort.Of(6_500, 60_000, 60_000))...)
+	data := zipped(t, make([]file, effort.Of(6_500, 60_000))...)
 	before := process.Allocated()
 	_, err := read1(data)
 	after := process.Allocated()

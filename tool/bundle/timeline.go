@@ -114,9 +114,6 @@ func came(s recorder.Step) string {
 	if n := len(s.Events) + s.MoreEvents; len(parts) == 0 && n > 0 {
 		parts = append(parts, printable.Count(n, "object"))
 	}
-	if s.Observed {
-		parts = append(parts, "an observation")
-	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing, a retry")
 }
 
