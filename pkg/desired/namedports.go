@@ -3,6 +3,7 @@ package desired
 import (
 	"cmp"
 	"fmt"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"iter"
 	"net/netip"
 	"slices"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -200,10 +200,10 @@ func (fs *namedPortSets) parse(set ipsets.Name) (key portKey, blocks []netip.Pre
 	}
 	f := portSets{key: key}
 	inOrder := slices.IsSortedFunc(blocks, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
-	return key, blocks, number, inOrder && render.BlocksInName(blocks) == in && (f.set(number) == set || f.set(number).Deny() == set)
+	return key, blocks, number, inOrder && acl.BlocksInName(blocks) == in && (f.set(number) == set || f.set(number).Deny() == set)
 }
 
-// parseBlocks reads blocks from a name of render.BlocksInName that were not cut; what is no
+// parseBlocks reads blocks from a name of acl.BlocksInName that were not cut; what is no
 // block is left out.
 func parseBlocks(text string) []netip.Prefix {
 	var out []netip.Prefix

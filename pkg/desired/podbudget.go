@@ -2,11 +2,11 @@ package desired
 
 import (
 	"fmt"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"maps"
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
-	"github.com/winnpm/winnpm/pkg/render"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -26,7 +26,7 @@ func (p *policyState) sizeOn(pod *PodState) int {
 	if p.sized > 0 {
 		return p.sized
 	}
-	n := render.SizeOf(&p.Policy, podPorts{pod, p})
+	n := acl.SizeOf(p.entries(pod), len(state.ACLID(p.Key)))
 	if !p.namesPorts() {
 		p.sized = n
 	}
@@ -89,7 +89,7 @@ func (t podPorts) Own(name string, proto policy.Protocol) (uint16, bool) {
 }
 
 // Served returns the numbers of the policy's named ports within a reach.
-func (t podPorts) Served(at render.Reach) (out []render.ServedPort) {
+func (t podPorts) Served(at acl.Reach) (out []acl.ServedPort) {
 	for _, v := range t.policy.views[at] {
 		out = append(out, v.served(t.policy.numbersOn(t.pod))...)
 	}
@@ -106,14 +106,8 @@ func (p *policyState) numbersOn(pod *PodState) int {
 }
 
 // TierWarnings returns a warning for each ClusterNetworkPolicy of which some pod of this
-// node has less than it asks for, because the pod has too many ACLs. lists are those of the node.
-func (d *State) TierWarnings(lists []*render.TierList) (out []state.Warning) {
-	silent := map[policy.Key]bool{}
-	for _, l := range lists {
-		for _, key := range l.Silent {
-			silent[key] = true
-		}
-	}
+// node has only the Deny rules, because the pod has too many ACLs.
+func (d *State) TierWarnings(silent map[policy.Key]bool) (out []state.Warning) {
 	for key := range silent {
 		object, kind := ObjectOf(key)
 		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(

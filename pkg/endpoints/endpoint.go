@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"errors"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"net/netip"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -50,7 +50,7 @@ type Endpoint struct {
 	// long as that is not its owner, the block rule goes first.
 	writtenFor types.UID
 
-	desired  render.Rules
+	desired  acl.Rules
 	rejected map[policy.Key]quarantine // policies that are quarantined here, and shared rules
 	bisection
 

@@ -16,7 +16,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
-	"github.com/winnpm/winnpm/pkg/render"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -101,11 +100,12 @@ func (d *State) All() iter.Seq2[string, *Endpoint] { return maps.All(d.byID) }
 // IDs returns the GUIDs of the endpoints, in order.
 func (d *State) IDs() []string { return slices.Sorted(maps.Keys(d.byID)) }
 
-// TierLists returns the lists of the endpoints that have one, in no order.
-func (d *State) TierLists() (out []*render.TierList) {
+// Silent returns the ClusterNetworkPolicies of which some endpoint has only the Deny rules.
+func (d *State) Silent() map[policy.Key]bool {
+	out := map[policy.Key]bool{}
 	for _, ep := range d.byID {
-		if l := ep.desired.Tiers; l != nil {
-			out = append(out, l)
+		for _, key := range ep.desired.Silent {
+			out[key] = true
 		}
 	}
 	return out

@@ -10,7 +10,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
 )
 
 // A policy that HNS rejects on an endpoint is quarantined there. Its accepts are left out, each of
@@ -41,18 +40,11 @@ type ownedRule struct {
 func (ep *Endpoint) owned() (out []ownedRule) {
 	for _, a := range ep.desired.Shared {
 		if !essential(a) {
-			out = append(out, ownedRule{render.RuleKey(a), a})
+			out = append(out, ownedRule{acl.RuleKey(a), a})
 		}
 	}
-	for _, g := range ep.desired.Groups {
-		for _, a := range g.ACLs() {
-			out = append(out, ownedRule{g.Key, a})
-		}
-	}
-	if ep.desired.Tiers != nil {
-		for _, r := range ep.desired.Tiers.Rules {
-			out = append(out, ownedRule{r.Owner(), r.ACL})
-		}
+	for r := range ep.desired.All() {
+		out = append(out, ownedRule{r.Owner(), r.ACL})
 	}
 	return out
 }
@@ -85,16 +77,9 @@ func (ep *Endpoint) quarantined(rejected func(ipsets.Name) bool) (out keys) {
 			out.add(key)
 		}
 	}
-	for _, g := range ep.desired.Groups {
-		if g.Names(rejected) {
-			out.add(g.Key)
-		}
-	}
-	if ep.desired.Tiers != nil {
-		for _, r := range ep.desired.Tiers.Rules {
-			if slices.ContainsFunc(r.Names, rejected) {
-				out.add(r.Owner())
-			}
+	for r := range ep.desired.All() {
+		if slices.ContainsFunc(r.Names, rejected) {
+			out.add(r.Owner())
 		}
 	}
 	return out

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // pure are the packages without I/O, clock, goroutine and lock.
-var pure = []string{"pkg/ipsets", "pkg/policy", "pkg/tiers", "pkg/hns", "pkg/state", "pkg/acl", "pkg/backoff", "pkg/drift", "pkg/desired", "pkg/endpoints", "pkg/render", "pkg/conflist"}
+var pure = []string{"pkg/ipsets", "pkg/policy", "pkg/hns", "pkg/state", "pkg/acl", "pkg/backoff", "pkg/drift", "pkg/desired", "pkg/endpoints", "pkg/conflist"}
 
 // edges are the files of pkg/dataplane that call HNS, hold locks and read the clock for its pure core.
 var edges = []string{"dataplane.go", "observe.go", "waitready.go"}
