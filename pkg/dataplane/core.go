@@ -12,16 +12,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// core is what should be on the node, what is known to be there, and the transaction
-// that makes the one out of the other. It calls nobody and reads no clock: Next says
-// what to ask of HNS, Done takes the answer. It is not safe for concurrent use;
-// Dataplane guards it.
+// core is all state that Dataplane.mu guards: what should be on the node, and what is known
+// to be there. Its methods neither call HNS nor read a clock.
 type core struct {
-	cfg      Config          // set once, without a client and a clock
+	cfg      Config
 	progress *progress.Notes // of the transaction that runs; read without a lock
-	run      *run            // nil: no transaction runs
-	report   state.Report    // of the last one that ended
-	clock    time.Time       // when the core was borrowed last; it does not go on meanwhile
+	clock    time.Time       // when the lock was taken last; it does not go on meanwhile
 
 	cache      *ipsets.Cache    // desired and actual sets
 	desired    *desired.State   // what should be
@@ -41,7 +37,7 @@ type core struct {
 	drift      drift.Log
 }
 
-// newCore returns a core that knows nothing yet.
+// newCore returns the state of a node of which nothing is known yet.
 func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 	cache := ipsets.NewCache()
 	d := &core{
@@ -68,11 +64,4 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 func (d *core) tick(now time.Time) {
 	d.clock = now
 	d.endpoints.Tick(now)
-}
-
-// begin takes that a transaction begins.
-func (d *core) begin(generation uint64, now time.Time) {
-	d.generation, d.now = generation, now
-	d.cache.Advance(now)
-	d.endpoints.Begin(generation, now)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // read asks for what is not known: the sets, then which endpoints there are, then single
-// endpoints.
+// endpoints. Local lost pods that turn out to have no endpoint end.
 func (r *run) read() {
 	d := r.d
 	d.progress.Note("reading HNS", "", "", "")
@@ -27,6 +27,7 @@ func (r *run) read() {
 	if list {
 		d.endpoints.LookAgain()
 	}
+	d.endLost()
 }
 
 // readSingles reads the endpoints that are due to be read by their GUIDs.

@@ -23,8 +23,5 @@ func (tx *Transaction) SetObservation(obs *Observation) { tx.observed = obs }
 // update, as every transaction gets on. nil means never.
 func (tx *Transaction) SetYield(due func(turns int) bool) { tx.yield = due }
 
-// turn answers a request with Turns.
-func (tx *Transaction) turn(req Request) Result { return Result{Yield: tx.yield(req.Turns)} }
-
 // Observation returns what the reconciler read, nil for nothing.
 func (tx *Transaction) Observation() *Observation { return tx.observed }

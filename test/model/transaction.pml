@@ -120,7 +120,7 @@ inline stageAndRead() {
 	get(0); get(1)
 }
 
-/* ----- phase 1: an unknown outcome stops all writing of sets ----- */
+/* ----- writeSets: an unknown outcome stops all writing of sets ----- */
 #ifdef NO_SETS_READ
 #define missing (unsure -> 0 : needed & ~present)
 #else
@@ -148,7 +148,7 @@ inline writeSets() {
 #endif
 #define due(e) (pending(e) && rules[e] == known && ready(e))
 
-inline updatePod(e) {
+inline writeEndpoint(e) {
 	if /* an Update takes another look, and is planned anew from what it finds */
 	:: atomic { due(e) && !additions(e) && hacl[e] != actual[e] -> readEndpoint(e) }
 	:: else
@@ -173,7 +173,7 @@ inline updatePod(e) {
 	fi
 }
 
-/* ----- phase 2 ----- */
+/* ----- removeSets ----- */
 #ifdef NO_LISTING
 #define deletable spare
 #else
@@ -199,7 +199,7 @@ start:
 	{	do
 		:: atomic { stageAndRead() };
 		   writeSets();
-		   updatePod(0); updatePod(1);
+		   writeEndpoint(0); writeEndpoint(1);
 		   removeSets()
 		od
 	} unless { atomic { killed -> killed = false; goto start } }

@@ -15,7 +15,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // tester is what *testing.T and *rapid.T have in common.
@@ -386,7 +385,7 @@ func (r *replay) ending() ending {
 		e.ACLs[ep.ID], e.Foreign[ep.ID] = []string{}, []string{}
 		for _, a := range ours {
 			uses := used
-			if hnstest.Unused(a, sets) {
+			if hnsfault.Unused(a, sets) {
 				uses = wasted
 			} else {
 				e.ACLs[ep.ID] = append(e.ACLs[ep.ID], fmt.Sprintf("%+v", named(a, sets)))

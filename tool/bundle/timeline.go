@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/tool/bounded"
 )
 
 // ErrNoRecording is the error for a text that is not a recording of an agent.
