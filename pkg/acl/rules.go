@@ -17,9 +17,6 @@ type Rules struct {
 	Groups []*Group
 	// Tiered: a ClusterNetworkPolicy selects the pod.
 	Tiered bool
-	// Silent are the ClusterNetworkPolicies of which only Deny rules remain, because the pod
-	// has too many ACLs.
-	Silent []policy.Key
 }
 
 // Group is the share of one policy, or of all in order. It never changes: endpoints may share it.

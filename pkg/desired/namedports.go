@@ -12,7 +12,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // portKey names a named port as egress rules use it: towards the pods that
@@ -93,7 +92,6 @@ type namedPortSets struct {
 	byKey  map[portKey]*portSets
 	byPort map[PodPort][]*portSets // by name and protocol; Number is 0
 	stale  map[*view]bool          // to be settled
-	over   map[*policyState]state.Warning
 	// changed is called for the policies of a view in which a number came into use, fewer
 	// for those of one in which a number is out of use: of a list of tiers its rules go.
 	changed, fewer func(*policyState)

@@ -108,11 +108,10 @@ func (d *State) tieredBy(home []*PodState, chosen *PodState, several, ipv6 bool)
 	for _, p := range home {
 		d.fit(p)
 		l := d.tiersOf(p, ipv6)
-		w.Silent = append(w.Silent, l.silent...)
 		if p != chosen || several {
-			all.Rules = append(rivals(l.rules), all.Rules...)
+			all.Rules = append(rivals(l), all.Rules...)
 		} else {
-			all.Rules = append(all.Rules, l.rules...)
+			all.Rules = append(all.Rules, l...)
 		}
 	}
 	slices.SortStableFunc(all.Rules, func(a, b acl.Rule) int { return cmpDirection(a.ACL, b.ACL) })

@@ -15,29 +15,24 @@ import (
 // the NetworkPolicies of the pod close, and only Deny rules remain. If these are still too many, one
 // rule of each direction blocks everything.
 
-// tierList are the rules of both directions of a pod, each in order.
-type tierList struct {
-	rules  []acl.Rule
-	silent []policy.Key // as acl.Rules has them
-}
-
-// tiersOf returns the lists of a pod that a ClusterNetworkPolicy selects. fit must have been
-// called for the pod before. Its cost is linear in the number of policies that select the pod, plus
-// the cost of package tiers, which is bounded.
-func (d *State) tiersOf(p *PodState, ipv6 bool) tierList {
+// tiersOf returns the rules of both directions of a pod that a ClusterNetworkPolicy selects, each in
+// order. fit must have been called for the pod before. Its cost is linear in the number of policies
+// that select the pod, plus the cost of acl.List, which is bounded.
+func (d *State) tiersOf(p *PodState, ipv6 bool) []acl.Rule {
 	defer d.progress.Within("listing tiers", progress.Pod, p.Namespace, p.Name)()
-	l, over := d.listTiers(p, false, ipv6)
-	for ; over && p.namesEgressPorts() && p.cut < len(numbersEach)-1; l, over = d.listTiers(p, false, ipv6) {
-		p.cut++
+	rules, over := d.listTiers(p, ipv6)
+	for over && !p.silent {
+		switch {
+		case p.namesEgressPorts() && p.cut < len(numbersEach)-1:
+			p.cut++
+		case !p.closed:
+			p.closed = true
+		default:
+			p.silent = true
+		}
+		rules, over = d.listTiers(p, ipv6)
 	}
-	if over && !p.closed {
-		p.closed = true
-		l, over = d.listTiers(p, false, ipv6)
-	}
-	if over {
-		l, _ = d.listTiers(p, true, ipv6)
-	}
-	return l
+	return rules
 }
 
 // namesEgressPorts reports whether the size of the lists depends on the numbers under which other
@@ -46,9 +41,9 @@ func (p *PodState) namesEgressPorts() bool {
 	return slices.ContainsFunc(p.selected, func(s subjection) bool { return len(s.views) > 0 })
 }
 
-// listTiers returns the lists, without Accept and Pass rules if silent is set. over reports whether
+// listTiers returns the lists as the limits of the pod have them. over reports whether
 // they are over the limit together; each of them then blocks everything.
-func (d *State) listTiers(p *PodState, silent, ipv6 bool) (out tierList, over bool) {
+func (d *State) listTiers(p *PodState, ipv6 bool) (out []acl.Rule, over bool) {
 	idBytes := p.idBytes()
 	limit := acl.Limit{ACLs: d.cfg.Budgets.ACLs, Cost: func(a acl.Atom) int { return acl.Cost(a, idBytes) }}
 	var plain [2][]acl.Rule
@@ -56,7 +51,7 @@ func (d *State) listTiers(p *PodState, silent, ipv6 bool) (out tierList, over bo
 	acls := 0
 	for _, dir := range policy.Directions {
 		if p.tieredIn(dir) {
-			lists[dir] = acl.List(p.clusterRules(policy.Admin, dir, silent), p.tail(dir, silent), limit)
+			lists[dir] = acl.List(p.clusterRules(policy.Admin, dir), p.tail(dir), limit)
 			over = over || lists[dir].Over || slices.ContainsFunc(lists[dir].Lines, func(l acl.Line) bool { return l.Run >= acl.MaxRuns })
 			acls += lists[dir].ACLs
 		} else {
@@ -67,23 +62,16 @@ func (d *State) listTiers(p *PodState, silent, ipv6 bool) (out tierList, over bo
 	over = over || acls > limit.ACLs
 	for _, dir := range policy.Directions {
 		if !p.tieredIn(dir) {
-			out.rules = append(out.rules, plain[dir]...)
+			out = append(out, plain[dir]...)
 			continue
 		}
 		if over {
 			lists[dir] = acl.BlockAll()
 		}
 		if from, denies := p.denies(dir, lists[dir].Lines); ipv6 && denies {
-			out.rules = append(out.rules, acl.BlockIPv6(dir, from))
+			out = append(out, acl.BlockIPv6(dir, from))
 		}
-		out.rules = append(out.rules, acl.Lines(dir, lists[dir].Lines, d.id)...)
-	}
-	if silent {
-		for _, s := range p.selected {
-			if s.Tier != policy.Namespaced {
-				out.silent = append(out.silent, s.Key)
-			}
-		}
+		out = append(out, acl.Lines(dir, lists[dir].Lines, d.id)...)
 	}
 	return out, over
 }
@@ -134,14 +122,14 @@ func (d *State) plainRules(p *PodState, dir policy.Direction) (out []acl.Rule) {
 }
 
 // clusterRules returns the rules of one tier and direction that are about a pod, in order.
-// If silent is set, only Deny rules remain, which never opens anything: a packet that no Deny
+// On a silent pod only Deny rules remain, which never opens anything: a packet that no Deny
 // matches goes on to the next tier. Of a policy that may select the pod, and may not, Accept
 // rules are left out, and Pass rules deny.
-func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction, silent bool) (out []acl.Entry) {
+func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction) (out []acl.Entry) {
 	for _, s := range p.of(tier) {
 		for _, r := range s.Rules {
 			switch {
-			case r.Direction != dir, r.Action == policy.Accept && s.maybe, r.Action != policy.Deny && silent && !s.maybe:
+			case r.Direction != dir, r.Action == policy.Accept && s.maybe, r.Action != policy.Deny && p.silent && !s.maybe:
 				continue
 			case r.Action == policy.Pass && s.maybe:
 				r.Action = policy.Deny
@@ -197,9 +185,9 @@ func allPorts(peer policy.Peer, protocol policy.Protocol, over []string) (out []
 
 // tail returns what follows the Admin tier in a direction: the NetworkPolicies of a pod
 // that they isolate, with a block of everything, or the Baseline tier.
-func (p *PodState) tail(dir policy.Direction, silent bool) (out []acl.Entry) {
+func (p *PodState) tail(dir policy.Direction) (out []acl.Entry) {
 	if !p.Isolated()[dir] {
-		return append(p.clusterRules(policy.Baseline, dir, silent), acl.Entry{Action: policy.Accept, Atoms: []acl.Atom{{}}})
+		return append(p.clusterRules(policy.Baseline, dir), acl.Entry{Action: policy.Accept, Atoms: []acl.Atom{{}}})
 	}
 	for _, s := range p.of(policy.Namespaced) {
 		for _, r := range s.Rules {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
@@ -85,7 +84,6 @@ func (fs *namedPortSets) use(ps *policyState) {
 			}
 		}
 	}
-	fs.warn(ps)
 }
 
 // view makes a policy a user of a view.
@@ -125,7 +123,6 @@ func (fs *namedPortSets) leave(ps *policyState) {
 			}
 		}
 	}
-	delete(fs.over, ps)
 	ps.views = nil
 }
 
@@ -162,7 +159,6 @@ func (fs *namedPortSets) settle() {
 		v.settled = true
 		if !slices.Equal(v.over, over) {
 			for _, ps := range v.users {
-				fs.warn(ps)
 				fs.fewer(ps) // a Deny may now cover all ports, or single numbers again
 			}
 		}
@@ -247,29 +243,4 @@ func (fs *namedPortSets) tell(v *view) {
 	for _, ps := range v.users {
 		fs.changed(ps)
 	}
-}
-
-// warn sets or clears the warning of a policy whose named ports are over maxNumbers. The text has no
-// counts, because other tenants could change them all the time.
-func (fs *namedPortSets) warn(ps *policyState) {
-	first := ""
-	for _, views := range ps.views {
-		for _, v := range views {
-			if text := v.key.String(); len(v.over) > 0 && (first == "" || text < first) {
-				first = text
-			}
-		}
-	}
-	delete(fs.over, ps)
-	if first == "" {
-		return
-	}
-	surplus := "connections to the other numbers are blocked"
-	if ps.own() == "" {
-		surplus = "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
-	}
-	object, kind := ObjectOf(ps.Key)
-	fs.over[ps] = state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
-		"a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
-			"%s; use port numbers instead of names, or serve the port under fewer numbers", maxNumbers, first, surplus)}
 }

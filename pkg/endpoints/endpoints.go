@@ -99,17 +99,6 @@ func (d *State) All() iter.Seq2[string, *Endpoint] { return maps.All(d.byID) }
 // IDs returns the GUIDs of the endpoints, in order.
 func (d *State) IDs() []string { return slices.Sorted(maps.Keys(d.byID)) }
 
-// Silent returns the ClusterNetworkPolicies of which some endpoint has only the Deny rules.
-func (d *State) Silent() map[policy.Key]bool {
-	out := map[policy.Key]bool{}
-	for _, ep := range d.byID {
-		for _, key := range ep.desired.Silent {
-			out[key] = true
-		}
-	}
-	return out
-}
-
 // Unsettled reports whether there may be endpoints that nobody knows of, whose rules need
 // sets: the last enumeration failed or was empty although pods run, or what it showed is
 // not read yet.
