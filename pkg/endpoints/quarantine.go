@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -30,29 +31,26 @@ func essential(a hns.ACL) bool {
 	return a.ID == acl.IDBlockIn || a.ID == acl.IDBlockOut || a.ID == acl.IDAllowIn || a.ID == acl.IDAllowOut
 }
 
-// ownedRule is a desired rule with its policy.
-type ownedRule struct {
-	key policy.Key
-	acl hns.ACL
-}
-
-// owned returns the desired rules that a quarantine changes, with the policy of each.
-func (ep *Endpoint) owned() (out []ownedRule) {
-	for _, a := range ep.desired.Shared {
-		if !essential(a) {
-			out = append(out, ownedRule{acl.RuleKey(a), a})
+// owned yields the desired rules that a quarantine changes, with the policy of each.
+func (ep *Endpoint) owned() iter.Seq2[policy.Key, hns.ACL] {
+	return func(yield func(policy.Key, hns.ACL) bool) {
+		for _, a := range ep.desired.Shared {
+			if !essential(a) && !yield(acl.RuleKey(a), a) {
+				return
+			}
+		}
+		for r := range ep.desired.All() {
+			if !yield(r.Owner(), r.ACL) {
+				return
+			}
 		}
 	}
-	for r := range ep.desired.All() {
-		out = append(out, ownedRule{r.Owner(), r.ACL})
-	}
-	return out
 }
 
 // rulesOf returns the desired rules of a policy, without what depends on other policies.
 func (ep *Endpoint) rulesOf(key policy.Key) (out []hns.ACL) {
-	for _, r := range ep.owned() {
-		if a := r.acl; r.key == key {
+	for owner, a := range ep.owned() {
+		if owner == key {
 			a.ID, a.Priority = "", 0
 			out = append(out, a)
 		}
