@@ -1,4 +1,6 @@
-// Package acl has the rules of one endpoint as values: those that belong to no policy,
-// what two lists differ in, and the requests that lead from one to the other without a
-// gap. It knows no sets, no state and no time.
+// Package acl turns the rules of policies into the ACLs of one endpoint: Resolve gives a rule
+// the numbers of its named ports, NewGroup renders a NetworkPolicy, List makes one ordered list
+// of the rules of several tiers (ADR 24), and Plan finds the requests that lead from the ACLs
+// of an endpoint to others without a gap. Everything here is a value: it knows no cluster
+// state, no answer of HNS and no time.
 package acl

@@ -48,8 +48,8 @@ func Node(nodeAddrs []netip.Addr) []hns.ACL {
 	}}
 }
 
-// IDOfBlock is the Id of a block at the end, which no policy has by itself.
-func IDOfBlock(dir policy.Direction) string {
+// idOfBlock is the Id of a block at the end, which no policy has by itself.
+func idOfBlock(dir policy.Direction) string {
 	if dir == policy.Ingress {
 		return IDBlockIn
 	}

@@ -40,8 +40,7 @@ func (d *core) activeWarnings() activeWarnings {
 // objectWarnings returns what warnings say of objects by themselves: what is over a budget,
 // and what their texts have and cannot be expressed.
 func (d *core) objectWarnings() []state.Warning {
-	out := append(d.desired.OverBudget(), d.desired.TierWarnings(d.endpoints.TierLists())...)
-	return d.desired.WarnOfTexts(out)
+	return d.desired.WarnOfTexts(d.desired.OverBudget())
 }
 
 // warnings lists them, sorted.

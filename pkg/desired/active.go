@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
 )
 
@@ -48,7 +47,10 @@ func (d *State) activate() {
 	for _, ps := range came {
 		d.note("activating", ps)
 		ps.compile()
-		d.hold(ps.Sets, ps.ref(), made)
+		for _, def := range ps.Sets {
+			d.members.define(def, ps.ref(), made)
+			d.progress.Piece()
+		}
 	}
 	d.members.fill(made)
 	for _, ps := range came {
@@ -69,43 +71,22 @@ func (d *State) note(doing string, ps *policyState) {
 	}
 }
 
-// hold defines the sets of a policy that becomes active.
-func (d *State) hold(defs []policy.SetDef, ref ipsets.Ref, made nameSet) {
-	for _, def := range defs {
-		d.members.define(def, ref, made)
-		d.progress.Piece()
-	}
-}
-
-// letGo releases the sets of a policy that becomes idle, but for those that its successor
+// retire makes a policy idle. It releases its sets, but for those that its successor
 // mentions: these stay held, by the same reference.
-func (d *State) letGo(defs []policy.SetDef, ref ipsets.Ref, successor []policy.SetDef) {
+func (d *State) retire(ps *policyState) {
+	d.namedPorts.leave(ps)
+	successor := map[ipsets.Name]bool{}
+	if is := d.policies[ps.Key]; is != nil && is != ps { // an idle policy has no sets
+		for _, def := range is.Sets {
+			successor[def.Name] = true
+		}
+	}
 	var left []ipsets.Name
-	for _, def := range defs {
-		if !defined(successor, def.Name) {
+	for _, def := range ps.Sets {
+		if !successor[def.Name] {
 			left = append(left, def.Name)
 		}
 	}
-	d.Release(ref, left...)
-}
-
-// retire makes a policy idle.
-func (d *State) retire(ps *policyState) {
-	d.namedPorts.leave(ps)
-	sets := ps.Sets
 	ps.Rules, ps.Sets, ps.group, ps.sized, ps.active = nil, nil, nil, 0, false
-	var successor []policy.SetDef
-	if is := d.policies[ps.Key]; is != nil {
-		successor = is.Sets
-	}
-	d.letGo(sets, ps.ref(), successor)
-}
-
-// defined reports whether a set is among definitions, which are sorted by name. An idle
-// policy has none.
-func defined(defs []policy.SetDef, n ipsets.Name) bool {
-	_, ok := slices.BinarySearchFunc(defs, n, func(def policy.SetDef, n ipsets.Name) int {
-		return ipsets.Compare(def.Name, n)
-	})
-	return ok
+	d.Release(ps.ref(), left...)
 }

@@ -39,7 +39,7 @@ func newMembers(cache *ipsets.Cache) *members {
 		selectors:   map[string]map[ipsets.Name]policy.LabelMatcher{},
 		nsSelectors: map[ipsets.Name]policy.LabelMatcher{},
 		cluster:     newClusterNodes(),
-		over:        newOverBudget(),
+		over:        overBudget{pods: map[PodKey]string{}, namespaces: map[string]string{}},
 	}
 }
 
@@ -238,7 +238,7 @@ func (m *members) enter(is *PodState) {
 // it is in none. Only nested sets change.
 func (m *members) setNamespace(ns Namespace) {
 	m.namespaces[ns.Name] = ns
-	m.over.setNamespace(ns.Name, ns.OverBudget)
+	noteExcess(m.over.namespaces, ns.Name, ns.OverBudget)
 	made := nameSet{}
 	for n, match := range m.nsSelectors {
 		leaf := ofSame(n, ipsets.Namespace(ns.Name))
@@ -256,7 +256,7 @@ func (m *members) setNamespace(ns Namespace) {
 // is in none, not even in a negative one.
 func (m *members) deleteNamespace(name string) {
 	delete(m.namespaces, name)
-	m.over.setNamespace(name, "")
+	noteExcess(m.over.namespaces, name, "")
 	for n := range m.nsSelectors {
 		m.cache.RemoveMember(n, ofSame(n, ipsets.Namespace(name)))
 	}
@@ -275,7 +275,7 @@ func (m *members) put(p *PodState) {
 	was := m.pods[key]
 	m.pods[key] = p
 	if !p.IsLost() { // a lost pod has no object that a warning could be about
-		m.over.setPod(key, p.OverBudget)
+		noteExcess(m.over.pods, key, p.OverBudget)
 	}
 	if was != nil && was.podGroup.like(p.Pod) {
 		m.podGroup.replace(was, p)
@@ -300,7 +300,7 @@ func (m *members) drop(key PodKey) {
 	if p := m.pods[key]; p != nil {
 		delete(m.pods, key)
 		m.podGroup.remove(p)
-		m.over.setPod(key, "")
+		noteExcess(m.over.pods, key, "")
 		m.doubt(key.Namespace)
 	}
 }

@@ -3,6 +3,7 @@ package desired
 import (
 	"cmp"
 	"fmt"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"iter"
 	"net/netip"
 	"slices"
@@ -11,8 +12,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // portKey names a named port as egress rules use it: towards the pods that
@@ -93,7 +92,6 @@ type namedPortSets struct {
 	byKey  map[portKey]*portSets
 	byPort map[PodPort][]*portSets // by name and protocol; Number is 0
 	stale  map[*view]bool          // to be settled
-	over   map[*policyState]state.Warning
 	// changed is called for the policies of a view in which a number came into use, fewer
 	// for those of one in which a number is out of use: of a list of tiers its rules go.
 	changed, fewer func(*policyState)
@@ -200,10 +198,10 @@ func (fs *namedPortSets) parse(set ipsets.Name) (key portKey, blocks []netip.Pre
 	}
 	f := portSets{key: key}
 	inOrder := slices.IsSortedFunc(blocks, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
-	return key, blocks, number, inOrder && render.BlocksInName(blocks) == in && (f.set(number) == set || f.set(number).Deny() == set)
+	return key, blocks, number, inOrder && acl.BlocksInName(blocks) == in && (f.set(number) == set || f.set(number).Deny() == set)
 }
 
-// parseBlocks reads blocks from a name of render.BlocksInName that were not cut; what is no
+// parseBlocks reads blocks from a name of acl.BlocksInName that were not cut; what is no
 // block is left out.
 func parseBlocks(text string) []netip.Prefix {
 	var out []netip.Prefix

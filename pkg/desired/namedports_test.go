@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"maps"
 	"net/netip"
 	"slices"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
 )
 
 // TestNumbersAreShared: the lowest 64 numbers of each namespace count, whatever numbers other
@@ -31,7 +31,7 @@ func TestNumbersAreShared(t *testing.T) {
 				f.add(namespace, n)
 			}
 		}
-		numbers, rank, counts := (&namedPortSets{}).choose(&view{key: viewKey{Reach: render.Reach{Own: "own"}}, portSets: f})
+		numbers, rank, counts := (&namedPortSets{}).choose(&view{key: viewKey{Reach: acl.Reach{Own: "own"}}, portSets: f})
 		over := (&view{counts: counts}).above(maxNumbers)
 		all, lowest := map[uint16]bool{}, map[uint16]int{}
 		var tooMany []string
@@ -73,7 +73,7 @@ func TestNamedPortSetName(t *testing.T) {
 		for i := range rapid.IntRange(0, 6).Draw(t, "blocks") {
 			blocks = append(blocks, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), rapid.SampledFrom([]int{16, 31, 32}).Draw(t, "bits")))
 		}
-		f := &portSets{key: portKey{"http", policy.TCP, render.BlocksInName(blocks)}, blocks: blocks}
+		f := &portSets{key: portKey{"http", policy.TCP, acl.BlocksInName(blocks)}, blocks: blocks}
 		number := rapid.Uint16().Draw(t, "number")
 		for _, known := range []*namedPortSets{fs(), fs(f)} {
 			key, parts, n, ok := known.parse(f.set(number))

@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // New returns a State of an empty cluster. It defines sets in the cache, and holds
@@ -32,7 +31,7 @@ func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
 	}
 	d.namedPorts = &namedPortSets{
 		cache: cache, byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{},
-		stale: map[*view]bool{}, over: map[*policyState]state.Warning{},
+		stale:   map[*view]bool{},
 		changed: d.renderSelected, fewer: d.renderTiered, pods: d.members.podGroup.serving, labels: d.members.labels,
 	}
 	return d

@@ -2,8 +2,6 @@ package desired
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -30,35 +28,16 @@ func (ns *Namespace) Fit() {
 	}
 }
 
-// overBudget are the objects that are over a budget, by namespace, so that there is one
-// warning for each namespace.
+// overBudget are the objects that are over a budget, with what they have too much of.
 type overBudget struct {
-	pods       map[string]map[string]string // in what, by namespace and name
-	namespaces map[string]string            // in what
+	pods       map[PodKey]string
+	namespaces map[string]string
 }
 
-func newOverBudget() overBudget {
-	return overBudget{pods: map[string]map[string]string{}, namespaces: map[string]string{}}
-}
-
-// setPod notes how a pod is.
-func (o *overBudget) setPod(key PodKey, excess string) {
-	switch of := o.pods[key.Namespace]; {
-	case excess == "":
-		if delete(of, key.Name); of != nil && len(of) == 0 {
-			delete(o.pods, key.Namespace)
-		}
-	case of == nil:
-		o.pods[key.Namespace] = map[string]string{key.Name: excess}
-	default:
-		of[key.Name] = excess
-	}
-}
-
-// setNamespace notes how a Namespace object is.
-func (o *overBudget) setNamespace(name, excess string) {
-	if delete(o.namespaces, name); excess != "" {
-		o.namespaces[name] = excess
+// noteExcess notes how an object is.
+func noteExcess[K comparable](of map[K]string, key K, excess string) {
+	if delete(of, key); excess != "" {
+		of[key] = excess
 	}
 }
 
@@ -66,13 +45,19 @@ func (o *overBudget) setNamespace(name, excess string) {
 // are over their budget.
 func (o *overBudget) warnings() []state.Warning {
 	var out []state.Warning
-	for ns, of := range o.pods {
-		name := slices.Min(slices.Collect(maps.Keys(of)))
-		message := fmt.Sprintf("it has %s: it is in no set, and closed in both directions", of[name])
-		if n := len(of) - 1; n > 0 {
+	first, more := map[string]PodKey{}, map[string]int{} // by namespace
+	for key := range o.pods {
+		more[key.Namespace]++
+		if was, is := first[key.Namespace]; !is || key.Name < was.Name {
+			first[key.Namespace] = key
+		}
+	}
+	for ns, key := range first {
+		message := fmt.Sprintf("it has %s: it is in no set, and closed in both directions", o.pods[key])
+		if n := more[ns] - 1; n > 0 {
 			message += fmt.Sprintf("; so are %d more pods of the namespace", n)
 		}
-		out = append(out, state.Warning{Object: PodKey{ns, name}.String(), Kind: "Pod", Reason: state.ReasonOverBudget, Message: message})
+		out = append(out, state.Warning{Object: key.String(), Kind: "Pod", Reason: state.ReasonOverBudget, Message: message})
 	}
 	for ns, excess := range o.namespaces {
 		out = append(out, state.Warning{Object: ns, Kind: "Namespace", Reason: state.ReasonOverBudget,

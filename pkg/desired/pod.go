@@ -48,6 +48,9 @@ type Placement struct {
 	selected []subjection
 	// closed: they come to too many ACLs on the pod, so they only isolate it.
 	closed bool
+	// silent: they come to too many ACLs even so, and only Deny rules of ClusterNetworkPolicies
+	// are in force.
+	silent bool
 	// cut is the index in numbersEach of the limit of numbers that holds on this pod.
 	cut int
 	// Listed is when all endpoints had been listed since its CNI told of its sandbox, which

@@ -2,11 +2,9 @@ package desired
 
 import (
 	"fmt"
-	"maps"
+	"github.com/winnpm/winnpm/pkg/acl"
 
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
-	"github.com/winnpm/winnpm/pkg/render"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -26,16 +24,17 @@ func (p *policyState) sizeOn(pod *PodState) int {
 	if p.sized > 0 {
 		return p.sized
 	}
-	n := render.SizeOf(&p.Policy, podPorts{pod, p})
+	n := acl.SizeOf(p.entries(pod), len(state.ACLID(p.Key)))
 	if !p.namesPorts() {
 		p.sized = n
 	}
 	return n
 }
 
-// fit sets p.cut and p.closed. Its cost is linear in the number of policies that select the pod,
+// fit sets p.cut and p.closed, and ends p.silent. Its cost is linear in the number of policies that select the pod,
 // plus the length of those with named ports.
 func (d *State) fit(p *PodState) {
+	p.silent = false
 	for p.cut = 0; ; p.cut++ {
 		n := 0
 		for _, s := range p.of(policy.Namespaced) {
@@ -47,35 +46,63 @@ func (d *State) fit(p *PodState) {
 	}
 }
 
-// closedWarnings returns a warning for each policy that is closed on a pod of this node, and for each policy with
-// named ports on a pod where the limit of numbers is lower than maxNumbers.
-func (d *State) closedWarnings() (out []state.Warning) {
-	cut, closed := map[policy.Key]bool{}, map[policy.Key]bool{}
+// policyWarnings returns the warnings of the policies that select pods of this node and need too
+// many ACLs or numbers of named ports there. The texts have no counts, because other tenants could
+// change them all the time.
+func (d *State) policyWarnings() (out []state.Warning) {
+	told := map[state.Warning]bool{}
 	for _, p := range d.local {
-		for _, s := range p.of(policy.Namespaced) {
-			closed[s.Key] = closed[s.Key] || p.closed
-		}
-		if p.cut == 0 {
-			continue
-		}
-		for _, ps := range p.selected {
-			if len(ps.views) > 0 && !cut[ps.Key] {
-				cut[ps.Key] = true
-				object, kind := ObjectOf(ps.Key)
-				out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
-					"pods of other namespaces serve its named ports under so many numbers that the policies of a pod need more than %d ACLs (MaxACLsPerPod): "+
-						"only the lowest numbers of each of these namespaces are accepted, and a ClusterNetworkPolicy that denies or passes the port denies all ports there; "+
-						"use port numbers instead of names", d.cfg.Budgets.ACLs)})
+		for _, s := range p.selected {
+			for _, message := range d.excesses(p, s.policyState) {
+				object, kind := ObjectOf(s.Key)
+				w := state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: message}
+				if !told[w] {
+					told[w] = true
+					out = append(out, w)
+				}
 			}
 		}
 	}
-	maps.DeleteFunc(closed, func(_ policy.Key, is bool) bool { return !is })
-	for key := range closed {
-		out = append(out, state.Warning{Object: key.String(), Kind: progress.NetworkPolicy, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
-			"the policies of a pod that it selects come to more than %d ACLs (MaxACLsPerPod), where a long ACL counts as several: "+
-				"it isolates that pod and allows nothing. Merge peers, or give ports as ranges", d.cfg.Budgets.ACLs)})
+	return out
+}
+
+// excesses says what a policy has too much of on a pod.
+func (d *State) excesses(p *PodState, ps *policyState) (out []string) {
+	limit := d.cfg.Budgets.ACLs
+	if p.cut > 0 && len(ps.views) > 0 {
+		out = append(out, fmt.Sprintf("pods of other namespaces serve its named ports under so many numbers that the policies of a pod need more than %d ACLs (MaxACLsPerPod): "+
+			"only the lowest numbers of each of these namespaces are accepted, and a ClusterNetworkPolicy that denies or passes the port denies all ports there; "+
+			"use port numbers instead of names", limit))
+	}
+	if p.closed && ps.Tier == policy.Namespaced {
+		out = append(out, fmt.Sprintf("the policies of a pod that it selects come to more than %d ACLs (MaxACLsPerPod), where a long ACL counts as several: "+
+			"it isolates that pod and allows nothing. Merge peers, or give ports as ranges", limit))
+	}
+	if p.silent && ps.Tier != policy.Namespaced {
+		out = append(out, fmt.Sprintf("with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod), where a long ACL counts as several: "+
+			"only its Deny rules are in force there. Make fewer rules, or order them so that less is passed", limit))
+	}
+	if over := ps.overNumbers(); over != "" {
+		surplus := "connections to the other numbers are blocked"
+		if ps.own() == "" {
+			surplus = "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
+		}
+		out = append(out, fmt.Sprintf("a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
+			"%s; use port numbers instead of names, or serve the port under fewer numbers", maxNumbers, over, surplus))
 	}
 	return out
+}
+
+// overNumbers returns the first view of the policy that is over maxNumbers, "" for none.
+func (p *policyState) overNumbers() (first string) {
+	for _, views := range p.views {
+		for _, v := range views {
+			if text := v.key.String(); len(v.over) > 0 && (first == "" || text < first) {
+				first = text
+			}
+		}
+	}
+	return first
 }
 
 // podPorts resolves the named ports of one policy for one pod.
@@ -89,7 +116,7 @@ func (t podPorts) Own(name string, proto policy.Protocol) (uint16, bool) {
 }
 
 // Served returns the numbers of the policy's named ports within a reach.
-func (t podPorts) Served(at render.Reach) (out []render.ServedPort) {
+func (t podPorts) Served(at acl.Reach) (out []acl.ServedPort) {
 	for _, v := range t.policy.views[at] {
 		out = append(out, v.served(t.policy.numbersOn(t.pod))...)
 	}
@@ -103,22 +130,4 @@ func (p *policyState) numbersOn(pod *PodState) int {
 		return max(1, numbersEach[pod.cut])
 	}
 	return numbersEach[pod.cut]
-}
-
-// TierWarnings returns a warning for each ClusterNetworkPolicy of which some pod of this
-// node has less than it asks for, because the pod has too many ACLs. lists are those of the node.
-func (d *State) TierWarnings(lists []*render.TierList) (out []state.Warning) {
-	silent := map[policy.Key]bool{}
-	for _, l := range lists {
-		for _, key := range l.Silent {
-			silent[key] = true
-		}
-	}
-	for key := range silent {
-		object, kind := ObjectOf(key)
-		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
-			"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod), where a long ACL counts as several: "+
-				"only its Deny rules are in force there. Make fewer rules, or order them so that less is passed", d.cfg.Budgets.ACLs)})
-	}
-	return out
 }

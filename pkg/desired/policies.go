@@ -3,6 +3,7 @@ package desired
 import (
 	"cmp"
 	"fmt"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -12,7 +13,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
-	"github.com/winnpm/winnpm/pkg/render"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -29,12 +29,12 @@ type policyState struct {
 	// warnings are about what the text of the policy has and cannot be expressed.
 	warnings []state.Warning
 	// views are the named ports that its egress rules use.
-	views map[render.Reach][]*view
+	views map[acl.Reach][]*view
 	// sized is the number of its ACLs on every pod; 0 if it is not known, or differs between pods.
 	sized int
 	// group is a NetworkPolicy on every endpoint; nil when it is not rendered, or is
 	// another one for each pod.
-	group *render.Group
+	group *acl.Group
 }
 
 // subjection is that a policy selects a local pod.
@@ -113,7 +113,7 @@ func (p *policyState) wordProblems() (out []state.Warning) {
 // namesPorts reports whether a rule has a named port, whose number follows from
 // pods.
 func (p *policyState) namesPorts() bool {
-	return slices.ContainsFunc(p.Rules, func(r policy.Rule) bool { return len(render.NamedPorts(r.Ports)) > 0 })
+	return slices.ContainsFunc(p.Rules, func(r policy.Rule) bool { return len(acl.NamedPorts(r.Ports)) > 0 })
 }
 
 // own is the namespace of the policy, "" for a ClusterNetworkPolicy.

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"net/netip"
 	"testing"
 	"time"
@@ -11,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/winnpm/winnpm/pkg/render"
 )
 
 // TestGroupsAreShared: endpoints have the rules of a policy in common, unless a
@@ -36,7 +35,7 @@ func TestGroupsAreShared(t *testing.T) {
 		})
 	}
 	d.Stage(&tx, time.Time{})
-	groups := func(addr netip.Addr) []*render.Group { return d.RulesOf(d.Home([]netip.Addr{addr}), false).Groups }
+	groups := func(addr netip.Addr) []*acl.Group { return d.RulesOf(d.Home([]netip.Addr{addr}), false).Groups }
 	one, two := groups(addrs[0]), groups(addrs[1])
 	require.Len(t, one, 2)
 	require.Len(t, two, 2)

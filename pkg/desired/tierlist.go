@@ -4,12 +4,10 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/acl"
-	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
-	"github.com/winnpm/winnpm/pkg/render"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
 // The lists of a pod must be within its limit of ACLs. If they are not, the agent takes the
@@ -17,23 +15,24 @@ import (
 // the NetworkPolicies of the pod close, and only Deny rules remain. If these are still too many, one
 // rule of each direction blocks everything.
 
-// tiersOf returns the lists of a pod that a ClusterNetworkPolicy selects. fit must have been
-// called for the pod before. Its cost is linear in the number of policies that select the pod, plus
-// the cost of package tiers, which is bounded.
-func (d *State) tiersOf(p *PodState, ipv6 bool) *render.TierList {
+// tiersOf returns the rules of both directions of a pod that a ClusterNetworkPolicy selects, each in
+// order. fit must have been called for the pod before. Its cost is linear in the number of policies
+// that select the pod, plus the cost of acl.List, which is bounded.
+func (d *State) tiersOf(p *PodState, ipv6 bool) []acl.Rule {
 	defer d.progress.Within("listing tiers", progress.Pod, p.Namespace, p.Name)()
-	l, over := d.listTiers(p, false, ipv6)
-	for ; over && p.namesEgressPorts() && p.cut < len(numbersEach)-1; l, over = d.listTiers(p, false, ipv6) {
-		p.cut++
+	rules, over := d.listTiers(p, ipv6)
+	for over && !p.silent {
+		switch {
+		case p.namesEgressPorts() && p.cut < len(numbersEach)-1:
+			p.cut++
+		case !p.closed:
+			p.closed = true
+		default:
+			p.silent = true
+		}
+		rules, over = d.listTiers(p, ipv6)
 	}
-	if over && !p.closed {
-		p.closed = true
-		l, over = d.listTiers(p, false, ipv6)
-	}
-	if over {
-		l, _ = d.listTiers(p, true, ipv6)
-	}
-	return l
+	return rules
 }
 
 // namesEgressPorts reports whether the size of the lists depends on the numbers under which other
@@ -42,45 +41,37 @@ func (p *PodState) namesEgressPorts() bool {
 	return slices.ContainsFunc(p.selected, func(s subjection) bool { return len(s.views) > 0 })
 }
 
-// listTiers returns the lists, without Accept and Pass rules if silent is set. over reports whether
+// listTiers returns the lists as the limits of the pod have them. over reports whether
 // they are over the limit together; each of them then blocks everything.
-func (d *State) listTiers(p *PodState, silent, ipv6 bool) (out *render.TierList, over bool) {
-	out = &render.TierList{}
+func (d *State) listTiers(p *PodState, ipv6 bool) (out []acl.Rule, over bool) {
 	idBytes := p.idBytes()
-	limit := tiers.Limit{ACLs: d.cfg.Budgets.ACLs, Cost: func(a tiers.Atom) int { return render.Cost(a, idBytes) }}
-	var plain [2][]render.TierRule
-	var lists [2]tiers.Result[render.Source]
+	limit := acl.Limit{ACLs: d.cfg.Budgets.ACLs, Cost: func(a acl.Atom) int { return acl.Cost(a, idBytes) }}
+	var plain [2][]acl.Rule
+	var lists [2]acl.Result
 	acls := 0
 	for _, dir := range policy.Directions {
 		if p.tieredIn(dir) {
-			lists[dir] = tiers.List(p.clusterRules(policy.Admin, dir, silent), p.tail(dir, silent), limit)
-			over = over || lists[dir].Over || slices.ContainsFunc(lists[dir].Lines, func(l tiers.Line[render.Source]) bool { return l.Run >= render.MaxRuns })
+			lists[dir] = acl.List(p.clusterRules(policy.Admin, dir), p.tail(dir), limit)
+			over = over || lists[dir].Over || slices.ContainsFunc(lists[dir].Lines, func(l acl.Line) bool { return l.Run >= acl.MaxRuns })
 			acls += lists[dir].ACLs
 		} else {
 			plain[dir] = d.plainRules(p, dir)
-			acls += render.SizeOfRules(plain[dir])
+			acls += acl.SizeOfRules(plain[dir])
 		}
 	}
 	over = over || acls > limit.ACLs
 	for _, dir := range policy.Directions {
 		if !p.tieredIn(dir) {
-			out.Rules = append(out.Rules, plain[dir]...)
+			out = append(out, plain[dir]...)
 			continue
 		}
 		if over {
-			lists[dir] = tiers.BlockAll[render.Source]()
+			lists[dir] = acl.BlockAll()
 		}
 		if from, denies := p.denies(dir, lists[dir].Lines); ipv6 && denies {
-			out.Rules = append(out.Rules, render.BlockIPv6(dir, from))
+			out = append(out, acl.BlockIPv6(dir, from))
 		}
-		out.Rules = append(out.Rules, render.Lines(dir, lists[dir].Lines, d.id)...)
-	}
-	if silent {
-		for _, s := range p.selected {
-			if s.Tier != policy.Namespaced {
-				out.Silent = append(out.Silent, s.Key)
-			}
-		}
+		out = append(out, acl.Lines(dir, lists[dir].Lines, d.id)...)
 	}
 	return out, over
 }
@@ -88,7 +79,7 @@ func (d *State) listTiers(p *PodState, silent, ipv6 bool) (out *render.TierList,
 // denies reports whether a pod may be denied anything in a direction in which a ClusterNetworkPolicy
 // has a rule, and returns the source of the first such rule. It ignores the peers and the order of
 // Deny rules, because an IPv6 peer can be any of them.
-func (p *PodState) denies(dir policy.Direction, lines []tiers.Line[render.Source]) (from render.Source, is bool) {
+func (p *PodState) denies(dir policy.Direction, lines []acl.Line) (from acl.Source, is bool) {
 	for _, s := range p.selected {
 		for _, r := range s.Rules {
 			if r.Direction == dir && (r.Action == policy.Deny || r.Action == policy.Pass && s.maybe) {
@@ -96,7 +87,7 @@ func (p *PodState) denies(dir policy.Direction, lines []tiers.Line[render.Source
 			}
 		}
 	}
-	at := slices.IndexFunc(lines, func(l tiers.Line[render.Source]) bool { return l.Block })
+	at := slices.IndexFunc(lines, func(l acl.Line) bool { return l.Block })
 	if at >= 0 {
 		from = lines[at].From
 	}
@@ -114,59 +105,104 @@ func (p *PodState) idBytes() int {
 
 // plainRules returns the rules of a direction in which no ClusterNetworkPolicy has one:
 // those of an endpoint without any.
-func (d *State) plainRules(p *PodState, dir policy.Direction) (out []render.TierRule) {
+func (d *State) plainRules(p *PodState, dir policy.Direction) (out []acl.Rule) {
 	for _, s := range p.of(policy.Namespaced) {
 		for _, r := range d.group(s.policyState, p).Rules {
 			if r.ACL.Direction == acl.DirectionOf(dir) && !r.Unused {
-				from := render.Source{Tier: policy.Namespaced, Key: s.Key, Index: r.From[0]}
-				out = append(out, render.TierRule{ACL: r.ACL, Names: r.Names, From: from})
+				out = append(out, r)
 			}
 		}
 	}
 	var isolated [2]bool
 	isolated[dir] = p.Isolated()[dir]
 	for _, a := range acl.Shared(isolated, nil) {
-		out = append(out, render.TierRule{ACL: a, From: render.Source{Tier: policy.Namespaced}})
+		out = append(out, acl.Rule{ACL: a, From: acl.Source{Tier: policy.Namespaced}})
 	}
 	return out
 }
 
-// tieredBy renders what an endpoint has while it may be any of these pods', at least
-// one, and a ClusterNetworkPolicy selects one of them. What one of them denies is denied
-// before all else, and the rest is the list of one of them: of the one that
-// NetworkPolicies isolate, or when they isolate several just the blocks.
-func (d *State) tieredBy(home []*PodState, ipv6 bool) render.Rules {
-	isolating := slices.DeleteFunc(slices.Clone(home), func(p *PodState) bool { return p.Isolated() == [2]bool{} })
-	chosen := home[0]
-	if len(isolating) > 0 {
-		chosen = isolating[0]
-	}
-	all := &render.TierList{}
-	for _, p := range home {
-		d.fit(p)
-		l := d.tiersOf(p, ipv6)
-		all.Silent = append(all.Silent, l.Silent...)
-		if p != chosen || len(isolating) > 1 {
-			all.Rules = append(l.Rivals(), all.Rules...)
-		} else {
-			all.Rules = append(all.Rules, l.Rules...)
+// clusterRules returns the rules of one tier and direction that are about a pod, in order.
+// On a silent pod only Deny rules remain, which never opens anything: a packet that no Deny
+// matches goes on to the next tier. Of a policy that may select the pod, and may not, Accept
+// rules are left out, and Pass rules deny.
+func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction) (out []acl.Entry) {
+	for _, s := range p.of(tier) {
+		for _, r := range s.Rules {
+			switch {
+			case r.Direction != dir, r.Action == policy.Accept && s.maybe, r.Action != policy.Deny && p.silent && !s.maybe:
+				continue
+			case r.Action == policy.Pass && s.maybe:
+				r.Action = policy.Deny
+			}
+			out = append(out, s.about(p, r)...)
 		}
 	}
-	slices.SortStableFunc(all.Rules, func(a, b render.TierRule) int { return cmpDirection(a.ACL, b.ACL) })
-	w := render.Rules{Shared: slices.Clone(d.cfg.BaseACLs), Tiers: all}
-	if slices.ContainsFunc(all.Rules, func(r render.TierRule) bool { return r.ACL.Direction == hns.In }) { // so the node needs nobody's leave
-		w.Shared = append(w.Shared, acl.Node(d.nodeAddrs)...)
-	}
-	return w
+	return out
 }
 
-// cmpDirection sorts what comes in before what goes out, and either by priority.
-func cmpDirection(a, b hns.ACL) int {
-	if a.Direction != b.Direction {
-		if a.Direction == hns.In {
-			return -1
-		}
-		return 1
+// about returns a rule of the policy for the list of a pod. For a rule of a ClusterNetworkPolicy
+// with named ports of peers it returns two rules: the second one denies the traffic whose port
+// numbers are not known.
+func (ps *policyState) about(p *PodState, r policy.Rule) []acl.Entry {
+	whole, named := ps.resolve(p, r), acl.NamedPorts(r.Ports)
+	whole.Atoms = slices.DeleteFunc(whole.Atoms, func(a acl.Atom) bool { return a.Unused })
+	if r.Direction != policy.Egress || len(named) == 0 || r.Action == policy.Accept {
+		return []acl.Entry{whole}
 	}
-	return int(a.Priority) - int(b.Priority)
+	doubt := acl.Atom{Sets: []ipsets.Name{ipsets.Doubt()}} // the numbers of an address in doubt are unknown
+	for _, port := range named {
+		doubt.Ports = append(doubt.Ports, policy.Port{Protocol: port.Protocol})
+	}
+	doubt.Ports = policy.Fewest(doubt.Ports)
+	closed := acl.Entry{Direction: r.Direction, Action: policy.Deny, From: whole.From, Atoms: []acl.Atom{doubt}}
+	for _, peer := range r.Peers {
+		for _, v := range ps.views[acl.ReachOf(ps.own(), peer)] {
+			if slices.Contains(named, v.port()) {
+				closed.Atoms = append(closed.Atoms, allPorts(peer, v.key.proto, v.above(ps.numbersOn(p)))...)
+			}
+		}
+	}
+	return []acl.Entry{whole, closed}
+}
+
+// allPorts returns the traffic of a protocol to all pods of a peer in the namespaces over, which
+// serve a named port under too many numbers. If the peer has address blocks, it returns the traffic
+// to the whole peer, because one rule cannot have both blocks and sets.
+func allPorts(peer policy.Peer, protocol policy.Protocol, over []string) (out []acl.Atom) {
+	ports := []policy.Port{{Protocol: protocol}}
+	if len(over) > 0 && len(peer.Blocks) > 0 {
+		return []acl.Atom{{Sets: peer.Sets, Blocks: peer.Blocks, Ports: ports}}
+	}
+	for _, namespace := range over {
+		sets := slices.Clone(peer.Sets)
+		if own := ipsets.Namespace(namespace); !slices.Contains(sets, own) {
+			sets = append(sets, own)
+		}
+		out = append(out, acl.Atom{Sets: sets, Ports: ports})
+	}
+	return out
+}
+
+// tail returns what follows the Admin tier in a direction: the NetworkPolicies of a pod
+// that they isolate, with a block of everything, or the Baseline tier.
+func (p *PodState) tail(dir policy.Direction) (out []acl.Entry) {
+	if !p.Isolated()[dir] {
+		return append(p.clusterRules(policy.Baseline, dir), acl.Entry{Action: policy.Accept, Atoms: []acl.Atom{{}}})
+	}
+	for _, s := range p.of(policy.Namespaced) {
+		for _, r := range s.Rules {
+			if r.Direction == dir && !p.closed {
+				out = append(out, s.about(p, r)...)
+			}
+		}
+	}
+	return append(out, acl.Entry{Action: policy.Deny, Atoms: []acl.Atom{{}}, From: acl.Source{Tier: policy.Namespaced}})
+}
+
+// tieredIn reports whether a ClusterNetworkPolicy that selects the pod has a rule of a
+// direction.
+func (p *PodState) tieredIn(dir policy.Direction) bool {
+	return slices.ContainsFunc(p.selected, func(s subjection) bool {
+		return s.Tier != policy.Namespaced && slices.ContainsFunc(s.Rules, func(r policy.Rule) bool { return r.Direction == dir })
+	})
 }

@@ -3,13 +3,12 @@ package desired
 import (
 	"cmp"
 	"fmt"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"maps"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
@@ -26,7 +25,7 @@ const (
 
 // viewKey names a view.
 type viewKey struct {
-	render.Reach
+	acl.Reach
 	port  string
 	proto policy.Protocol
 }
@@ -66,13 +65,13 @@ func (fs *namedPortSets) has(v *view, namespace string) bool {
 // use gives a policy the views that its egress rules need. policy.SizeOf bounds their number.
 func (fs *namedPortSets) use(ps *policyState) {
 	for _, r := range ps.Rules {
-		named := render.NamedPorts(r.Ports)
+		named := acl.NamedPorts(r.Ports)
 		if r.Direction != policy.Egress || len(named) == 0 {
 			continue
 		}
-		seen := map[render.Reach]bool{}
+		seen := map[acl.Reach]bool{}
 		for _, peer := range r.Peers {
-			at := render.ReachOf(ps.own(), peer)
+			at := acl.ReachOf(ps.own(), peer)
 			if seen[at] {
 				continue
 			}
@@ -85,7 +84,6 @@ func (fs *namedPortSets) use(ps *policyState) {
 			}
 		}
 	}
-	fs.warn(ps)
 }
 
 // view makes a policy a user of a view.
@@ -106,7 +104,7 @@ func (fs *namedPortSets) view(key viewKey, peer policy.Peer, ps *policyState) {
 	}
 	v.users[ps.Key] = ps
 	if ps.views == nil {
-		ps.views = map[render.Reach][]*view{}
+		ps.views = map[acl.Reach][]*view{}
 	}
 	ps.views[key.Reach] = append(ps.views[key.Reach], v)
 }
@@ -125,7 +123,6 @@ func (fs *namedPortSets) leave(ps *policyState) {
 			}
 		}
 	}
-	delete(fs.over, ps)
 	ps.views = nil
 }
 
@@ -162,7 +159,6 @@ func (fs *namedPortSets) settle() {
 		v.settled = true
 		if !slices.Equal(v.over, over) {
 			for _, ps := range v.users {
-				fs.warn(ps)
 				fs.fewer(ps) // a Deny may now cover all ports, or single numbers again
 			}
 		}
@@ -211,7 +207,7 @@ func (fs *namedPortSets) choose(v *view) (numbers []uint16, rank map[uint16]int,
 
 // served returns the numbers of a view and the unused numbers that may stay in rules, sorted. Of
 // each namespace other than the policy's own it returns at most the each lowest numbers.
-func (v *view) served(each int) []render.ServedPort {
+func (v *view) served(each int) []acl.ServedPort {
 	var unused []uint16
 	for n := range v.portSets.defined {
 		if !n.denies && !v.uses(n.number) {
@@ -220,16 +216,16 @@ func (v *view) served(each int) []render.ServedPort {
 	}
 	slices.Sort(unused)
 	unused = unused[:min(len(unused), maxUnused)]
-	out := make([]render.ServedPort, 0, len(v.numbers)+len(unused))
+	out := make([]acl.ServedPort, 0, len(v.numbers)+len(unused))
 	for _, list := range [][]uint16{v.numbers, unused} {
 		for _, n := range list {
 			if v.rank[n] >= each {
 				continue
 			}
-			out = append(out, render.ServedPort{Port: v.port(), Set: v.portSets.set(n), Number: n, Unused: !v.uses(n)})
+			out = append(out, acl.ServedPort{Port: v.port(), Set: v.portSets.set(n), Number: n, Unused: !v.uses(n)})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b render.ServedPort) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortStableFunc(out, func(a, b acl.ServedPort) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 
@@ -247,29 +243,4 @@ func (fs *namedPortSets) tell(v *view) {
 	for _, ps := range v.users {
 		fs.changed(ps)
 	}
-}
-
-// warn sets or clears the warning of a policy whose named ports are over maxNumbers. The text has no
-// counts, because other tenants could change them all the time.
-func (fs *namedPortSets) warn(ps *policyState) {
-	first := ""
-	for _, views := range ps.views {
-		for _, v := range views {
-			if text := v.key.String(); len(v.over) > 0 && (first == "" || text < first) {
-				first = text
-			}
-		}
-	}
-	delete(fs.over, ps)
-	if first == "" {
-		return
-	}
-	surplus := "connections to the other numbers are blocked"
-	if ps.own() == "" {
-		surplus = "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
-	}
-	object, kind := ObjectOf(ps.Key)
-	fs.over[ps] = state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
-		"a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
-			"%s; use port numbers instead of names, or serve the port under fewer numbers", maxNumbers, first, surplus)}
 }

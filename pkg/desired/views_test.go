@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"maps"
 	"net/netip"
 	"slices"
@@ -18,7 +19,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
 )
 
 // viewModel is a local client pod with policies that let it out through the named port
@@ -35,20 +35,20 @@ type viewModel struct {
 // viewPlaces are the peers of a policy in namespace x, as text, and who is among them.
 var viewPlaces = map[string]struct {
 	peer  string
-	reach render.Reach
+	reach acl.Reach
 	has   func(*viewModel, Pod) bool
 }{
-	"everyone": {"", render.Reach{Own: "x"}, func(*viewModel, Pod) bool { return true }},
+	"everyone": {"", acl.Reach{Own: "x"}, func(*viewModel, Pod) bool { return true }},
 	"block": {
-		"{ipBlock: {cidr: 10.0.0.0/24}}", render.Reach{Own: "x", Blocks: "10.0.0.0/24"},
+		"{ipBlock: {cidr: 10.0.0.0/24}}", acl.Reach{Own: "x", Blocks: "10.0.0.0/24"},
 		func(_ *viewModel, p Pod) bool { return netip.MustParsePrefix("10.0.0.0/24").Contains(p.Addr) },
 	},
 	"own": {
-		"{podSelector: {}}", render.Reach{Own: "x", Among: ipsets.Namespace("x")},
+		"{podSelector: {}}", acl.Reach{Own: "x", Among: ipsets.Namespace("x")},
 		func(_ *viewModel, p Pod) bool { return p.Namespace == "x" },
 	},
 	"team": {
-		"{namespaceSelector: {matchLabels: {team: a}}}", render.Reach{Own: "x", Among: ipsets.NamespaceLabel("team", "a")},
+		"{namespaceSelector: {matchLabels: {team: a}}}", acl.Reach{Own: "x", Among: ipsets.NamespaceLabel("team", "a")},
 		func(m *viewModel, p Pod) bool { return m.team[p.Namespace] },
 	},
 }

@@ -15,8 +15,7 @@ import (
 // OverBudget returns a warning for each kind and namespace that has objects over a
 // limit, and for each policy whose named ports or ACLs on a pod are.
 func (d *State) OverBudget() []state.Warning {
-	out := slices.AppendSeq(d.members.over.warnings(), maps.Values(d.namedPorts.over))
-	return slices.Concat(out, d.closedWarnings())
+	return append(d.members.over.warnings(), d.policyWarnings()...)
 }
 
 // WarnOfTexts appends what the texts of policies have and cannot be expressed.

@@ -77,8 +77,7 @@ func (d *State) suspectsOf(ep *Endpoint, all bool) []policy.Key {
 	out, have := ep.quarantined(d.cache.Rejected), acl.Count(ep.actual)
 	var keys []policy.Key
 	lacks, denies := map[policy.Key]bool{}, map[policy.Key]bool{}
-	for _, r := range ep.owned() {
-		key, a := r.key, r.acl
+	for key, a := range ep.owned() {
 		if _, known := lacks[key]; !known {
 			keys = append(keys, key)
 		}

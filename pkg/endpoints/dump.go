@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -83,12 +83,9 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 			ed.IPv6 = append(ed.IPv6, a.String())
 		}
 		want := ep.list(sets.Rejected)
-		explain(&ed, ep, want, lists)
+		explain(&ed, ep, want, lists, sets.Rejected)
 		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })
 		ed.ForeignRules = foreignRules(ep.foreign)
-		if ep.desired.Tiers != nil {
-			explainTiers(&ed, want, ep.tierRules(ep.quarantined(sets.Rejected)))
-		}
 		ed.Next = ep.next()
 		out = append(out, ed)
 	}
@@ -115,18 +112,27 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 
 // explain adds what is desired and what an explanation of the endpoint's rules
 // needs.
-func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL, lists *lists) {
-	rules := map[hns.ACL][]int{}
-	for _, g := range ep.desired.Groups {
-		for _, r := range g.Rules {
-			rules[r.ACL] = r.From
+func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL, lists *lists, rejected func(ipsets.Name) bool) {
+	rules := map[hns.ACL]*acl.Rule{}
+	for r := range ep.desired.Without(ep.quarantined(rejected)) {
+		if _, twice := rules[r.ACL]; !twice { // of equal rules the first one decides
+			rules[r.ACL] = r
 		}
 	}
 	ed.Wanted, ed.WantedRules = lists.canonical(want), make([][]int, len(want))
 	all := make([]int, 0, len(want)) // nearly always in one piece of memory
 	for i, a := range want {
 		from := len(all)
-		all = append(all, rules[a]...)
+		r := cmp.Or(rules[a], &acl.Rule{})
+		if ep.desired.Tiered {
+			td := state.TierRule{TierSource: r.From.Dump()}
+			for _, by := range r.Via {
+				td.Passed = append(td.Passed, by.Dump())
+			}
+			ed.Tiers = append(ed.Tiers, td)
+		} else if r.ACL == a {
+			all = append(all, r.Indexes()...)
+		}
 		ed.WantedRules[i] = all[from:len(all):len(all)]
 	}
 	for _, list := range ep.attempts {
@@ -155,22 +161,6 @@ func (ep *Endpoint) next() state.Next {
 		next.Again[key.String()] = state.Again{At: q.At, Attempts: q.Tries, Code: q.Code}
 	}
 	return next
-}
-
-// explainTiers says what each of the rules that are desired came from.
-func explainTiers(ed *state.Endpoint, want []hns.ACL, rules []render.TierRule) {
-	from := map[hns.ACL]render.TierRule{}
-	for _, r := range slices.Backward(rules) { // of equal rules the first one decides
-		from[r.ACL] = r
-	}
-	for _, a := range want {
-		r := from[a]
-		td := state.TierRule{TierSource: r.From.Dump()}
-		for _, by := range r.Via {
-			td.Passed = append(td.Passed, by.Dump())
-		}
-		ed.Tiers = append(ed.Tiers, td)
-	}
 }
 
 // DumpDue puts what waits for its time to what a dump says of that.

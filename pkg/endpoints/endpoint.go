@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"errors"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"net/netip"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
 )
 
 // Endpoint is one local HNS endpoint. Applied state belongs to its GUID; the
@@ -48,7 +48,7 @@ type Endpoint struct {
 	// long as that is not its owner, the block rule goes first.
 	writtenFor types.UID
 
-	desired  render.Rules
+	desired  acl.Rules
 	rejected map[policy.Key]quarantine // policies that are quarantined here, and shared rules
 	bisection
 

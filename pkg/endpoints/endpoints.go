@@ -16,7 +16,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
-	"github.com/winnpm/winnpm/pkg/render"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -97,16 +96,6 @@ func (d *State) All() iter.Seq2[string, *Endpoint] { return maps.All(d.byID) }
 
 // IDs returns the GUIDs of the endpoints, in order.
 func (d *State) IDs() []string { return slices.Sorted(maps.Keys(d.byID)) }
-
-// TierLists returns the lists of the endpoints that have one, in no order.
-func (d *State) TierLists() (out []*render.TierList) {
-	for _, ep := range d.byID {
-		if l := ep.desired.Tiers; l != nil {
-			out = append(out, l)
-		}
-	}
-	return out
-}
 
 // Unsettled reports whether there may be endpoints that nobody knows of, whose rules need
 // sets: the last enumeration failed or was empty although pods run, or what it showed is

@@ -82,7 +82,7 @@ func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 			if a.Action == hns.Allow {
 				continue
 			}
-			a = everything(a)
+			a = acl.Everything(a)
 		}
 		acls = append(acls, a)
 	}

@@ -18,7 +18,7 @@ func (d *State) Open(ep *Endpoint) bool {
 // lacksBlock reports whether a list leaves a direction open that the endpoint's desired
 // rules close.
 func (d *State) lacksBlock(ep *Endpoint, list []hns.ACL) bool {
-	if ep.desired.Tiers != nil {
+	if ep.desired.Tiered {
 		return d.leavesOpen(ep, list, ep.shield())
 	}
 	return acl.LacksBlock(list, ep.desired.Shared)

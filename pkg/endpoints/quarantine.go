@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/render"
 )
 
 // A policy that HNS rejects on an endpoint is quarantined there. Its accepts are left out, each of
@@ -31,36 +31,26 @@ func essential(a hns.ACL) bool {
 	return a.ID == acl.IDBlockIn || a.ID == acl.IDBlockOut || a.ID == acl.IDAllowIn || a.ID == acl.IDAllowOut
 }
 
-// ownedRule is a desired rule with its policy.
-type ownedRule struct {
-	key policy.Key
-	acl hns.ACL
-}
-
-// owned returns the desired rules that a quarantine changes, with the policy of each.
-func (ep *Endpoint) owned() (out []ownedRule) {
-	for _, a := range ep.desired.Shared {
-		if !essential(a) {
-			out = append(out, ownedRule{render.RuleKey(a), a})
+// owned yields the desired rules that a quarantine changes, with the policy of each.
+func (ep *Endpoint) owned() iter.Seq2[policy.Key, hns.ACL] {
+	return func(yield func(policy.Key, hns.ACL) bool) {
+		for _, a := range ep.desired.Shared {
+			if !essential(a) && !yield(acl.RuleKey(a), a) {
+				return
+			}
+		}
+		for r := range ep.desired.All() {
+			if !yield(r.Owner(), r.ACL) {
+				return
+			}
 		}
 	}
-	for _, g := range ep.desired.Groups {
-		for _, a := range g.ACLs() {
-			out = append(out, ownedRule{g.Key, a})
-		}
-	}
-	if ep.desired.Tiers != nil {
-		for _, r := range ep.desired.Tiers.Rules {
-			out = append(out, ownedRule{r.Owner(), r.ACL})
-		}
-	}
-	return out
 }
 
 // rulesOf returns the desired rules of a policy, without what depends on other policies.
 func (ep *Endpoint) rulesOf(key policy.Key) (out []hns.ACL) {
-	for _, r := range ep.owned() {
-		if a := r.acl; r.key == key {
+	for owner, a := range ep.owned() {
+		if owner == key {
 			a.ID, a.Priority = "", 0
 			out = append(out, a)
 		}
@@ -85,16 +75,9 @@ func (ep *Endpoint) quarantined(rejected func(ipsets.Name) bool) (out keys) {
 			out.add(key)
 		}
 	}
-	for _, g := range ep.desired.Groups {
-		if g.Names(rejected) {
-			out.add(g.Key)
-		}
-	}
-	if ep.desired.Tiers != nil {
-		for _, r := range ep.desired.Tiers.Rules {
-			if slices.ContainsFunc(r.Names, rejected) {
-				out.add(r.Owner())
-			}
+	for r := range ep.desired.All() {
+		if slices.ContainsFunc(r.Names, rejected) {
+			out.add(r.Owner())
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"cmp"
+	"github.com/winnpm/winnpm/pkg/acl"
 	"maps"
 	"slices"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
-	"github.com/winnpm/winnpm/pkg/render"
 )
 
 // RenderDirty renders the marked endpoints, in order: it decides whose turn
@@ -64,25 +64,14 @@ func (d *State) render(ep *Endpoint) {
 	defer d.progress.Within("rendering", progress.Endpoint, "", ep.ID)()
 	before := d.listFor(ep)
 	home := d.desired.Home(ep.addrs)
-	ep.desired = render.Rules{}
+	ep.desired = acl.Rules{}
 	ep.owner = ""
 	if len(home) > 0 {
 		ep.owner = home[0].UID
 		ep.bearFor(home[0])
 		ep.desired = d.desired.RulesOf(home, len(ep.ipv6) > 0)
 	}
-	var names []ipsets.Name
-	for i := range ep.desired.Groups {
-		for _, r := range ep.desired.Groups[i].Rules {
-			if !r.Unused {
-				names = append(names, r.Names...)
-			}
-		}
-	}
-	if ep.desired.Tiers != nil {
-		names = ep.desired.Tiers.Names()
-	}
-	d.hold(ep, ipsets.RefRule, names)
+	d.hold(ep, ipsets.RefRule, ep.desired.Names())
 	ep.forgetChanged()
 	if !slices.Equal(before, d.listFor(ep)) {
 		ep.tries, ep.retryAt, ep.repair = 0, time.Time{}, false // due at once

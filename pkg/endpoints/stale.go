@@ -32,13 +32,13 @@ func (ep *Endpoint) followsLabels() bool {
 	ofTiers := func(a hns.ACL) bool {
 		return a.Priority >= hns.PriorityTiers && a.Priority < hns.PriorityDefault && a.Priority != hns.PriorityBlock
 	}
-	return ep.desired.Tiers != nil || slices.ContainsFunc(ep.possible(), func(list []hns.ACL) bool { return slices.ContainsFunc(list, ofTiers) })
+	return ep.desired.Tiered || slices.ContainsFunc(ep.possible(), func(list []hns.ACL) bool { return slices.ContainsFunc(list, ofTiers) })
 }
 
 // shut reports whether the endpoint has the shield: block rules before all tiers, which drop every
 // packet that the tiers may deny.
 func (ep *Endpoint) shut() bool {
-	if ep.desired.Tiers == nil {
+	if !ep.desired.Tiered {
 		return false
 	}
 	have := acl.Count(ep.actual)

@@ -14,7 +14,7 @@ import (
 
 // steps returns the requests that the endpoint's update takes.
 func (d *State) steps(ep *Endpoint) []acl.Step {
-	if ep.desired.Tiers != nil {
+	if ep.desired.Tiered {
 		return d.tierSteps(ep)
 	}
 	out := ep.quarantined(d.cache.Rejected)

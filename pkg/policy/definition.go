@@ -13,7 +13,7 @@ import (
 
 // Definition reads the definition of a set off its name: the one that Compile,
 // CompileCluster or InBlocks gives for it, or that of its deny twin. It reports false
-// for a name that none of them gives. Named port sets are in no Compiled and have none
+// for a name that none of them gives. Named port sets are in no Policy and have none
 // here; the permanent empty set has one without anything in it, and so have the two
 // sets of addresses in doubt.
 //
@@ -99,7 +99,7 @@ func namespaceDefinition(n ipsets.Name) (SetDef, bool) {
 }
 
 // InBlocks defines the set of the addresses that we know inside one of blocks, for rules
-// that allow. It is in no Compiled or Cluster: pkg/tiers finds out which are needed.
+// that allow. It is in no Policy: pkg/acl finds out which are needed.
 func InBlocks(blocks []netip.Prefix) SetDef {
 	var set netipx.IPSetBuilder
 	for _, b := range blocks {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // pure are the packages without I/O, clock, goroutine and lock.
-var pure = []string{"pkg/ipsets", "pkg/policy", "pkg/tiers", "pkg/hns", "pkg/state", "pkg/acl", "pkg/backoff", "pkg/drift", "pkg/desired", "pkg/endpoints", "pkg/render"}
+var pure = []string{"pkg/ipsets", "pkg/policy", "pkg/hns", "pkg/state", "pkg/acl", "pkg/backoff", "pkg/drift", "pkg/desired", "pkg/endpoints"}
 
 // edges are the files of pkg/dataplane that call HNS, hold locks and read the clock. The steps of a transaction
 // are in the others, and call HNS through ask alone.

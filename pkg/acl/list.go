@@ -1,4 +1,4 @@
-package tiers
+package acl
 
 import (
 	"encoding/binary"
@@ -7,6 +7,48 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
+
+// Line is one rule of the list.
+type Line struct {
+	Block bool
+	// Tail lines come after all others.
+	Tail bool
+	// Run counts the changes between allowing and blocking before the line, among those
+	// of the tail or among the others. Lines of one run may have one priority, and two of
+	// different runs must not.
+	Run int
+	// Atom has deny twins where the line blocks, and plain names where it allows.
+	Atom Atom
+	// From is what decides. It is the zero value where a Pass of the tail does, or where
+	// the list closes itself.
+	From Source
+	// Via are the rules that passed the packet on, in order. A packet may have been
+	// passed by more: a Pass that changes nothing is not in the list.
+	Via []Source
+}
+
+// Limit bounds a list.
+type Limit struct {
+	ACLs int
+	// Cost returns as how many ACLs an atom of a line counts, at least one.
+	Cost func(Atom) int
+}
+
+// Result is a list within its limit.
+type Result struct {
+	// Lines are in order: the first whose atom has a packet decides. The last has every
+	// packet.
+	Lines []Line
+	// ACLs is the cost of the lines.
+	ACLs int
+	// Over: the list is over its limit, so Lines is the one that blocks everything.
+	Over bool
+}
+
+// BlockAll returns the list that blocks everything.
+func BlockAll() Result {
+	return Result{Lines: []Line{{Block: true, Tail: true}}, ACLs: 1, Over: true}
+}
 
 // List makes the list of one endpoint and direction. admin are the rules of the Admin
 // tier in their order. tail is what follows: the rules of the NetworkPolicies and a Deny
@@ -19,13 +61,13 @@ import (
 // sets are on their way, no packet is allowed that the rules deny.
 //
 // It changes none of the rules, and the lines share their memory.
-func List[From any](admin, tail []Rule[From], limit Limit) Result[From] {
-	l := list[From]{limit: limit, work: maxSteps}
+func List(admin, tail []Entry, limit Limit) Result {
+	l := list{limit: limit, work: maxSteps}
 	l.parts = partsOf(admin, tail, &l.work)
 	if l.make(); l.over() {
-		return BlockAll[From]()
+		return BlockAll()
 	}
-	return Result[From]{Lines: l.lines, ACLs: l.acls}
+	return Result{Lines: l.lines, ACLs: l.acls}
 }
 
 // maxSteps bounds the pairs of atoms that List looks at. A list that takes more is far over
@@ -33,29 +75,29 @@ func List[From any](admin, tail []Rule[From], limit Limit) Result[From] {
 const maxSteps = 1 << 19
 
 // parts is what a list is made of.
-type parts[From any] struct {
-	admin []Rule[From]
+type parts struct {
+	admin []Entry
 	// open has for each rule of admin that passes the atoms that have to be passed on.
 	open [][]Atom
 	// tail ends with a rule for everything.
-	tail []Rule[From]
+	tail []Entry
 	// reached: there are packets that reach the tail by themselves. Then via is the rule
 	// that passes all of them, if one does.
 	reached bool
-	via     []From
+	via     []Source
 }
 
-func partsOf[From any](admin, tail []Rule[From], work *int) parts[From] {
-	p := parts[From]{reached: true}
+func partsOf(admin, tail []Entry, work *int) parts {
+	p := parts{reached: true}
 	var all bool
 	if p.admin, all = cut(admin); all {
 		last := p.admin[len(p.admin)-1]
 		if p.reached = last.Action == policy.Pass; p.reached {
-			p.admin, p.via = p.admin[:len(p.admin)-1], []From{last.From}
+			p.admin, p.via = p.admin[:len(p.admin)-1], []Source{last.From}
 		}
 	}
 	if p.tail, all = cut(tail); !all {
-		p.tail = append(slices.Clone(p.tail), Rule[From]{Action: policy.Deny, Atoms: []Atom{{}}})
+		p.tail = append(slices.Clone(p.tail), Entry{Action: policy.Deny, Atoms: []Atom{{}}})
 	}
 	p.open = overlapping(p.admin, work)
 	return p
@@ -63,7 +105,7 @@ func partsOf[From any](admin, tail []Rule[From], work *int) parts[From] {
 
 // cut returns the rules up to the first that matches everything, of which one atom is
 // left: what comes after it is never reached. It reports whether there is one.
-func cut[From any](rules []Rule[From]) ([]Rule[From], bool) {
+func cut(rules []Entry) ([]Entry, bool) {
 	for i, r := range rules {
 		if at := slices.IndexFunc(r.Atoms, Atom.everything); at >= 0 {
 			r.Atoms = r.Atoms[at : at+1]
@@ -77,14 +119,14 @@ func cut[From any](rules []Rule[From]) ([]Rule[From], bool) {
 // otherwise might share packets with. All other packets of it reach the tail by
 // themselves. It takes steps from work, and when these are gone, what it did not look at
 // overlaps.
-func overlapping[From any](rules []Rule[From], work *int) [][]Atom {
+func overlapping(rules []Entry, work *int) [][]Atom {
 	out := make([][]Atom, len(rules))
 	for i := range rules {
 		if rules[i].Action != policy.Pass {
 			continue
 		}
 		for _, a := range rules[i].Atoms {
-			if *work <= 0 || slices.ContainsFunc(rules[i+1:], func(r Rule[From]) bool {
+			if *work <= 0 || slices.ContainsFunc(rules[i+1:], func(r Entry) bool {
 				return r.Action != policy.Pass && slices.ContainsFunc(r.Atoms, func(b Atom) bool {
 					*work -= steps(a, b)
 					_, ok := meet(a, b)
@@ -104,18 +146,18 @@ func steps(a, b Atom) int {
 }
 
 // list is a list that is being made.
-type list[From any] struct {
-	parts[From]
+type list struct {
+	parts
 	limit Limit
 	work  int // steps that are left
-	lines []Line[From]
+	lines []Line
 	acls  int
 	ids   map[ipsets.Name]uint64 // numbers of sets, for keys
 	inRun map[string]bool        // keys of the atoms of the last run
 }
 
 // make makes the whole list, or the part of it that is within the limit.
-func (l *list[From]) make() {
+func (l *list) make() {
 	for i := range l.admin {
 		if r := &l.admin[i]; r.Action == policy.Pass {
 			l.passed(l.open[i], r.From)
@@ -134,26 +176,25 @@ func (l *list[From]) make() {
 }
 
 // rule emits a rule as it is.
-func (l *list[From]) rule(r *Rule[From], tail bool, via []From) {
+func (l *list) rule(r *Entry, tail bool, via []Source) {
 	for _, a := range r.Atoms {
-		l.decision(r, Line[From]{Tail: tail, Atom: a, Via: via})
+		l.decision(r, Line{Tail: tail, Atom: a, Via: via})
 	}
 }
 
 // decision emits what a rule does to the traffic of a line. A Pass is one of the tail, after
 // which nothing comes but to allow.
-func (l *list[From]) decision(r *Rule[From], line Line[From]) {
+func (l *list) decision(r *Entry, line Line) {
 	line.From, line.Block = r.From, r.Action == policy.Deny
 	if r.Action == policy.Pass {
-		var nobody From
-		line.From, line.Via = nobody, append(slices.Clone(line.Via), r.From)
+		line.From, line.Via = Source{}, append(slices.Clone(line.Via), r.From)
 	}
 	l.line(line)
 }
 
 // passed emits what the tail does to some atoms. The tail ends with a rule for everything,
 // so each packet of them is decided.
-func (l *list[From]) passed(atoms []Atom, from From) {
+func (l *list) passed(atoms []Atom, from Source) {
 	for i := range l.tail {
 		decided := map[string]bool{} // keys of atoms of which nothing is left for later rules
 		for _, t := range l.tail[i].Atoms {
@@ -165,7 +206,7 @@ func (l *list[From]) passed(atoms []Atom, from From) {
 				if !ok {
 					continue
 				}
-				l.decision(&l.tail[i], Line[From]{Atom: both, Via: []From{from}})
+				l.decision(&l.tail[i], Line{Atom: both, Via: []Source{from}})
 				if key := l.key(a); allowed(a) && key == l.key(both) {
 					decided[key] = true
 				}
@@ -176,7 +217,7 @@ func (l *list[From]) passed(atoms []Atom, from From) {
 }
 
 // line emits a line, or those that it comes to when it blocks, unless the run has it.
-func (l *list[From]) line(line Line[From]) {
+func (l *list) line(line Line) {
 	atoms := []Atom{line.Atom}
 	switch {
 	case line.Block:
@@ -189,7 +230,7 @@ func (l *list[From]) line(line Line[From]) {
 	}
 }
 
-func (l *list[From]) add(line Line[From]) {
+func (l *list) add(line Line) {
 	if n := len(l.lines); n > 0 {
 		before := &l.lines[n-1]
 		if line.Run = before.Run; line.Tail != before.Tail {
@@ -211,7 +252,7 @@ func (l *list[From]) add(line Line[From]) {
 }
 
 // key is equal for equal atoms.
-func (l *list[From]) key(a Atom) string {
+func (l *list) key(a Atom) string {
 	if l.ids == nil {
 		l.ids = map[ipsets.Name]uint64{}
 	}
@@ -238,4 +279,34 @@ func (l *list[From]) key(a Atom) string {
 }
 
 // over reports whether the list is over its limit, or took too long to make.
-func (l *list[From]) over() bool { return l.acls > l.limit.ACLs || l.work < 0 }
+func (l *list) over() bool { return l.acls > l.limit.ACLs || l.work < 0 }
+
+// allowed reports whether a line that allows may have the atom.
+func allowed(a Atom) bool { return !slices.ContainsFunc(a.Sets, ipsets.Name.Denies) }
+
+// blocked returns the atoms of the lines that block an atom: it with the deny twins of its
+// sets, and, if pods are among these, the same traffic of the addresses that may belong to
+// any pod.
+func blocked(a Atom) []Atom {
+	twin := a
+	twin.Sets = slices.Clone(a.Sets)
+	for i := range twin.Sets {
+		twin.Sets[i] = twin.Sets[i].Deny()
+	}
+	if !slices.ContainsFunc(a.Sets, ofPods) {
+		return []Atom{twin}
+	}
+	doubt := Atom{Sets: []ipsets.Name{ipsets.Doubt()}, Blocks: a.Blocks, Ports: a.Ports}
+	for _, n := range a.Sets {
+		if !ofPods(n) && n != ipsets.Doubt() {
+			doubt.Sets = append(doubt.Sets, n.Deny())
+		}
+	}
+	return []Atom{twin, doubt}
+}
+
+// ofPods reports whether who belongs to a set follows from pods, so that it may be in
+// doubt.
+func ofPods(n ipsets.Name) bool {
+	return n.Kind() != ipsets.KindNodes && n.Kind() != ipsets.KindInBlocks && n.Kind() != ipsets.KindDoubt
+}

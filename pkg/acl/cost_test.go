@@ -1,4 +1,4 @@
-package render
+package acl
 
 import (
 	"encoding/json"
@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // wide is a policy with one rule: so many peers, and so many ports that none joins its
@@ -51,8 +52,8 @@ func TestRenderingIsLinear(t *testing.T) {
 		np := wide(peers, ports)
 		return allocated(func() {
 			c := policy.Compile(np)
-			g = Policy(&c, fakePorts{}, ipsets.Name.ID)
-			require.GreaterOrEqual(t, SizeOf(&c, fakePorts{}), len(g.served))
+			g = groupOf(c, ipsets.Name.ID)
+			require.GreaterOrEqual(t, SizeOf(entriesOf(c), len(state.ACLID(c.Key))), len(g.served))
 		}), g
 	}
 	peers, _ := render(1000, 1)
@@ -67,7 +68,7 @@ func TestRenderingIsLinear(t *testing.T) {
 }
 
 // drawPolicy makes a policy with all kinds of peers and ports.
-func drawPolicy(t *rapid.T) *policy.Policy {
+func drawPolicy(t *rapid.T) policy.Policy {
 	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"}}
 	np.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 	peers := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) networkingv1.NetworkPolicyPeer {
@@ -97,8 +98,7 @@ func drawPolicy(t *rapid.T) *policy.Policy {
 		np.Spec.Ingress = append(np.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: peers.Draw(t, "from"), Ports: ports.Draw(t, "ports")})
 		np.Spec.Egress = append(np.Spec.Egress, networkingv1.NetworkPolicyEgressRule{To: peers.Draw(t, "to"), Ports: ports.Draw(t, "ports")})
 	}
-	c := policy.Compile(np)
-	return &c
+	return policy.Compile(np)
 }
 
 // TestRenderedIsCanonical: a rule is written as HNS is thought to show it, each once,
@@ -106,21 +106,21 @@ func drawPolicy(t *rapid.T) *policy.Policy {
 func TestRenderedIsCanonical(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawPolicy(t)
-		g := Policy(c, fakePorts{}, ipsets.Name.ID)
+		g := groupOf(c, ipsets.Name.ID)
 		seen, bytes, from := map[hns.ACL]bool{}, 0, 0
 		for _, r := range g.Rules {
 			require.Equal(t, r.ACL.Canonical(), r.ACL)
 			require.False(t, seen[r.ACL], "%+v is there twice", r.ACL)
-			require.IsIncreasing(t, r.From)
+			require.IsIncreasing(t, r.Indexes())
 			seen[r.ACL] = true
 			if !r.Unused {
 				text, err := json.Marshal(r.ACL)
 				require.NoError(t, err)
 				bytes += len(text)
-				from += len(r.From)
+				from += len(r.Indexes())
 			}
 		}
-		n := SizeOf(c, fakePorts{})
+		n := SizeOf(entriesOf(c), len(state.ACLID(c.Key)))
 		require.GreaterOrEqual(t, n, from)
 		require.GreaterOrEqual(t, n*longACL, bytes)
 	})
@@ -132,6 +132,6 @@ func BenchmarkRender(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c := policy.Compile(np)
-		_ = Policy(&c, fakePorts{}, ipsets.Name.ID)
+		_ = groupOf(c, ipsets.Name.ID)
 	}
 }

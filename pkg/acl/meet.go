@@ -1,4 +1,4 @@
-package tiers
+package acl
 
 import (
 	"net/netip"

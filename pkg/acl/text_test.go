@@ -1,4 +1,4 @@
-package tiers_test
+package acl_test
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
 // rulesOf reads rules, one a line: "Pass p: ns-x TCP/80 | 10.0.0.0/8". An atom's words are
 // sets by their names, blocks and ports; * is everything, and - is no atom.
-func rulesOf(t *testing.T, text string) []tiers.Rule[string] {
+func rulesOf(t *testing.T, text string) []acl.Entry {
 	t.Helper()
-	var out []tiers.Rule[string]
+	var out []acl.Entry
 	for line := range strings.Lines(text) {
 		head, body, ok := strings.Cut(strings.TrimSpace(line), ":")
 		if !ok {
@@ -26,7 +26,7 @@ func rulesOf(t *testing.T, text string) []tiers.Rule[string] {
 			continue
 		}
 		action, from, _ := strings.Cut(head, " ")
-		r := tiers.Rule[string]{Action: policy.Action(action), From: from}
+		r := acl.Entry{Action: policy.Action(action), From: acl.Source{Name: from}}
 		for atom := range strings.SplitSeq(body, "|") {
 			if strings.TrimSpace(atom) != "-" {
 				r.Atoms = append(r.Atoms, atomOf(t, atom))
@@ -37,9 +37,9 @@ func rulesOf(t *testing.T, text string) []tiers.Rule[string] {
 	return out
 }
 
-func atomOf(t *testing.T, text string) tiers.Atom {
+func atomOf(t *testing.T, text string) acl.Atom {
 	t.Helper()
-	var a tiers.Atom
+	var a acl.Atom
 	for word := range strings.FieldsSeq(text) {
 		if word == "*" {
 			continue
@@ -83,7 +83,7 @@ func portOf(t *testing.T, word string) policy.Port {
 
 // textOf writes lines, one a line: "block 0 ns-x TCP/80 by d via p", with "tail" before
 // the number of a run of the tail.
-func textOf(lines []tiers.Line[string]) string {
+func textOf(lines []acl.Line) string {
 	var b strings.Builder
 	for _, l := range lines {
 		word := "allow"
@@ -106,11 +106,14 @@ func textOf(lines []tiers.Line[string]) string {
 		for _, p := range l.Atom.Ports {
 			fmt.Fprintf(&b, " %s", portText(p))
 		}
-		if l.From != "" {
-			fmt.Fprintf(&b, " by %s", l.From)
+		if l.From.Name != "" {
+			fmt.Fprintf(&b, " by %s", l.From.Name)
 		}
-		if len(l.Via) > 0 {
-			fmt.Fprintf(&b, " via %s", strings.Join(l.Via, " "))
+		for i, via := range l.Via {
+			if i == 0 {
+				b.WriteString(" via")
+			}
+			fmt.Fprintf(&b, " %s", via.Name)
 		}
 		b.WriteString("\n")
 	}

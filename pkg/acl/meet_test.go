@@ -1,4 +1,4 @@
-package tiers_test
+package acl_test
 
 import (
 	"net/netip"
@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
 // TestMeetBlocks: what a Pass of blocks and a rule of blocks share is exact, and written
@@ -26,9 +26,9 @@ func TestMeetBlocks(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw(t), draw(t)
-		got := tiers.List(
-			[]tiers.Rule[string]{{Action: policy.Pass, Atoms: []tiers.Atom{{Blocks: a}}, From: "p"}, {Action: policy.Deny, Atoms: []tiers.Atom{{}}}},
-			[]tiers.Rule[string]{{Action: policy.Accept, Atoms: []tiers.Atom{{Blocks: b}}}}, wide)
+		got := acl.List(
+			[]acl.Entry{{Action: policy.Pass, Atoms: []acl.Atom{{Blocks: a}}, From: acl.Source{Name: "p"}}, {Action: policy.Deny, Atoms: []acl.Atom{{}}}},
+			[]acl.Entry{{Action: policy.Accept, Atoms: []acl.Atom{{Blocks: b}}}}, wide)
 		var both []netip.Prefix
 		if !got.Lines[0].Block {
 			both = got.Lines[0].Atom.Blocks
@@ -55,7 +55,7 @@ func contain(blocks []netip.Prefix, addr netip.Addr) bool {
 // Pass is needed for them.
 func TestDisjoint(t *testing.T) {
 	passed := func(pass, accept string) bool {
-		got := tiers.List(rulesOf(t, "Pass p: "+pass+"\nAccept a: "+accept), rulesOf(t, isolated), wide)
+		got := acl.List(rulesOf(t, "Pass p: "+pass+"\nAccept a: "+accept), rulesOf(t, isolated), wide)
 		return strings.Contains(textOf(got.Lines), "via p")
 	}
 	for pass, accept := range map[string]string{

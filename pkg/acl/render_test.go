@@ -1,4 +1,4 @@
-package render
+package acl
 
 import (
 	"fmt"
@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
-	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -37,11 +36,21 @@ func (fakePorts) Served(at Reach) []ServedPort {
 	}
 }
 
-func compiled(t testing.TB, spec string) *policy.Policy {
+func compiled(t testing.TB, spec string) policy.Policy {
 	var np networkingv1.NetworkPolicy
 	require.NoError(t, yaml.UnmarshalStrict([]byte("metadata: {namespace: x, name: p}\nspec: "+spec), &np))
-	c := policy.Compile(&np)
-	return &c
+	return policy.Compile(&np)
+}
+
+func entriesOf(c policy.Policy) (out []Entry) {
+	for _, r := range c.Rules {
+		out = append(out, Resolve(r, Source{Key: c.Key, Index: r.Index}, c.Key.Namespace, fakePorts{}))
+	}
+	return out
+}
+
+func groupOf(c policy.Policy, id func(ipsets.Name) string) *Group {
+	return NewGroup(c.Key, c.Isolates, entriesOf(c), id)
 }
 
 // TestRenderGroup: rules to ACLs, with set names in place of ids.
@@ -114,13 +123,13 @@ func TestRenderGroup(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			g := Policy(compiled(t, tc.spec), fakePorts{}, ipsets.Name.String)
+			g := groupOf(compiled(t, tc.spec), ipsets.Name.String)
 			var b strings.Builder
 			for _, r := range g.Rules {
 				if r.Unused {
 					b.WriteString("unused ")
 				}
-				fmt.Fprintln(&b, acl.RuleText(r.ACL))
+				fmt.Fprintln(&b, RuleText(r.ACL))
 			}
 			require.Empty(t, cmp.Diff(tc.want, b.String()))
 		})
@@ -133,7 +142,7 @@ func TestRenderManyLiterals(t *testing.T) {
 	for i := range 2*hns.MaxAddressesPerACL + 1 {
 		peers = append(peers, fmt.Sprintf("{ipBlock: {cidr: 10.%d.%d.%d/32}}", i>>14&255, i>>7&127, i<<1&255)) // none joins its neighbour
 	}
-	g := Policy(compiled(t, `{podSelector: {}, ingress: [{from: [`+strings.Join(peers, ", ")+`]}]}`), fakePorts{}, ipsets.Name.ID)
+	g := groupOf(compiled(t, `{podSelector: {}, ingress: [{from: [`+strings.Join(peers, ", ")+`]}]}`), ipsets.Name.ID)
 	require.Len(t, g.Rules, 3)
 	seen := map[string]bool{}
 	for _, r := range g.Rules {
@@ -158,7 +167,7 @@ func TestACLIDRoundTrip(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, key, got)
 	})
-	for _, id := range []string{acl.IDNode, acl.IDBlockIn, acl.IDBlockOut, acl.IDAllowIn, acl.IDAllowOut, "", "calico.x", "azure-acl-"} {
+	for _, id := range []string{IDNode, IDBlockIn, IDBlockOut, IDAllowIn, IDAllowOut, "", "calico.x", "azure-acl-"} {
 		_, ok := state.PolicyOfACL(id)
 		require.False(t, ok, id)
 	}

@@ -1,4 +1,4 @@
-package tiers_test
+package acl_test
 
 import (
 	"fmt"
@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/tiers"
+	"github.com/winnpm/winnpm/pkg/acl"
 )
 
 // wide lets any list of these tests be whole.
-var wide = tiers.Limit{ACLs: 1000, Cost: func(tiers.Atom) int { return 1 }}
+var wide = acl.Limit{ACLs: 1000, Cost: func(acl.Atom) int { return 1 }}
 
 const (
 	isolated = "Accept web: ns-x TCP/80\nDeny isolate: *\n"
@@ -165,7 +165,7 @@ func TestTiers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := tiers.List(rulesOf(t, tt.admin), rulesOf(t, tt.tail), wide)
+			got := acl.List(rulesOf(t, tt.admin), rulesOf(t, tt.tail), wide)
 			if diff := cmp.Diff(trimmed(tt.want), textOf(got.Lines)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -178,14 +178,14 @@ func TestTiers(t *testing.T) {
 func TestTiersLimits(t *testing.T) {
 	const admin = "Pass p: 10.0.0.0/8\nPass q: 11.0.0.0/8 | 12.0.0.0/8\nPass r: 1.0.0.0/8\nAccept a: 10.0.0.0/7"
 	const tail = "Accept web: TCP/80\nAccept dns: UDP/53\nDeny isolate: *"
-	whole := tiers.List(rulesOf(t, admin), rulesOf(t, tail), wide)
+	whole := acl.List(rulesOf(t, admin), rulesOf(t, tail), wide)
 	require.Len(t, whole.Lines, 10)
 	require.Equal(t, 10, whole.ACLs)
 	exact := wide
 	exact.ACLs = 10
-	require.Equal(t, whole, tiers.List(rulesOf(t, admin), rulesOf(t, tail), exact))
+	require.Equal(t, whole, acl.List(rulesOf(t, admin), rulesOf(t, tail), exact))
 	for exact.ACLs = range 10 {
-		got := tiers.List(rulesOf(t, admin), rulesOf(t, tail), exact)
+		got := acl.List(rulesOf(t, admin), rulesOf(t, tail), exact)
 		require.Equal(t, "block tail 0 *\n", textOf(got.Lines))
 		require.True(t, got.Over)
 	}
@@ -200,15 +200,15 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 	large := wide
 	large.ACLs = 10_000
-	require.True(t, tiers.List(rulesOf(t, admin.String()+"Accept a: *"), rulesOf(t, tail.String()), large).Over)
+	require.True(t, acl.List(rulesOf(t, admin.String()+"Accept a: *"), rulesOf(t, tail.String()), large).Over)
 }
 
 // TestInside: a line with sets and blocks names one set more, of its own polarity.
 func TestInside(t *testing.T) {
-	got := tiers.List(rulesOf(t, "Accept a: ns-x 10.0.0.0/8 12.0.0.0/8\nDeny d: ns-x 10.0.0.0/8\nDeny e: ns-x\nDeny f: 10.0.0.0/8"), nil, wide)
+	got := acl.List(rulesOf(t, "Accept a: ns-x 10.0.0.0/8 12.0.0.0/8\nDeny d: ns-x 10.0.0.0/8\nDeny e: ns-x\nDeny f: 10.0.0.0/8"), nil, wide)
 	var names []string
 	for i := range got.Lines {
-		if def, ok := got.Lines[i].Inside(); ok {
+		if def, ok := got.Lines[i].Atom.Inside(got.Lines[i].Block); ok {
 			names = append(names, def.Name.String())
 			require.Equal(t, got.Lines[i].Atom.Blocks, def.Blocks)
 		} else {
@@ -222,7 +222,7 @@ func TestInside(t *testing.T) {
 func TestRulesStay(t *testing.T) {
 	const admin, tail = "Pass p: ns-x TCP/80 TCP/90 | *\nDeny d: ns-x", "Pass b: ns-y 10.0.0.0/8\nDeny isolate: ns-x TCP/80-90 | *\nAccept a: *"
 	rules, rest := rulesOf(t, admin), rulesOf(t, tail)
-	tiers.List(rules, rest, wide)
+	acl.List(rules, rest, wide)
 	require.Equal(t, rulesOf(t, admin), rules)
 	require.Equal(t, rulesOf(t, tail), rest)
 }

@@ -1,4 +1,4 @@
-package tiers_test
+package acl_test
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/tiers"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
@@ -30,7 +30,7 @@ func TestTiersModel(t *testing.T) {
 		if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
 			limits.ACLs = rapid.IntRange(1, 30).Draw(t, "acls")
 		}
-		got := tiers.List(rulesFrom(admin), rulesFrom(tail), limits)
+		got := acl.List(rulesFrom(admin), rulesFrom(tail), limits)
 		checkRuns(t, got.Lines)
 		exact, doubtful := w.sets(0), w.sets(rapid.Uint64Min(1).Draw(t, "seed"))
 		for _, p := range w.packets() {
@@ -234,12 +234,12 @@ func drawClause(t *rapid.T) clause {
 	return c
 }
 
-func rulesFrom(rules []rule) []tiers.Rule[string] {
-	var out []tiers.Rule[string]
+func rulesFrom(rules []rule) []acl.Entry {
+	var out []acl.Entry
 	for _, r := range rules {
-		to := tiers.Rule[string]{Action: policy.Action(r.action), From: r.from}
+		to := acl.Entry{Action: policy.Action(r.action), From: acl.Source{Name: r.from}}
 		for _, c := range r.clauses {
-			var a tiers.Atom
+			var a acl.Atom
 			for _, t := range c.terms {
 				a.Sets = append(a.Sets, t.set)
 			}
@@ -307,10 +307,10 @@ func (w world) truth(n ipsets.Name, blocks []netip.Prefix, addr netip.Addr) bool
 }
 
 // verdict plays the lines as HNS does: the first that matches decides.
-func verdict(lines []tiers.Line[string], in members, p packet) (allowed bool, at int) {
+func verdict(lines []acl.Line, in members, p packet) (allowed bool, at int) {
 	for i, l := range lines {
 		sets, blocks := l.Atom.Sets, l.Atom.Blocks
-		if def, ok := l.Inside(); ok {
+		if def, ok := l.Atom.Inside(l.Block); ok {
 			sets, blocks = append(slices.Clone(sets), def.Name), nil
 		}
 		matches := len(blocks) == 0 || slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(p.peer.addr) })
@@ -330,7 +330,7 @@ func verdict(lines []tiers.Line[string], in members, p packet) (allowed bool, at
 }
 
 // checkRuns: the numbers grow, and two actions never have one.
-func checkRuns(t *rapid.T, lines []tiers.Line[string]) {
+func checkRuns(t *rapid.T, lines []acl.Line) {
 	type number struct {
 		tail bool
 		run  int

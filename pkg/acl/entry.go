@@ -1,0 +1,121 @@
+package acl
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// Atom is traffic that one ACL can match, or a few that share everything but their
+// protocol. A packet is in it when each part says so.
+type Atom struct {
+	// Sets must all contain the peer. Together with Blocks they have to be one set more
+	// in an ACL: see Inside. In an Entry they have plain names. An atom of an entry that
+	// names Doubt or a deny twin counts where the rule blocks, and is left out where it
+	// allows.
+	Sets []ipsets.Name
+	// Blocks: one of them must contain the peer. None means everyone. They are the fewest,
+	// sorted, as those of a policy.Peer.
+	Blocks []netip.Prefix
+	// Ports: one of them must match; none means everything, ICMP included. They are the
+	// fewest and have numbers, no names.
+	Ports []policy.Port
+	// Unused is as that of Rule.
+	Unused bool
+}
+
+// everything reports whether every packet is in the atom.
+func (a Atom) everything() bool {
+	return len(a.Sets) == 0 && everyone(a.Blocks) && len(a.Ports) == 0
+}
+
+// everyone reports whether blocks hold every address; IPv6 is none of ours.
+func everyone(blocks []netip.Prefix) bool { return len(blocks) == 0 || blocks[0].Bits() == 0 }
+
+// Entry is a rule of a policy that is about one endpoint, with numbers for its named
+// ports. Where the name is one of a port of the peer, the addresses in doubt may serve it
+// under any number. So such a rule that denies or passes has atoms of its own for these:
+// Doubt, and all ports of the protocol.
+type Entry struct {
+	Direction policy.Direction
+	Action    policy.Action
+	Atoms     []Atom // an OR; none match nothing
+	From      Source
+}
+
+// Ports resolves named ports. Ingress names are those of the selected pod
+// itself; egress names are served by the peers, under any number in use there.
+type Ports interface {
+	Own(name string, proto policy.Protocol) (number uint16, ok bool)
+	Served(at Reach) []ServedPort
+}
+
+// ServedPort is one number of a named port within a reach.
+type ServedPort struct {
+	Port   policy.Port // with its name
+	Set    ipsets.Name
+	Number uint16
+	Unused bool
+}
+
+// Resolve returns a rule with numbers for its named ports. Peers of one reach have the same
+// numbers, and what there is within it, not what is asked for, makes the work.
+func Resolve(r policy.Rule, from Source, own string, ports Ports) Entry {
+	out := Entry{Direction: r.Direction, Action: r.Action, From: from}
+	numbers, asked, found := numbered(r, ports.Own), map[policy.Port]bool{}, map[Reach][]Atom{}
+	if r.Direction == policy.Egress {
+		for _, p := range NamedPorts(r.Ports) {
+			asked[p] = true
+		}
+	}
+	for _, peer := range r.Peers {
+		if len(asked) > 0 {
+			at := ReachOf(own, peer)
+			if _, is := found[at]; !is {
+				found[at] = atomsOf(ports.Served(at), asked)
+			}
+			for _, a := range found[at] {
+				a.Sets = append(slices.Clone(peer.Sets), a.Sets...) // with blocks, the set is of those inside
+				out.Atoms = append(out.Atoms, a)
+			}
+		}
+		if len(r.Ports) == 0 || len(numbers) > 0 {
+			out.Atoms = append(out.Atoms, Atom{Sets: peer.Sets, Blocks: peer.Blocks, Ports: numbers})
+		}
+	}
+	return out
+}
+
+// atomsOf returns the traffic to the pods that serve those of some ports that are asked for.
+func atomsOf(served []ServedPort, asked map[policy.Port]bool) (out []Atom) {
+	for _, s := range served {
+		if asked[s.Port] {
+			port := policy.Port{Protocol: s.Port.Protocol, First: s.Number, Last: s.Number}
+			out = append(out, Atom{Sets: []ipsets.Name{s.Set}, Ports: []policy.Port{port}, Unused: s.Unused})
+		}
+	}
+	return out
+}
+
+// numbered returns the ports that have a number: their own, or on ingress the one that
+// the selected pod itself serves the name under.
+func numbered(r policy.Rule, own func(name string, proto policy.Protocol) (uint16, bool)) []policy.Port {
+	numbers := make([]policy.Port, 0, len(r.Ports))
+	for _, p := range r.Ports {
+		if p.Name == "" {
+			numbers = append(numbers, p)
+		} else if r.Direction == policy.Ingress {
+			if number, ok := own(p.Name, p.Protocol); ok {
+				numbers = append(numbers, policy.Port{Protocol: p.Protocol, First: number, Last: number})
+			}
+		}
+	}
+	return policy.Fewest(numbers)
+}
+
+// NamedPorts returns the ports that have a name.
+func NamedPorts(ports []policy.Port) []policy.Port {
+	return slices.DeleteFunc(slices.Clone(ports), func(p policy.Port) bool { return p.Name == "" })
+}
