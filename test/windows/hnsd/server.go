@@ -192,13 +192,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
 		conn, err := l.Accept()
-		if ctx.Err() != nil {
-			return nil // a connection that came now ends with the process
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			all.Go(func() { s.serve(ctx, conn) })
+		case ctx.Err() != nil:
+			return nil
+		default:
 			return fmt.Errorf("hnsd: accept: %w", err)
 		}
-		all.Go(func() { s.serve(ctx, conn) })
 	}
 }
 
