@@ -21,6 +21,5 @@ func newSetWork() setWork {
 // removal is a set that HNS did not remove when it was asked to.
 type removal struct {
 	backoff.Again
-	split bool // HNS rejected a request with it and others, so it is asked for alone
-	alone bool // HNS refused to remove it alone
+	alone bool // HNS rejected a request with it, so it is asked for alone
 }
