@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/progress"
@@ -55,6 +56,14 @@ func (r *run) enumerate() {
 	res := r.ask(hns.Request{Op: hns.OpEndpointIDs})
 	d.looks.enumerated = d.clock
 	d.endpoints.TakeList(res.IDs, res.Err)
+}
+
+// enumerateNew finds the endpoints that nothing uses yet. Those that nobody knows are read
+// next, one by one. It says nothing of the endpoints that it lacks, and an error of it
+// nothing at all: pods whose endpoint is not found are looked for again.
+func (r *run) enumerateNew(starting []*desired.PodState) {
+	res := r.ask(hns.Request{Op: hns.OpEndpointNew})
+	r.d.endpoints.TakeNewList(res.IDs, res.Err, starting)
 }
 
 // get reads one endpoint by its GUID. It reports whether one that is open cannot be

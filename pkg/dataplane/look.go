@@ -136,10 +136,9 @@ func (d *core) nextLook() (Look, time.Time) {
 // lookAge returns for how long the object that was looked at longest ago
 // has not been read.
 func (d *core) lookAge(now time.Time) time.Duration {
-	var age time.Duration
+	age := d.endpoints.LookAge()
 	if !d.looks.sets.IsZero() {
-		age = now.Sub(d.looks.sets)
+		age = max(age, now.Sub(d.looks.sets))
 	}
-	age = max(age, d.endpoints.LookAge())
 	return age
 }

@@ -14,10 +14,6 @@ type setWork struct {
 	read     backoff.Retry // of sets that nobody needs and of which a write is in doubt
 }
 
-func newSetWork() setWork {
-	return setWork{refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{}}
-}
-
 // removal is a set that HNS did not remove when it was asked to.
 type removal struct {
 	backoff.Again

@@ -110,16 +110,11 @@ func (s View) onEndpoint(ep *Endpoint, reason state.Reason, message string) stat
 
 func oneLine(err error) string { return fmt.Sprintf("%.300s; it is retried", err.Error()) }
 
-// codeText returns a code of HNS as warnings show it: the number, and its name when
-// it has one.
-func codeText(code uint32) string {
-	return strings.TrimSpace(fmt.Sprintf("0x%08x %s", code, hns.LookupCode(code).Name))
-}
-
-// InBrackets returns the text of a code behind a blank, "" for none.
+// InBrackets returns a code of HNS behind a blank, as warnings show it: the number, and its name
+// when it has one. It returns "" for none.
 func InBrackets(code uint32) string {
 	if code == 0 {
 		return ""
 	}
-	return " (" + codeText(code) + ")"
+	return fmt.Sprintf(" (%s)", strings.TrimSpace(fmt.Sprintf("0x%08x %s", code, hns.LookupCode(code).Name)))
 }
