@@ -18,9 +18,9 @@ import (
 // with the rights of deploy/ and through a proxy, until the test ends.
 func startTeller(t *testing.T, node string) (*proxy, *buffer) {
 	t.Helper()
-	p := newProxy(t)
-	said := &buffer{}
-	process := exec.Command(filepath.Join(bin, "teller"), "--kubeconfig", kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca), "--node", node)
+	p, said := newProxy(t), &buffer{}
+	kubeconfig := kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca)
+	process := exec.Command(filepath.Join(bin, "teller"), "--kubeconfig", kubeconfig, "--node", node)
 	process.Stderr = said
 	process.SysProcAttr = endWithParent()
 	require.NoError(t, process.Start())

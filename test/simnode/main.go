@@ -1,7 +1,6 @@
 // Program simnode runs an agent with the simulator in place of HNS, and gives its pods endpoints. It
 // follows a live cluster, serves the pages of an agent, and at /npm/v1/simulate what kubectl npm
-// simulate prints as JSON, with the verdicts that the query asks for. The end-to-end suite uses it. It
-// runs until Ctrl-C.
+// simulate prints as JSON, with the verdicts that the query asks for. The end-to-end suite uses it.
 package main
 
 import (
@@ -9,11 +8,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"os/signal"
 	"sync"
 	"time"
 
@@ -29,44 +27,28 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "simnode:", err)
-		os.Exit(1)
-	}
+	kubeconfig := flag.String("kubeconfig", "", "file with the cluster's address")
+	node := flag.String("node", "", "name of the node")
+	flag.Parse()
+	log.Fatalln(serve(context.Background(), *kubeconfig, *node))
 }
 
-// run serves until ctx is done, and then returns nil.
-func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("simnode", flag.ContinueOnError)
-	kubeconfig := flags.String("kubeconfig", "", "file with the cluster's address")
-	node := flags.String("node", "", "name of the node")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	api, err := controllers.RESTConfig(*kubeconfig)
+// serve returns only on errors.
+func serve(ctx context.Context, kubeconfig, node string) error {
+	api, err := controllers.RESTConfig(kubeconfig)
 	if err != nil {
 		return err
 	}
-	source, err := controllers.ClusterSource(api, *node)
+	source, err := controllers.ClusterSource(api, node)
 	if err != nil {
 		return err
 	}
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
-	dp := dataplane.New(dataplane.Config{Node: *node, Now: time.Now, Client: sim})
+	dp := dataplane.New(dataplane.Config{Node: node, Now: time.Now, Client: sim})
 	pods := &kubelet{dp: dp, sim: sim, endpoints: map[desired.PodKey]string{}}
-	ctl := controllers.New(controllers.Config{Source: source, Applier: pods, Progress: dp.Progress, Node: *node, Logger: klog.Logger{}})
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	running.Go(func() { ctl.Run(ctx) })
-	select {
-	case <-ctl.Settled():
-	case <-ctx.Done():
-		return nil
-	}
+	ctl := controllers.New(controllers.Config{Source: source, Applier: pods, Progress: dp.Progress, Node: node, Logger: klog.Logger{}})
+	go ctl.Run(ctx)
+	<-ctl.Settled()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -76,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 	pages.HandleFunc("GET /npm/v1/simulate", func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer // a slow client must not hold up the simulation
 		query := r.URL.Query()
-		o := simulate.Options{Node: *node, Matrix: query["matrix"], Trace: query["trace"], All: query.Has("all")}
+		o := simulate.Options{Node: node, Matrix: query["matrix"], Trace: query["trace"], All: query.Has("all")}
 		pods.mu.Lock()
 		err := simulate.WriteResult(r.Context(), &body, sim, dp.Dump(), o)
 		pods.mu.Unlock()
@@ -86,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		_, _ = body.WriteTo(w)
 	})
-	fmt.Fprintf(os.Stderr, "serving on http://%s\n", l.Addr())
+	log.Printf("serving on http://%s", l.Addr())
 	return debug.Serve(ctx, l, pages)
 }
 

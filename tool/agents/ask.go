@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/bounded"
 )
 
 const (
@@ -69,7 +69,7 @@ func (c *Cluster) Get(ctx context.Context, a Agent, path string, use func(io.Rea
 // Dump returns the dump of an agent.
 func Dump(ctx context.Context, from Getter, a Agent) (d state.Dump, err error) {
 	err = from.Get(ctx, a, debug.ManagerPath, func(body io.Reader) (err error) {
-		d, err = debug.ReadManager(body)
+		d, err = bounded.ReadDump(body)
 		return err
 	})
 	return d, err
@@ -81,6 +81,16 @@ func Status(ctx context.Context, from Getter, a Agent) (st debug.Status, err err
 		return json.NewDecoder(bounded.Reader(body, bounded.OfAnAgent)).Decode(&st)
 	})
 	return st, err
+}
+
+// Statuses returns the status of every agent, or why there is none, in the order of all.
+func Statuses(ctx context.Context, from Getter, all []OnNode, timeout time.Duration) ([]debug.Status, []error) {
+	out := make([]debug.Status, len(all))
+	errs := Each(ctx, all, timeout, func(ctx context.Context, i int, a Agent) (err error) {
+		out[i], err = Status(ctx, from, a)
+		return err
+	})
+	return out, errs
 }
 
 // Each calls ask for the agent of every node, for several of them at the same time, each for no longer

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,18 +50,18 @@ func TestWorkloadsSpeakForTheirPods(t *testing.T) {
 // TestMatrixIsCountedFirst: what would take minutes is refused before a line of it, and
 // workloads make it small.
 func TestMatrixIsCountedFirst(t *testing.T) {
-	o := Options{Manifests: []string{"-"}, Matrix: []string{"80/TCP"}, All: true}
-	o.Stdin = strings.NewReader(thousands(2000))
+	o := Options{Manifests: []string{"-"}, Matrix: slices.Repeat([]string{"80/TCP"}, 100), All: true}
+	o.Stdin = strings.NewReader(thousands(200))
 	code, stdout, stderr := once(t, o)
 	require.Equal(t, cli.ExitBadInput, code)
 	require.Empty(t, stdout)
-	require.Equal(t, "npm: simulate: --matrix: 2001 pods are 4004001 pairs for each port, more than 4000000 in all: "+
+	require.Equal(t, "npm: simulate: --matrix: 201 pods are 40401 pairs for each port, more than 4000000 in all: "+
 		"without --all it is one of workloads; else give --node, or ask kubectl npm trace for a pair\n", stderr)
 
-	o.All, o.Stdin = false, strings.NewReader(thousands(2000))
+	o.All, o.Stdin = false, strings.NewReader(thousands(200))
 	code, stdout, _ = once(t, o)
 	require.Equal(t, cli.ExitOK, code)
-	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 2001 pods: ")
+	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 201 pods: ")
 }
 
 // TestMatrixOfPodsIsAskedFor: one row for a Deployment, unless each pod is wanted.

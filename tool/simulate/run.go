@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/bounded"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
 	"github.com/winnpm/winnpm/tool/manifest"
@@ -84,7 +84,7 @@ func (c *cluster) simulate(ctx context.Context, o Options, rec *recorder.Recorde
 	w := c.world(o)
 	local := func(p whatif.Pod) bool { return o.Node == "" || p.Node == o.Node }
 	sim := hnssim.New(hnssim.Options{})
-	if err := w.CreateEndpoints(sim, local); err != nil {
+	if err := w.SetEndpoints(sim, local, true); err != nil {
 		return simulation{}, err
 	}
 	tx := w.Transaction(local)

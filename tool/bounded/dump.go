@@ -1,4 +1,4 @@
-package debug
+package bounded
 
 import (
 	"encoding/json"
@@ -6,22 +6,22 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// ErrNoDump is returned for text that is not a response of ManagerPath.
-var ErrNoDump = errors.New("no dump of " + ManagerPath)
+// ErrNoDump is returned for text that is not a response of debug.ManagerPath.
+var ErrNoDump = errors.New("no dump of " + debug.ManagerPath)
 
-// ReadManager reads a response of ManagerPath to the end of r. It fails with ErrNoDump for anything
-// else, and with bounded.ErrTooMuch for a response above bounded.OfAnAgent. It does not check that
+// ReadDump reads a response of debug.ManagerPath to the end of r. It fails with ErrNoDump for anything
+// else, and with ErrTooMuch for a response above OfAnAgent. It does not check that
 // the parts of the dump fit together.
-func ReadManager(r io.Reader) (state.Dump, error) {
+func ReadDump(r io.Reader) (state.Dump, error) {
 	var m struct {
 		NodeName *string
 		state.Dump
 	}
-	in := json.NewDecoder(bounded.Reader(r, bounded.OfAnAgent))
+	in := json.NewDecoder(Reader(r, OfAnAgent))
 	if err := in.Decode(&m); err != nil {
 		return state.Dump{}, fmt.Errorf("%w: %w", ErrNoDump, err)
 	}

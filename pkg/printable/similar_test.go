@@ -1,4 +1,4 @@
-package similar
+package printable
 
 import (
 	"testing"
@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestName(t *testing.T) {
+func TestSimilar(t *testing.T) {
 	names := []string{"egress", "ingress", "matchLabels", "podSelector", "podSelectors", "to"}
 	for word, want := range map[string]string{
 		"ingres": "ingress", "podselector": "podSelector", "podSelectrs": "podSelectors", "matchLabel": "matchLabels",
 		"igress": "egress", // as near as ingress, and first
 		"":       "", "TO": "to", "ta": "", "labels": "", "ports": "", "matchExpressions": "",
 	} {
-		require.Equal(t, want, Name(word, names), word)
+		require.Equal(t, want, Similar(word, names), word)
 	}
 }

@@ -1,11 +1,10 @@
-// Package similar finds the name that somebody may have meant.
-package similar
+package printable
 
 import "strings"
 
-// Name returns the name that is most like word, in any case; of several the first, and
+// Similar returns the name that is most like word, in any case; of several the first, and
 // "" when none is like it. A third of the word may differ, and three bytes at most.
-func Name(word string, names []string) string {
+func Similar(word string, names []string) string {
 	word = strings.ToLower(word)
 	found, least := "", 1+min(3, len(word)/3)
 	for _, name := range names {
