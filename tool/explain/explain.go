@@ -28,9 +28,6 @@ import (
 // none.
 type Places map[string]string
 
-// Policy returns where a policy is; "" when that is not known.
-func (p Places) Policy(policy string) string { return p[policy] }
-
 // Rule returns where a rule of a policy is; "" when that is not known.
 func (p Places) Rule(policy, path string) string { return p[policy+" "+path] }
 
@@ -259,7 +256,7 @@ func half(a Answer, s Side) Side {
 // Unanswered takes the place, in Join, of the answer of a node that judges its end and
 // could not be asked. The verdict there is Unknown.
 func Unanswered(q Question, node, why string) Answer {
-	return silent(q, node, Side{Judged: true, Actual: unknownState(why), Wanted: unknownState(why)})
+	return silent(q, node, Side{Judged: true, Actual: newState(Unknown, why), Wanted: newState(Unknown, why)})
 }
 
 // Unjudged takes the place, in Join, of the answer of a node that judges nothing.
@@ -276,6 +273,6 @@ func silent(q Question, node string, s Side) Answer {
 	return a
 }
 
-func unknownState(why string) *State {
-	return &State{Verdict: Unknown, Why: why, Rules: []Rule{}, Tried: []Rule{}}
+func newState(v Verdict, why string) *State {
+	return &State{Verdict: v, Why: why, Rules: []Rule{}, Tried: []Rule{}}
 }

@@ -12,7 +12,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -28,10 +27,14 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	if own.pod.OverBudget != "" {
 		return out // no policy helps
 	}
-	tiers := len(c.tierRules(own.pod, q.dir)) > 0
+	closed := func(name string) bool { // because of its size, on every pod or on some
+		return len(c.tierRules(own.pod, q.dir)) > 0 && slices.ContainsFunc(c.dump.Warnings, func(w state.Warning) bool {
+			return w.Reason == state.ReasonOverBudget && w.Kind == "NetworkPolicy" && w.Object == name
+		})
+	}
 	for i := range c.dump.Policies {
 		p := &c.dump.Policies[i]
-		if namespaceOf(p.Policy) != namespaceOf(own.pod.Pod) || p.Spec == nil || tiers && c.overBudget(p.Policy) {
+		if namespaceOf(p.Policy) != namespaceOf(own.pod.Pod) || p.Spec == nil || closed(p.Policy) {
 			continue
 		}
 		subject, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
@@ -50,29 +53,17 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 			}
 		}
 	}
-	slices.SortStableFunc(out, compareMisses)
-	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
-}
-
-// overBudget reports whether a NetworkPolicy is closed because of its size, on every pod
-// or on some.
-func (c *Cluster) overBudget(name string) bool {
-	return slices.ContainsFunc(c.dump.Warnings, func(w state.Warning) bool {
-		return w.Reason == state.ReasonOverBudget && w.Kind == "NetworkPolicy" && w.Object == name
+	// The likeliest first: a label that is there with another value is likelier wrong than one that is
+	// missing, and a policy that selects the pod is likelier meant than another.
+	slices.SortStableFunc(out, func(a, b Miss) int {
+		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)),
+			cmp.Compare(a.Words, b.Words), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Path, b.Path))
 	})
+	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
 }
 
 // kindOrder orders the kinds of changes by how likely the user intended them.
 var kindOrder = []Kind{PodLabel, NamespaceLabel, PortNumber, PortName, SubjectLabel, OtherNamespace, Address}
-
-// compareMisses puts the likeliest first: a label that is there with another
-// value is likelier wrong than one that is missing, and a policy that selects
-// the pod is likelier meant than another.
-func compareMisses(a, b Miss) int {
-	return cmp.Or(cmp.Compare(a.far, b.far),
-		cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)),
-		cmp.Compare(a.Words, b.Words), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Path, b.Path))
-}
 
 // attempt is a connection that is held against one rule of a NetworkPolicy.
 type attempt struct {
@@ -228,7 +219,7 @@ func (t attempt) peerMisses() []Miss {
 	var out []Miss
 	var onPod []labels.Requirement
 	for _, name := range t.rule.Peer.Sets {
-		cond, _ := t.c.condition(name)
+		cond, _ := conditionOf(name.String(), name.Nested())
 		switch known, exists := t.c.namespaces[namespace]; {
 		case cond.kind != ipsets.KindNamespaceSelector:
 			onPod = append(onPod, cond.reqs...)
@@ -269,40 +260,30 @@ func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requir
 				out = append(out, m)
 			}
 		}
-		asked, refused := values(m.Key, reqs)
+		var named []string
+		for _, other := range reqs {
+			if other.Key() == m.Key {
+				named = append(named, other.ValuesUnsorted()...)
+			}
+		}
+		slices.Sort(named)
+		named = slices.Compact(named)
 		m.far = far
-		for _, m.Value = range asked {
+		for _, m.Value = range named {
 			try(fmt.Sprintf("with label %s=%s", m.Key, m.Value))
 		}
 		m.Value, m.Remove, m.far = "", true, max(far, 1)
 		try("without label " + m.Key)
 		m.Remove, m.far = false, far
-		for i := range refused {
-			refused[i] = strconv.Quote(refused[i])
+		for i := range named { // now all that are refused
+			named[i] = strconv.Quote(named[i])
 		}
-		other := strings.TrimSuffix(fmt.Sprintf("with label %s of any value but %s", m.Key, list(refused, "and")), " but ")
+		other := strings.TrimSuffix(fmt.Sprintf("with label %s of any value but %s", m.Key, list(named, "and")), " but ")
 		// More values than the requirements refuse: at least one of them is accepted.
-		for n := 0; n <= len(refused) && len(out) == before; n++ {
+		for n := 0; n <= len(named) && len(out) == before; n++ {
 			m.Value = strings.Repeat("x", n)
 			try(other)
 		}
 	}
 	return out
-}
-
-// values returns the values of a label that requirements ask for, and those that they refuse,
-// sorted.
-func values(key string, reqs []labels.Requirement) (asked, refused []string) {
-	for _, r := range reqs {
-		switch op := r.Operator(); {
-		case r.Key() != key:
-		case op == selection.In || op == selection.Equals || op == selection.DoubleEquals:
-			asked = append(asked, r.ValuesUnsorted()...)
-		default:
-			refused = append(refused, r.ValuesUnsorted()...)
-		}
-	}
-	slices.Sort(asked)
-	slices.Sort(refused)
-	return slices.Compact(asked), slices.Compact(refused)
 }

@@ -228,11 +228,7 @@ func (names SetNames) Peer(a hns.ACL) string {
 		slices.Sort(sets) // by name: the order of ids says nothing to people
 		return word + " " + strings.Join(sets, " and ")
 	}
-	blocks := strings.Split(peer, ",")
-	if len(blocks) > shownBlocks {
-		return fmt.Sprintf("%s %s or %d more", word, strings.Join(blocks[:shownBlocks-1], " or "), len(blocks)-shownBlocks+1)
-	}
-	return word + " " + strings.Join(blocks, " or ")
+	return word + " " + shorten(peer)
 }
 
 var protocolNames = map[string]string{"": "any protocol", "6": "TCP", "17": "UDP", "132": "SCTP"}
