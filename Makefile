@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test deep race lint e2e page chart monitoring exe servers-exe windows test-windows conformance mutants model torture hostile fuzz bench update release image reproduce verify help
+.PHONY: build test deep race lint e2e page chart monitoring exe servers-exe windows test-windows conformance mutants model torture hostile path fuzz bench update release image reproduce verify help
 
 build: ## programs of this machine into bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -43,7 +43,7 @@ servers-exe: ## an API server for Windows, for the tests of the agent on a node,
 windows: ## build, vet and compile the tests for Windows
 	@hack/windows.sh
 
-test-windows: ## npm.exe and the contract suite under Wine, against a stand-in for HNS
+test-windows: ## npm.exe and the doctor under Wine, against a stand-in for HNS
 	@hack/test-windows.sh
 
 mutants: ## break the code on purpose; every mutant must be caught
@@ -57,6 +57,9 @@ torture: ## every scenario, disturbed at every call of HNS, in every order
 
 hostile: ## attacks of one tenant on the agent, in all sizes
 	@hack/hostile.sh
+
+path: ## count the functions that one event runs in the agent (LIST=1 prints them)
+	@hack/path.sh
 
 fuzz: ## every fuzz target for a short time (FUZZTIME, default 20s)
 	@hack/fuzz.sh

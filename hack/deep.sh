@@ -21,7 +21,7 @@ fi
 module=github.com/winnpm/winnpm
 raced=$module/pkg/controllers
 # These measure memory and processor time, so nothing is beside them; of the programs a few tests do.
-alone=("$module/test/hostile" "$module/pkg/bounded" "$module/cmd/npm" "$module/cmd/kubectl-npm")
+alone=("$module/test/hostile" "$module/tool/bounded" "$module/cmd/npm" "$module/cmd/kubectl-npm")
 mapfile -t drawing < <(hack/packages.sh pgregory.net/rapid)
 mapfile -t packages < <(hack/packages.sh $module/test/effort | grep -vxF "$(printf '%s\n' "$raced" "${alone[@]}" $module/test/oracle/oracletest)")
 mapfile -t draws < <(printf '%s\n' "${packages[@]}" | grep -xF "$(printf '%s\n' "${drawing[@]}")")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # hack/exe.sh [DIR] builds the programs that docs/windows.md runs on a node, by default into
-# bin: npm.exe, the doctor, the contract suite, and the tests of what only Windows can tell.
+# bin: npm.exe, the doctor, contract.exe, which tests both, and the tests of what only Windows can tell.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -40,4 +40,27 @@ for platform in $platforms; do
 	go build -ldflags "$ldflags" -o "$to/" ./cmd/kubectl-npm
 done
 unset GOOS GOARCH
-go run -C hack/release . -version "$version" -license "$PWD/LICENSE" -built "$built" -dist "$dist"
+
+boms=()
+for platform in $platforms; do
+	folder=$built/$platform
+	tool=kubectl-npm
+	if [ "${platform%/*}" = windows ]; then
+		tool=kubectl-npm.exe
+		for program in npm winnpm-cni doctor contract; do
+			install -m 644 "$folder/$program.exe" "$dist/"
+			boms+=("$dist/$program.exe=$folder/$program.exe")
+		done
+	fi
+	install -m 644 LICENSE "$folder/"
+	archive=$dist/winnpm_${version}_${platform%/*}_${platform#*/}.tar.gz
+	chmod 755 "$folder/$tool"
+	tar --create --format=ustar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner \
+		--directory "$folder" LICENSE "$tool" | gzip --no-name --best >"$archive"
+	boms+=("$archive=$folder/$tool")
+done
+go run -C hack/release . -version "$version" "${boms[@]}"
+hack/release/krew.sh "$version" "$dist"/*.tar.gz >"$dist/npm.krew.yaml"
+cd "$dist"
+sums=$(sha256sum -- *)
+echo "$sums" >SHA256SUMS

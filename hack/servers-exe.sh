@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# hack/servers-exe.sh [DIR] builds an API server for Windows into DIR, by default bin: apiserver-up.exe, with the
-# kube-apiserver.exe and etcd.exe that it runs. They are what test/e2e uses, from the same sources.
-# It takes minutes when nothing of it is compiled yet.
+# hack/servers-exe.sh [DIR] builds apiserver-up.exe, an API server with an etcd for Windows, into DIR, by default bin.
+# It is what test/e2e uses, from the same sources. It takes minutes when nothing of it is compiled yet.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +10,4 @@ version=$(cd test/e2e/apiserver && go list -m -f '{{.Version}}' k8s.io/kubernete
 minor=${version#v1.}
 pkg=k8s.io/component-base/version
 export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
-go build -C test/e2e/apiserver -ldflags "-s -w -X $pkg.gitVersion=$version -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*}" -o "$dir/kube-apiserver.exe" .
-go build -C test/e2e/etcd -ldflags "-s -w" -o "$dir/etcd.exe" .
-go build -C test/e2e -o "$dir/apiserver-up.exe" ./cmd/apiserver-up
+go build -C test/e2e/apiserver -ldflags "-s -w -X $pkg.gitVersion=$version -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*}" -o "$dir/apiserver-up.exe" .

@@ -20,7 +20,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/similar"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
@@ -296,7 +296,7 @@ func (e end) suggestion(all []corev1.Pod) string {
 			names[strings.TrimSuffix(ref.Name, "-"+all[i].Labels["pod-template-hash"])] = true
 		}
 	}
-	if like := similar.Name(e.name, slices.Sorted(maps.Keys(names))); like != "" && like != e.name {
+	if like := printable.Similar(e.name, slices.Sorted(maps.Keys(names))); like != "" && like != e.name {
 		return "; did you mean " + like + "?"
 	}
 	return ""

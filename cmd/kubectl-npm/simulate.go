@@ -8,13 +8,13 @@ import (
 )
 
 func newSimulate(std cli.Streams) *cobra.Command {
-	o := simulate.Options{Stdin: std.In, Stdout: std.Out, Stderr: std.Err, Version: cli.Version(), Program: program}
+	o := simulate.Options{Stdin: std.In, Stdout: std.Out, Version: cli.Version()}
 	var cluster clusterOptions
 	var level string
 	cmd := &cobra.Command{
 		Use:   "simulate (--manifests PATH)... | --kubeconfig FILE",
-		Short: "Run the whole program on a simulated node and show what it would program",
-		Long: `Runs the whole program on a simulator instead of Windows, fed by manifests or
+		Short: "Run the dataplane on a simulated node and show what it would program",
+		Long: `Runs the dataplane of the agent on a simulator instead of HNS, fed by manifests or
 read-only by a live cluster, and prints the sets and ACLs that it programs.
 "ui --manifests" shows the same node in a browser.
 
@@ -31,10 +31,7 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 			}
 			o.Logger = logger
 			o.Kubeconfig, o.Namespace, o.Connect = cluster.loading.ExplicitPath, cluster.overrides.Context.Namespace, cluster.config
-			if code := simulate.Run(cmd.Context(), o); code != cli.ExitOK {
-				return cli.Exit{Code: code}
-			}
-			return nil
+			return simulate.Run(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()

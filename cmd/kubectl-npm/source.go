@@ -11,10 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/bounded"
 	"github.com/winnpm/winnpm/tool/bundle"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/simulate"
@@ -142,7 +141,7 @@ func readAll(use func(io.Reader) error) func(io.Reader) error {
 // intoDump returns a function that reads a response of debug.ManagerPath into d.
 func intoDump(d *state.Dump) func(io.Reader) error {
 	return func(body io.Reader) (err error) {
-		*d, err = debug.ReadManager(body)
+		*d, err = bounded.ReadDump(body)
 		return err
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -95,17 +94,10 @@ type process struct {
 
 func startAttacked(t *testing.T, api http.Handler) *process {
 	t.Helper()
-	server := httptest.NewServer(api)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	kubeconfig, err := cluster.Kubeconfig(t.TempDir(), server.URL)
-	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	p := &process{t: t, cmd: exec.Command(self, "-test.run=^TestUnderAttack$")}
-	p.cmd.Env = append(os.Environ(), attackedEnv+"="+kubeconfig, "GOMEMLIMIT="+memoryLimit)
+	p.cmd.Env = append(os.Environ(), attackedEnv+"="+serveKube(t, api), "GOMEMLIMIT="+memoryLimit)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test out of time runs no cleanup
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -114,7 +114,7 @@ func apiServer(t *testing.T) (kubeconfig string) {
 // serveAPI is apiServer with a JSON list of policies; told gets what is written.
 func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig string) {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serveKube(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		kinds := map[string]string{"pods": "PodList", "namespaces": "NamespaceList", "nodes": "NodeList", "networkpolicies": "NetworkPolicyList"}
 		kind := kinds[filepath.Base(r.URL.Path)]
@@ -155,6 +155,12 @@ func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig str
 		}
 		_, _ = io.WriteString(w, `{"apiVersion":"`+version+`","kind":"`+kind+`","metadata":{"resourceVersion":"1"},"items":`+items+`}`)
 	}))
+}
+
+// serveKube serves an API server until the test ends.
+func serveKube(t *testing.T, api http.Handler) (kubeconfig string) {
+	t.Helper()
+	server := httptest.NewServer(api)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()

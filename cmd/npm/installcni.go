@@ -15,7 +15,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/conflist"
 	"github.com/winnpm/winnpm/pkg/gate"
 )
 
@@ -74,7 +73,7 @@ func newUninstallCNI(std cli.Streams) *cobra.Command {
 			}
 			err := o.with((*installer).uninstall)
 			if err == nil {
-				_, err = fmt.Fprintln(std.Out, o.confDir+": no list names "+conflist.Plugin+" any more")
+				_, err = fmt.Fprintln(std.Out, o.confDir+": no list names "+pluginType+" any more")
 			}
 			return failed("uninstall-cni", err)
 		},
@@ -115,7 +114,7 @@ func (o *installOptions) with(use func(*installer) error) (err error) {
 	}
 	in := &installer{
 		list:   o.confFile,
-		entry:  conflist.Entry{Mode: o.mode, WaitSeconds: int(o.wait / time.Second), Pipe: o.pipe},
+		entry:  listEntry{Mode: o.mode, WaitSeconds: int(o.wait / time.Second), Pipe: o.pipe},
 		suffix: fmt.Sprintf("%016x", rand.Uint64()), //nolint:gosec // no secret
 	}
 	for dir, f := range map[string]*folder{filepath.Dir(program): &in.source, o.binDir: &in.bin, o.confDir: &in.conf} {
@@ -172,14 +171,14 @@ func keep(ctx context.Context, logger klog.Logger, install func() (bool, error))
 		switch now := time.Now(); {
 		case err != nil:
 			if err.Error() != last {
-				logger.Error(err, "The plugin is not installed; trying again", "plugin", conflist.Plugin)
+				logger.Error(err, "The plugin is not installed; trying again", "plugin", pluginType)
 			}
 			last = err.Error()
 			again.Failed(now, now)
 		case changed:
 			last = ""
 			again.Failed(now, now)
-			logger.Info("Put the plugin into the list of CNI plugins", "plugin", conflist.Plugin, "times", again.Tries)
+			logger.Info("Put the plugin into the list of CNI plugins", "plugin", pluginType, "times", again.Tries)
 		default:
 			last = ""
 			if now.Sub(again.At) >= time.Minute {

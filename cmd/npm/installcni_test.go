@@ -20,7 +20,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/conflist"
 )
 
 const azureList = "{\r\n\t\"cniVersion\": \"0.3.0\",\r\n\t\"name\": \"azure\",\r\n\t\"plugins\": [\r\n\t\t{ \"type\": \"azure-vnet\" }\r\n\t]\r\n}"
@@ -102,7 +101,7 @@ func (m *machine) run(step func(n int, what, name string) error) *installer {
 	return &installer{
 		source: memory{map[string]string{pluginFile: "program"}, counted},
 		bin:    memory{m.bin, counted}, conf: memory{m.conf, counted},
-		entry: conflist.Entry{Mode: "wait", WaitSeconds: 10}, suffix: fmt.Sprint(m.runs),
+		entry: listEntry{Mode: "wait", WaitSeconds: 10}, suffix: fmt.Sprint(m.runs),
 	}
 }
 
@@ -116,10 +115,10 @@ func (m *machine) usable() error {
 		if filepath.Ext(name) != ".conflist" {
 			continue
 		}
-		if _, err := conflist.Remove([]byte(text)); err != nil {
+		if _, err := removeEntry([]byte(text)); err != nil {
 			return err
 		}
-		if strings.Contains(text, conflist.Plugin) && m.bin[pluginFile] != "program" {
+		if strings.Contains(text, pluginType) && m.bin[pluginFile] != "program" {
 			return errors.New("the list names a program that is not there")
 		}
 	}
@@ -195,7 +194,7 @@ func TestInstallWithAnotherWriter(t *testing.T) {
 		require.NoError(t, err)
 		_, err = m.run(quiet).install() // what the watch does, for a write behind the rename
 		require.NoError(t, err)
-		require.Contains(t, m.conf["10-azure.conflist"], conflist.Plugin)
+		require.Contains(t, m.conf["10-azure.conflist"], pluginType)
 
 		require.NoError(t, m.run(another()).uninstall())
 		require.Equal(t, map[string]string{"10-azure.conflist": theirs, "README": "x"}, m.conf)
@@ -243,7 +242,7 @@ func TestInstallChoosesAsContainerd(t *testing.T) {
 	require.Equal(t, "05-other.conflist", name)
 	m.conf["01-nat.conf"] = `{"type":"nat"}`
 	_, err = m.run(quiet).chosen()
-	require.ErrorIs(t, err, conflist.ErrSinglePlugin)
+	require.ErrorIs(t, err, errSinglePlugin)
 	m.conf = map[string]string{}
 	_, err = m.run(quiet).chosen()
 	require.ErrorIs(t, err, errNoList)
@@ -346,7 +345,7 @@ func TestInstallIntoAnotherVersion(t *testing.T) {
 	old := `{"cniVersion":"0.2.0","name":"n","plugins":[{"type":"a"}]}`
 	m.conf["10-azure.conflist"] = old
 	_, err := m.run(func(int, string, string) error { return nil }).install()
-	require.ErrorIs(t, err, conflist.ErrVersion)
+	require.ErrorIs(t, err, errListVersion)
 	require.Equal(t, old, m.conf["10-azure.conflist"])
 }
 
@@ -376,7 +375,7 @@ func TestUninstallOneOfTwo(t *testing.T) {
 	in.list = "10-azure.conflist"
 	require.ErrorContains(t, in.uninstall(), "20-other.conflist still names winnpm-cni")
 	require.NotEmpty(t, m.bin[pluginFile])
-	require.NotContains(t, m.conf["10-azure.conflist"], conflist.Plugin)
+	require.NotContains(t, m.conf["10-azure.conflist"], pluginType)
 	require.NoError(t, m.run(quiet).uninstall())
 	require.Empty(t, m.bin[pluginFile])
 }

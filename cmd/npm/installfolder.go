@@ -3,16 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"slices"
-)
-
-// Bounds of what the installer reads.
-const (
-	maxInstallNames = 1000     // in one folder
-	maxInstallBytes = 64 << 20 // of one file
 )
 
 // folder is what the installer does with files. Each call is one step: a kill comes
@@ -33,25 +25,13 @@ type folder interface {
 type diskFolder struct{ root *os.Root }
 
 func (d diskFolder) names() (names []string, err error) {
-	dir, err := d.root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	entries, err := dir.ReadDir(maxInstallNames + 1)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if len(entries) > maxInstallNames {
-		return nil, fmt.Errorf("%s: more than %d files: this is no folder of CNI", d.root.Name(), maxInstallNames)
-	}
+	entries, err := fs.ReadDir(d.root.FS(), ".")
 	for _, e := range entries {
 		if !e.IsDir() {
 			names = append(names, e.Name())
 		}
 	}
-	slices.Sort(names)
-	return names, nil
+	return names, err
 }
 
 func (d diskFolder) read(name string) (content []byte, mode fs.FileMode, err error) {
@@ -63,15 +43,7 @@ func (d diskFolder) read(name string) (content []byte, mode fs.FileMode, err err
 	if !info.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("%s: %s is no regular file: name the file that it leads to", d.root.Name(), name)
 	}
-	file, err := d.root.Open(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	content, err = io.ReadAll(io.LimitReader(file, maxInstallBytes+1))
-	if err == nil && len(content) > maxInstallBytes {
-		err = fmt.Errorf("%s: %s has more than %d bytes", d.root.Name(), name, maxInstallBytes)
-	}
+	content, err = d.root.ReadFile(name)
 	return content, info.Mode().Perm(), err
 }
 

@@ -8,12 +8,10 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/winnpm/winnpm/pkg/conflist"
 )
 
 // pluginFile is the program of our plugin, beside npm.exe and where CNI looks for it.
-const pluginFile = conflist.Plugin + ".exe"
+const pluginFile = pluginType + ".exe"
 
 // editTries bounds how often an edit begins anew because another writer was quicker.
 const editTries = 5
@@ -28,7 +26,7 @@ var (
 type installer struct {
 	source, bin, conf folder // beside npm.exe, of programs, of configurations
 	list              string // the name of the .conflist; "": the one that containerd takes
-	entry             conflist.Entry
+	entry             listEntry
 	placed            bool // the program was compared before: it is enough that it is there
 	// suffix is of this run, so that two at once never write the same file. Nothing of
 	// CNI reads a name that ends so.
@@ -36,8 +34,8 @@ type installer struct {
 }
 
 // Names of files that are there for a moment. A killed run leaves at most one of each.
-func (in *installer) fresh() string { return conflist.Plugin + "." + in.suffix + ".new" }
-func (in *installer) aside() string { return conflist.Plugin + "." + in.suffix + ".old" }
+func (in *installer) fresh() string { return pluginType + "." + in.suffix + ".new" }
+func (in *installer) aside() string { return pluginType + "." + in.suffix + ".old" }
 
 // install reports whether it changed the list.
 func (in *installer) install() (bool, error) {
@@ -100,7 +98,7 @@ func (in *installer) sweep(f folder) {
 		return // whoever reads the folder next says so
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, conflist.Plugin+".") && (strings.HasSuffix(name, ".new") || strings.HasSuffix(name, ".old")) {
+		if strings.HasPrefix(name, pluginType+".") && (strings.HasSuffix(name, ".new") || strings.HasSuffix(name, ".old")) {
 			_ = f.remove(name) // see above
 		}
 	}
@@ -109,10 +107,10 @@ func (in *installer) sweep(f folder) {
 // addEntry puts our entry into the list.
 func (in *installer) addEntry() (bool, error) {
 	return in.edit(in.chosen, func(file []byte) ([]byte, error) {
-		if err := conflist.CheckVersion(file); err != nil {
+		if err := checkVersion(file); err != nil {
 			return nil, err
 		}
-		return conflist.Insert(file, in.entry)
+		return insertEntry(file, in.entry)
 	})
 }
 
@@ -130,7 +128,7 @@ func (in *installer) chosen() (string, error) {
 		case ".conflist":
 			return name, nil
 		case ".conf", ".json":
-			return "", fmt.Errorf("%s comes first for containerd: %w, or name another file with --conf-file", name, conflist.ErrSinglePlugin)
+			return "", fmt.Errorf("%s comes first for containerd: %w, or name another file with --conf-file", name, errSinglePlugin)
 		}
 	}
 	return "", errNoList
@@ -175,34 +173,25 @@ func (in *installer) edit(which func() (string, error), change func([]byte) ([]b
 // uninstall takes our entry out of every list, then removes the program.
 func (in *installer) uninstall() error {
 	in.sweep(in.conf)
-	names := []string{in.list}
-	if in.list == "" {
-		var err error
-		if names, err = in.conf.names(); err != nil {
-			return err
+	names, err := in.conf.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if in.list == "" && path.Ext(name) == ".conflist" || in.list == name {
+			if _, err := in.edit(func() (string, error) { return name, nil }, withoutEntry); err != nil {
+				return err
+			}
 		}
 	}
 	for _, name := range names {
-		if path.Ext(name) != ".conflist" && name != in.list {
-			continue
-		}
-		_, err := in.edit(func() (string, error) { return name, nil }, func(file []byte) ([]byte, error) {
-			rest, err := conflist.Remove(file)
-			if err != nil && !bytes.Contains(file, []byte(conflist.Plugin)) {
-				return file, nil // whatever is wrong with it
-			}
-			return rest, err
-		})
+		file, _, err := in.conf.read(name)
 		if err != nil {
 			return err
 		}
-	}
-	named, err := in.named()
-	switch {
-	case err != nil:
-		return err
-	case named != "":
-		return fmt.Errorf("%s still names %s, so the program stays: leave out --conf-file to take it out of every list", named, conflist.Plugin)
+		if rest, err := removeEntry(file); err == nil && !bytes.Equal(rest, file) {
+			return fmt.Errorf("%s still names %s, so the program stays: leave out --conf-file to take it out of every list", name, pluginType)
+		}
 	}
 	in.sweep(in.bin)
 	err = in.bin.remove(pluginFile)
@@ -212,20 +201,11 @@ func (in *installer) uninstall() error {
 	return nil
 }
 
-// named returns a list that has our entry, "" when there is none.
-func (in *installer) named() (string, error) {
-	names, err := in.conf.names()
-	if err != nil {
-		return "", err
+// withoutEntry is removeEntry, but for an unreadable file that does not name our plugin.
+func withoutEntry(file []byte) ([]byte, error) {
+	rest, err := removeEntry(file)
+	if err != nil && !bytes.Contains(file, []byte(pluginType)) {
+		return file, nil
 	}
-	for _, name := range names {
-		file, _, err := in.conf.read(name)
-		if err != nil {
-			return "", err
-		}
-		if rest, err := conflist.Remove(file); err == nil && !bytes.Equal(rest, file) {
-			return name, nil
-		}
-	}
-	return "", nil
+	return rest, err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/uninstall"
 )
 
 // lockWait is how long npm uninstall waits for an agent that is about to end.
@@ -87,11 +86,11 @@ func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv fun
 
 // tellFound says what there is.
 func tellFound(ctx context.Context, out io.Writer, client hns.Client) error {
-	found, err := uninstall.Look(ctx, client)
+	found, err := lookForOurs(ctx, client)
 	if err != nil {
 		return err
 	}
-	if found.Empty() {
+	if found.empty() {
 		_, err = fmt.Fprintln(out, "nothing of WinNPM or Azure NPM is in HNS")
 		return err
 	}
@@ -103,18 +102,19 @@ func tellFound(ctx context.Context, out io.Writer, client hns.Client) error {
 }
 
 // printFound writes a line for each endpoint, and one for the sets.
-func printFound(out io.Writer, found uninstall.Found) error {
-	for _, e := range found.Endpoints {
-		what := fmt.Sprintf("our rules: %d", e.Rules)
-		if e.Rules == 0 {
+func printFound(out io.Writer, found leftover) error {
+	rules := 0
+	for _, e := range found.endpoints {
+		what := fmt.Sprintf("our rules: %d", e.rules)
+		if rules += e.rules; e.rules == 0 {
 			what = "cannot be read"
 		}
-		if _, err := fmt.Fprintf(out, "endpoint %s %v: %s%s\n", e.ID, e.Addrs, what, because(e.Err)); err != nil {
+		if _, err := fmt.Fprintf(out, "endpoint %s %v: %s%s\n", e.id, e.addrs, what, because(e.err)); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(out, "in all: our rules: %d, endpoints with some: %d, our sets: %d, nested ones of them: %d%s\n",
-		found.Rules(), len(found.Endpoints), len(found.Sets), found.Nested(), because(found.SetErr))
+		rules, len(found.endpoints), len(found.sets)+len(found.nested), len(found.nested), because(found.setErr))
 	return err
 }
 
@@ -136,11 +136,11 @@ func removeAll(ctx context.Context, out io.Writer, client hns.Client, this host)
 		return err
 	}
 	defer unlock()
-	left, err := uninstall.Remove(ctx, client, func(round int) error { return sleep(ctx, time.Second<<(round-2)) })
+	left, err := removeOurs(ctx, client)
 	switch {
 	case err != nil:
 		return err
-	case left.Empty():
+	case left.empty():
 		_, err := fmt.Fprintln(out, "nothing of WinNPM or Azure NPM is left in HNS; every pod of this node is open")
 		return err
 	}

@@ -1,153 +1,99 @@
-// Command release packs the programs that hack/release.sh built: archives of the CLI, what
-// a node runs, what is linked into each, the manifest for krew, and checksums. Nothing that it writes tells when or where it ran.
+// Command release writes a bill of materials beside each program: the modules that are linked
+// into it, in CycloneDX's JSON. hack/release.sh runs it.
+//
+//	release -version v0.1.0 FILE=PROGRAM... writes FILE.cdx.json about PROGRAM
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
+	"runtime/debug"
 	"strings"
+
+	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// sumsFile lists the checksums of the other files, as sha256sum --check reads them.
-const sumsFile = "SHA256SUMS"
-
-// release is one run: what was built, and where the files of the release go.
-type release struct {
-	version     string
-	license     string // a file
-	built, dist string // folders; built has one for each GOOS, with one for each GOARCH
-}
-
-// target is a platform that the CLI was built for.
-type target struct{ goos, goarch string }
-
 func main() {
-	var r release
-	flag.StringVar(&r.version, "version", "", "the version, such as v0.1.0")
-	flag.StringVar(&r.license, "license", "", "the file with the license")
-	flag.StringVar(&r.built, "built", "", "the folder of GOOS/GOARCH/program")
-	flag.StringVar(&r.dist, "dist", "", "the folder to write to")
+	version := flag.String("version", "", "the version of the release, such as v0.1.0")
 	flag.Parse()
-	if err := r.write(); err != nil {
-		fmt.Fprintln(os.Stderr, "release:", err)
-		os.Exit(1)
+	for _, arg := range flag.Args() {
+		name, program, _ := strings.Cut(arg, "=")
+		if err := saveBOM(name+".cdx.json", program, *version); err != nil {
+			fmt.Fprintln(os.Stderr, "release:", err)
+			os.Exit(1)
+		}
 	}
 }
 
-func (r release) write() error {
-	targets, err := r.targets()
+// saveBOM writes the bill of materials of a program to a file. It has no serial number and no
+// time, so the same program has the same bill.
+func saveBOM(file, program, version string) error {
+	content, err := os.ReadFile(program)
 	if err != nil {
 		return err
 	}
-	for _, t := range targets {
-		if err := r.pack(t); err != nil {
-			return fmt.Errorf("%s/%s: %w", t.goos, t.goarch, err)
-		}
-	}
-	if err := r.saveKrew(targets); err != nil {
-		return err
-	}
-	return r.sums()
-}
-
-// targets finds what was built, sorted.
-func (r release) targets() ([]target, error) {
-	folders, err := filepath.Glob(filepath.Join(r.built, "*", "*"))
-	if err != nil || len(folders) == 0 {
-		return nil, fmt.Errorf("nothing built in %s: %w", r.built, err)
-	}
-	slices.Sort(folders)
-	var targets []target
-	for _, folder := range folders {
-		targets = append(targets, target{filepath.Base(filepath.Dir(folder)), filepath.Base(folder)})
-	}
-	return targets, nil
-}
-
-// pack writes the archive of kubectl-npm for a platform, and for Windows what a node runs.
-func (r release) pack(t target) error {
-	folder := filepath.Join(r.built, t.goos, t.goarch)
-	tool, err := os.ReadFile(filepath.Join(folder, "kubectl-npm"+t.exe()))
+	info, err := buildinfo.Read(bytes.NewReader(content))
 	if err != nil {
-		return err
+		return fmt.Errorf("read the modules of %s: %w", program, err)
 	}
-	license, err := os.ReadFile(r.license)
-	if err != nil {
-		return err
+	var text bytes.Buffer
+	encoder := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true)
+	// Most scanners read version 1.6, and not all of them a newer one.
+	if err := encoder.EncodeVersion(bom(info, version, fmt.Sprintf("%x", sha256.Sum256(content))), cyclonedx.SpecVersion1_6); err != nil {
+		return fmt.Errorf("encode the modules of %s: %w", program, err)
 	}
-	packed, err := t.archive([]entry{
-		{"LICENSE", 0o644, license},
-		{"kubectl-npm" + t.exe(), 0o755, tool},
-	})
-	if err != nil {
-		return err
-	}
-	name := r.archiveName(t)
-	if err := r.save(name, packed); err != nil {
-		return err
-	}
-	if err := r.saveBOM(name, tool); err != nil {
-		return err
-	}
-	if t.goos != "windows" {
-		return nil
-	}
-	for _, name := range []string{"npm.exe", "winnpm-cni.exe", "doctor.exe", "contract.exe"} {
-		content, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			return err
+	return os.WriteFile(file, text.Bytes(), 0o644)
+}
+
+// bom lists the standard library and the modules of a program, in the order of its build information,
+// which is sorted. sum is the SHA-256 of the program.
+func bom(info *debug.BuildInfo, version, sum string) *cyclonedx.BOM {
+	main := module(info.Main.Path, version)
+	main.Type = cyclonedx.ComponentTypeApplication
+	// Compiled tests have the suffix .test, unlike their folder.
+	main.Name = strings.TrimSuffix(info.Path, ".test")
+	main.BOMRef = main.PackageURL + "#" + strings.TrimPrefix(strings.TrimPrefix(main.Name, info.Main.Path), "/")
+	main.PackageURL = main.BOMRef
+	main.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: sum}}
+	main.Properties = settings(info)
+
+	components := []cyclonedx.Component{module("std", strings.TrimPrefix(info.GoVersion, "go"))}
+	for _, dep := range info.Deps {
+		if dep.Replace != nil {
+			dep = dep.Replace
 		}
-		if err := r.save(name, content); err != nil {
-			return err
+		c := module(dep.Path, dep.Version)
+		if dep.Sum != "" {
+			// Go sums the list of files, which is none of the hashes that CycloneDX knows.
+			c.Properties = &[]cyclonedx.Property{{Name: "go:sum", Value: dep.Sum}}
 		}
-		if err := r.saveBOM(name, content); err != nil {
-			return err
-		}
+		components = append(components, c)
 	}
-	return nil
+	var needs []string
+	for _, c := range components {
+		needs = append(needs, c.BOMRef)
+	}
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{Component: &main}
+	bom.Components = &components
+	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: main.BOMRef, Dependencies: &needs}}
+	return bom
 }
 
-// sums writes the checksums of all that was written, by name.
-func (r release) sums() error {
-	files, err := os.ReadDir(r.dist) // sorted
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	for _, file := range files {
-		sum, err := r.sum(file.Name())
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "%s  %s\n", sum, file.Name())
-	}
-	return r.save(sumsFile, []byte(text.String()))
+func module(name, version string) cyclonedx.Component {
+	purl := "pkg:golang/" + name + "@" + strings.ReplaceAll(version, "+", "%2B")
+	return cyclonedx.Component{BOMRef: purl, Type: cyclonedx.ComponentTypeLibrary, Name: name, Version: version, PackageURL: purl}
 }
 
-func (r release) sum(name string) (string, error) {
-	content, err := os.ReadFile(filepath.Join(r.dist, name))
-	return fmt.Sprintf("%x", sha256.Sum256(content)), err
-}
-
-func (r release) save(name string, content []byte) error {
-	return os.WriteFile(filepath.Join(r.dist, name), content, 0o644)
-}
-
-func (r release) archiveName(t target) string {
-	extension := ".tar.gz"
-	if t.goos == "windows" {
-		extension = ".zip"
+// settings returns the build settings of a program, such as its GOOS.
+func settings(info *debug.BuildInfo) *[]cyclonedx.Property {
+	var out []cyclonedx.Property
+	for _, s := range info.Settings {
+		out = append(out, cyclonedx.Property{Name: "go:build:" + s.Key, Value: s.Value})
 	}
-	return fmt.Sprintf("winnpm_%s_%s_%s%s", r.version, t.goos, t.goarch, extension)
-}
-
-func (t target) exe() string {
-	if t.goos == "windows" {
-		return ".exe"
-	}
-	return ""
+	return &out
 }

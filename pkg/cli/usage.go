@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/winnpm/winnpm/pkg/similar"
+	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // What the library says of a command line, which is worded for who writes programs.
@@ -70,7 +70,7 @@ func noFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if like := similar.Name(e.GetSpecifiedName(), names); like != "" {
+	if like := printable.Similar(e.GetSpecifiedName(), names); like != "" {
 		return fmt.Errorf("there is no flag --%s; did you mean --%s?", e.GetSpecifiedName(), like)
 	}
 	return fmt.Errorf("there is no flag --%s; %s --help lists them", e.GetSpecifiedName(), cmd.CommandPath())
@@ -78,7 +78,7 @@ func noFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 
 func noCommand(root *cobra.Command, name string) error {
 	names := verbs(root)
-	if like := similar.Name(name, names); like != "" {
+	if like := printable.Similar(name, names); like != "" {
 		return fmt.Errorf("there is no command %q; did you mean %s?", name, like)
 	}
 	return fmt.Errorf("there is no command %q; there is %s", name, strings.Join(names, ", "))

@@ -176,14 +176,13 @@ func TestClusterSpecCloses(t *testing.T) {
 		denies   []policy.Direction
 		everyPod bool
 	}{
-		"ordinary":           {spec: `{"tier":"Admin",` + subject + `,"ingress":[{"action":"Deny","from":[{"namespaces":{}}]}]}`, denies: []policy.Direction{policy.Ingress}},
-		"too many peers":     {spec: `{"tier":"Admin",` + subject + `,"ingress":[{"action":"Deny","from":[` + large + `]}],"egress":[{"action":"Accept"}]}`, closed: true, denies: []policy.Direction{policy.Ingress}},
-		"the accepts":        {spec: `{"tier":"Admin",` + subject + `,"egress":[{"action":"Accept","to":[` + large + `]}]}`, closed: true},
-		"a large subject":    {spec: `{"tier":"Admin","subject":{"namespaces":{"matchLabels":{"a":"` + strings.Repeat("x", 2<<20) + `"}}},"egress":[{"action":"Pass"}]}`, closed: true, denies: []policy.Direction{policy.Egress}, everyPod: true},
-		"a number as text":   {spec: `{"tier":"Admin","priority":"x",` + subject + `,"egress":[{"action":"Deny"}]}`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
-		"a peer as text":     {spec: `{"tier":"Admin",` + subject + `,"egress":[{"action":"Deny","to":"all"}]}`, closed: true, denies: []policy.Direction{policy.Egress}},
-		"no object":          {spec: `7`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
-		"depth of a hundred": {spec: `{"tier":"Admin",` + subject + `,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `,"egress":[{"action":"Deny"}]}`, closed: true, denies: []policy.Direction{policy.Egress}},
+		"ordinary":         {spec: `{"tier":"Admin",` + subject + `,"ingress":[{"action":"Deny","from":[{"namespaces":{}}]}]}`, denies: []policy.Direction{policy.Ingress}},
+		"too many peers":   {spec: `{"tier":"Admin",` + subject + `,"ingress":[{"action":"Deny","from":[` + large + `]}],"egress":[{"action":"Accept"}]}`, closed: true, denies: []policy.Direction{policy.Ingress}},
+		"the accepts":      {spec: `{"tier":"Admin",` + subject + `,"egress":[{"action":"Accept","to":[` + large + `]}]}`, closed: true},
+		"a large subject":  {spec: `{"tier":"Admin","subject":{"namespaces":{"matchLabels":{"a":"` + strings.Repeat("x", 2<<20) + `"}}},"egress":[{"action":"Pass"}]}`, closed: true, denies: []policy.Direction{policy.Egress}, everyPod: true},
+		"a number as text": {spec: `{"tier":"Admin","priority":"x",` + subject + `,"egress":[{"action":"Deny"}]}`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
+		"a peer as text":   {spec: `{"tier":"Admin",` + subject + `,"egress":[{"action":"Deny","to":"all"}]}`, closed: true, denies: []policy.Direction{policy.Egress}},
+		"no object":        {spec: `7`, closed: true, denies: []policy.Direction{policy.Ingress, policy.Egress}, everyPod: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p lightCluster

@@ -27,8 +27,8 @@ type Observer interface {
 	// asked again after each transaction and each look, so its answer need not change
 	// until then.
 	NextLook() (dataplane.Look, time.Time)
-	// Observe reads it. nil: there is nothing new.
-	Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error)
+	// Observe reads it, and reports whether a transaction is due for what it found.
+	Observe(ctx context.Context, look dataplane.Look) (due bool, err error)
 }
 
 // Config is what a Controller needs.
@@ -65,6 +65,12 @@ type Config struct {
 	Logger klog.Logger
 }
 
+// Applied is what one transaction did.
+type Applied struct {
+	Report state.Report
+	Err    error // of the whole transaction: what it holds comes again
+}
+
 const defaultApplyInterval = 500 * time.Millisecond
 
 func (c *Config) setDefaults() {
@@ -81,7 +87,7 @@ func (c *Config) setDefaults() {
 type Controller struct {
 	cfg       Config // set once
 	informers informers
-	nodes     *nodeWatch[*state.Node] // of the cluster, for ClusterNetworkPolicies
+	nodes     *nodeWatch
 	contests  *contests
 	queue     *queue
 	arrivals  arrivals
@@ -93,9 +99,8 @@ type Controller struct {
 
 	status status
 
-	observed atomic.Pointer[dataplane.Observation] // waits for the worker; no look is made meanwhile
-	running  atomic.Bool                           // a transaction runs, or begins
-	ended    chan struct{}                         // full when one has ended that the reconciler was not told of
+	running atomic.Bool   // a transaction runs, or begins
+	ended   chan struct{} // full when one has ended that the reconciler was not told of
 }
 
 // New returns a Controller that Run starts.
@@ -113,25 +118,33 @@ func New(cfg Config) *Controller {
 	}
 	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
 	c.informers.pods.gone = c.finished.gone
-	c.nodes = newNodeWatch(cfg.Source.AllNodes, keptClusterNodes(), cfg.Logger, c.event, func(is nodesState, policies []string) {
-		if is == nodesMissing {
+	c.nodes = newNodeWatch(cfg.Source.AllNodes, cfg.Logger, c.event, func(is nodesState, policies []string) {
+		if is == nodesMissing && len(policies) > 0 {
 			cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(policies))
 		}
 		for _, name := range policies {
 			c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
 		}
+		c.contests.again()
 	})
-	c.contests = newContests(cfg, c.queue)
+	c.contests = &contests{queue: c.queue}
+	if cfg.JudgeContests && cfg.Source.AllNodes != nil {
+		c.contests.nodes = c.nodes
+	}
 	return c
 }
 
 // event takes the key of an object that changed. The informers call it, that of
 // each kind from its own goroutine.
 func (c *Controller) event(key Key) {
-	c.queue.AddEvent(key, time.Now(), c.haste(key))
-	if key.Kind == KindClusterPolicy { // after its key: nodes go with the policy that named them, or later
+	c.queue.AddHasty(key, c.haste(key))
+	switch key.Kind {
+	case KindClusterPolicy: // after its key: nodes go with the policy that named them, or later
 		p, ok := c.informers.clusters.get(key.name())
 		c.nodes.want(key.Name, ok && p.nodes)
+	case KindClusterNode:
+		c.contests.again()
+	default:
 	}
 }
 

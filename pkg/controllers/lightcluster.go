@@ -1,9 +1,7 @@
 package controllers
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -88,25 +85,22 @@ func (p *lightCluster) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// clusterLimits are above the limits of the CRD, which does not limit selectors. pkg/policy
+// maxSpec is above what the limits of the CRD allow, which does not limit selectors. pkg/policy
 // applies its own limits to the decoded spec.
-var clusterLimits = bounded.Limits{Bytes: policy.ClusterBytes / 4, Objects: policy.ClusterBytes / 100, Values: policy.ClusterBytes / 25, Depth: 32}
+const maxSpec = policy.ClusterBytes / 4
 
 // clusterSpec decodes a spec. An oversized or unreadable spec becomes one that denies all
 // traffic in each direction that has a rule other than Accept. It keeps its subject if that
 // is readable and of ordinary size, and selects every pod otherwise.
 func clusterSpec(text []byte) v1alpha2.ClusterNetworkPolicySpec {
+	if len(text) > maxSpec {
+		return closedSpec(text, fmt.Sprintf("its spec has %d bytes of JSON, of which %d are read at most", len(text), maxSpec))
+	}
 	var spec v1alpha2.ClusterNetworkPolicySpec
-	err := json.NewDecoder(bounded.Reader(bytes.NewReader(text), clusterLimits)).Decode(&spec)
-	switch {
-	case err == nil:
-		return spec
-	case errors.Is(err, bounded.ErrTooMuch):
-		return closedSpec(text, fmt.Sprintf("its spec has %d bytes and more in it than %d bytes or %d fields of JSON, of which no more is read",
-			len(text), clusterLimits.Bytes, clusterLimits.Values))
-	default:
+	if err := json.Unmarshal(text, &spec); err != nil {
 		return closedSpec(text, fmt.Sprintf("its spec cannot be read (%v)", err))
 	}
+	return spec
 }
 
 // closedSpec decodes the fields of a spec that CloseCluster keeps: of each rule only its

@@ -22,55 +22,67 @@ const (
 	nodesKnown                     // the first list was received
 )
 
-// nodeWatch watches the nodes of the cluster while a user needs them. A user is a
-// ClusterNetworkPolicy that has nodes as peers, or contests. At other times there is no watch:
-// every node has an agent, and each agent would read every node.
-type nodeWatch[T any] struct {
+// nodeWatch watches the nodes of the cluster while a user needs them: a ClusterNetworkPolicy
+// that has nodes as peers, or contests. At other times there is no watch: every node has an agent,
+// and each agent would read every node.
+type nodeWatch struct {
 	source  cache.ListerWatcher
-	kept    kept[T]
 	logger  klog.Logger
 	enqueue func(Key)                  // is called with the key of each changed node
-	decides func(nodesState, []string) // is called with the users when the nodes become known or missing
+	decides func(nodesState, []string) // is called with the policies when the nodes become known or missing
 	changed chan struct{}              // signals that the first user came or the last one left
 
-	mu      sync.Mutex      // guards the fields below; not held during any callback
-	wanting map[string]bool // the users, by the name that they pass to want
-	is      nodesState
-	decided chan struct{} // closed when the state leaves nodesAwaited, or the last user leaves
-	store   *store[T]
-	tracked *tracked // nil without users
+	mu       sync.Mutex      // guards the fields below; not held during any callback
+	policies map[string]bool // the policies that need the nodes, by name
+	contests bool            // contests needs the nodes
+	is       nodesState
+	decided  chan struct{} // closed when the state leaves nodesAwaited, or the last user leaves
+	store    *store[*clusterNode]
+	tracked  *tracked // nil without users
 }
 
-func newNodeWatch[T any](source cache.ListerWatcher, k kept[T], logger klog.Logger, enqueue func(Key), decides func(nodesState, []string)) *nodeWatch[T] {
-	return &nodeWatch[T]{
-		source: source, kept: k, logger: logger, enqueue: enqueue, decides: decides, changed: make(chan struct{}, 1),
-		wanting: map[string]bool{}, decided: make(chan struct{}), store: newStore(k, enqueue),
+func newNodeWatch(source cache.ListerWatcher, logger klog.Logger, enqueue func(Key), decides func(nodesState, []string)) *nodeWatch {
+	return &nodeWatch{
+		source: source, logger: logger, enqueue: enqueue, decides: decides, changed: make(chan struct{}, 1),
+		policies: map[string]bool{}, decided: make(chan struct{}), store: newStore(keptClusterNodes(), enqueue),
 	}
 }
 
-// want adds or removes a user of the nodes, for example a policy. It returns the state of the nodes.
-// As long as there are users, known nodes stay known.
-func (w *nodeWatch[T]) want(by string, wants bool) nodesState {
+// want says whether a policy needs the nodes. It returns the state of the nodes. As long as there
+// are users, known nodes stay known.
+func (w *nodeWatch) want(policy string, wants bool) nodesState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := len(w.wanting) > 0
-	if delete(w.wanting, by); wants {
-		w.wanting[by] = true
+	before := w.wantedLocked()
+	if delete(w.policies, policy); wants {
+		w.policies[policy] = true
 	}
-	if before != (len(w.wanting) > 0) {
+	if before != w.wantedLocked() {
 		tell(w.changed)
 	}
 	return w.is
 }
 
-func (w *nodeWatch[T]) wanted() bool {
+// judge says whether contests needs the nodes.
+func (w *nodeWatch) judge(wants bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.wanting) > 0
+	before := w.wantedLocked()
+	if w.contests = wants; before != w.wantedLocked() {
+		tell(w.changed)
+	}
+}
+
+func (w *nodeWatch) wantedLocked() bool { return w.contests || len(w.policies) > 0 }
+
+func (w *nodeWatch) wanted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wantedLocked()
 }
 
 // get returns a node of the cluster. It returns false if there is no such node, or no user.
-func (w *nodeWatch[T]) get(name string) (T, bool) {
+func (w *nodeWatch) get(name string) (*clusterNode, bool) {
 	w.mu.Lock()
 	s := w.store
 	w.mu.Unlock()
@@ -79,26 +91,29 @@ func (w *nodeWatch[T]) get(name string) (T, bool) {
 
 // known reports whether the nodes are known and up to date: the last request succeeded, and the API
 // server is not silent.
-func (w *nodeWatch[T]) known() bool {
+func (w *nodeWatch) known() bool {
 	w.mu.Lock()
 	is, t := w.is, w.tracked
 	w.mu.Unlock()
 	return is == nodesKnown && t != nil && t.lastError() == nil && time.Since(t.contact()) < silentAfter
 }
 
-// followed returns the source of the nodes, or nil without users.
-func (w *nodeWatch[T]) followed() *tracked {
+// followed returns the source of the nodes, or nil if no policy needs them.
+func (w *nodeWatch) followed() *tracked {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.policies) == 0 {
+		return nil
+	}
 	return w.tracked
 }
 
 // settle waits until the nodes are known or missing, or have no user. It returns false when ctx is
 // done.
-func (w *nodeWatch[T]) settle(ctx context.Context) bool {
+func (w *nodeWatch) settle(ctx context.Context) bool {
 	for {
 		w.mu.Lock()
-		waits, decided := len(w.wanting) > 0 && w.is == nodesAwaited, w.decided
+		waits, decided := w.wantedLocked() && w.is == nodesAwaited, w.decided
 		w.mu.Unlock()
 		if !waits {
 			return ctx.Err() == nil
@@ -112,7 +127,7 @@ func (w *nodeWatch[T]) settle(ctx context.Context) bool {
 }
 
 // run watches the nodes whenever there are users, until ctx is done.
-func (w *nodeWatch[T]) run(ctx context.Context) {
+func (w *nodeWatch) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -127,10 +142,10 @@ func (w *nodeWatch[T]) run(ctx context.Context) {
 }
 
 // follow watches the nodes until the last user leaves.
-func (w *nodeWatch[T]) follow(ctx context.Context) {
+func (w *nodeWatch) follow(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	w.mu.Lock()
-	i := newInformer(w.kept.kind, w.store, w.store.synced, w.source, w.logger)
+	i := newInformer(KindClusterNode, w.store, w.store.synced, w.source, w.logger)
 	w.tracked = i.source
 	w.mu.Unlock()
 	var running sync.WaitGroup
@@ -157,9 +172,9 @@ func (w *nodeWatch[T]) follow(ctx context.Context) {
 }
 
 // forget drops all nodes. If there is a user again, it keeps them: a policy in force may name them.
-func (w *nodeWatch[T]) forget() {
+func (w *nodeWatch) forget() {
 	w.mu.Lock()
-	if len(w.wanting) > 0 {
+	if w.wantedLocked() {
 		w.mu.Unlock()
 		return
 	}
@@ -168,16 +183,16 @@ func (w *nodeWatch[T]) forget() {
 		close(w.decided)
 	}
 	w.is, w.decided, w.tracked = nodesAwaited, make(chan struct{}), nil
-	w.store = newStore(w.kept, w.enqueue)
+	w.store = newStore(keptClusterNodes(), w.enqueue)
 	w.mu.Unlock()
 	for _, n := range was.all() {
-		w.enqueue(Key{Kind: w.kept.kind, Name: w.kept.nameOf(n).Name})
+		w.enqueue(Key{Kind: KindClusterNode, Name: n.Name})
 	}
 }
 
-// decide sets the state to known or missing, and calls decides with all users. When the state is
+// decide sets the state to known or missing, and calls decides with all policies. When the state is
 // known, the nodes were enqueued before. decide does nothing if the nodes are known already.
-func (w *nodeWatch[T]) decide(is nodesState) {
+func (w *nodeWatch) decide(is nodesState) {
 	w.mu.Lock()
 	if w.is == nodesKnown {
 		w.mu.Unlock()
@@ -188,7 +203,7 @@ func (w *nodeWatch[T]) decide(is nodesState) {
 	}
 	w.is = is
 	var names []string
-	for name := range w.wanting {
+	for name := range w.policies {
 		names = append(names, name)
 	}
 	w.mu.Unlock()

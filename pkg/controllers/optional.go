@@ -79,71 +79,42 @@ func (o *optional) isAbsent() bool {
 // the API server no longer says that the kind is missing. Then the reflector lists.
 func (o *optional) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if o.isAbsent() {
-		return newAbsence(ctx, o.StillAbsent), nil
+		return o.absence(ctx), nil
 	}
 	w, err := o.mayLack.WatchWithContext(ctx, options)
 	if apierrors.IsNotFound(err) { // ListWithContext tells whether the kind is missing
-		return endedWatch(), nil
+		ended := watch.NewRaceFreeFake()
+		ended.Action(watch.Error, listAgain())
+		return ended, nil
 	}
 	return w, err
 }
 
-// listAgain returns an event that makes a reflector list.
-func listAgain() watch.Event {
-	gone := apierrors.NewResourceExpired("the kind of objects came or went").Status()
-	return watch.Event{Type: watch.Error, Object: &gone}
+// listAgain returns the error of a watch that makes a reflector list.
+func listAgain() *metav1.Status {
+	gone := apierrors.NewResourceExpired("everything is listed again").Status()
+	return &gone
 }
 
-// endedWatch returns a watch that makes the reflector list.
-func endedWatch() watch.Interface {
-	w := watch.NewFakeWithChanSize(1, false)
-	w.Action(listAgain().Type, listAgain().Object)
+// absence returns the watch of a missing kind. It ends when StillAbsent returns false. Until then
+// it sends a bookmark after each call, which tells the reader that the API server has answered.
+func (o *optional) absence(ctx context.Context) watch.Interface {
+	w := watch.NewRaceFreeFake()
+	var ask func()
+	next := func() { time.AfterFunc(askAgain+rand.N(askAgain/5), ask) }
+	ask = func() {
+		if ctx.Err() != nil || w.IsStopped() {
+			return
+		}
+		asking, done := context.WithTimeout(ctx, askAgain)
+		defer done()
+		if !o.StillAbsent(asking) {
+			w.Action(watch.Error, listAgain())
+			return
+		}
+		w.Action(watch.Bookmark, &metav1.PartialObjectMetadata{})
+		next()
+	}
+	next()
 	return w
 }
-
-// absence is the watch of a missing kind.
-type absence struct {
-	events chan watch.Event
-	stop   context.CancelFunc
-}
-
-// newAbsence returns a watch that ends with ctx, when it is stopped, and when still returns
-// false. Until then it sends a bookmark after each call of still, which tells the reader that
-// the API server has answered.
-func newAbsence(ctx context.Context, still func(context.Context) bool) *absence {
-	ctx, stop := context.WithCancel(ctx)
-	a := &absence{events: make(chan watch.Event), stop: stop}
-	go func() {
-		defer close(a.events)
-		for {
-			event := watch.Event{Type: watch.Bookmark, Object: &metav1.PartialObjectMetadata{}}
-			wait := time.NewTimer(askAgain + rand.N(askAgain/5))
-			select {
-			case <-ctx.Done():
-				wait.Stop()
-				return
-			case <-wait.C:
-			}
-			asking, done := context.WithTimeout(ctx, askAgain)
-			if !still(asking) {
-				event = listAgain()
-			}
-			done()
-			select {
-			case <-ctx.Done():
-				return
-			case a.events <- event:
-			}
-			if event.Type == watch.Error {
-				return
-			}
-		}
-	}()
-	return a
-}
-
-// ResultChan implements watch.Interface.
-func (a *absence) ResultChan() <-chan watch.Event { return a.events }
-
-// Stop implements watch.Interface.
-func (a *absence) Stop() { a.stop() }

@@ -345,7 +345,7 @@ func TestNodesThatAreMissing(t *testing.T) {
 // of another one's nodes ends keeps them.
 func TestNodesAreNotForgottenTooSoon(t *testing.T) {
 	var enqueued []Key
-	w := newNodeWatch(nil, keptClusterNodes(), klog.Logger{}, func(key Key) { enqueued = append(enqueued, key) }, func(nodesState, []string) {})
+	w := newNodeWatch(nil, klog.Logger{}, func(key Key) { enqueued = append(enqueued, key) }, func(nodesState, []string) {})
 	require.Equal(t, nodesAwaited, w.want("a", true))
 	require.NoError(t, w.store.Replace([]any{newNode("n1", "10.9.0.1")}, ""))
 	w.decide(nodesKnown)

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -62,17 +61,16 @@ const relistPause = time.Minute
 // relist has everything listed again, soon. It never waits.
 func (t *tracked) relist() { tell(t.again) }
 
-// untilRelist returns how long it is until everything may be listed again.
-func (t *tracked) untilRelist() time.Duration {
+// relistIn returns how long it is until everything may be listed again; 0 means now, and begins
+// the next pause.
+func (t *tracked) relistIn() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return time.Until(t.relisted.Add(relistPause))
-}
-
-func (t *tracked) noteRelist() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.relisted = time.Now()
+	rest := max(0, time.Until(t.relisted.Add(relistPause)))
+	if rest == 0 {
+		t.relisted = time.Now()
+	}
+	return rest
 }
 
 // heardWatch forwards the events of a watch and records when the server sends something. To make
@@ -98,26 +96,17 @@ func newHeardWatch(w watch.Interface, of *tracked, seconds *int64) *heardWatch {
 // run ends with the wrapped watch, or after Stop.
 func (h *heardWatch) run() {
 	defer close(h.events)
-	again := h.of.again
-	var due <-chan time.Time
-	defer func() {
-		if due != nil {
-			h.of.relist() // the next watch takes over the request
-		}
-	}()
 	for {
 		var event watch.Event
 		select {
 		case <-h.done:
 			return
-		case <-again:
-			again, due = nil, time.After(h.of.untilRelist())
-			continue
-		case <-due:
-			due = nil
-			h.of.noteRelist()
-			gone := apierrors.NewResourceExpired("everything is listed again: there is room for what was dropped").Status()
-			event = watch.Event{Type: watch.Error, Object: &gone}
+		case <-h.of.again:
+			if rest := h.of.relistIn(); rest > 0 {
+				time.AfterFunc(rest, h.of.relist)
+				continue
+			}
+			event = watch.Event{Type: watch.Error, Object: listAgain()}
 		case e, ok := <-h.Interface.ResultChan():
 			if !ok {
 				h.ended()

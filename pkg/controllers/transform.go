@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -103,29 +104,51 @@ func keptNodes() kept[*node] {
 // them; a kubelet could report thousands, and claim those of others.
 const maxNodeAddrs = 64
 
-// keptClusterNodes keeps of the nodes of the cluster what a ClusterNetworkPolicy asks for.
-// Of status.addresses those count that are addresses, of whatever type. A heartbeat
-// changes nothing of that.
-func keptClusterNodes() kept[*state.Node] {
-	return kept[*state.Node]{
+// clusterNode is what is kept of a node of the cluster: what a ClusterNetworkPolicy asks for, and
+// what decides contested addresses.
+type clusterNode struct {
+	state.Node
+	cidrs    []netip.Prefix
+	notReady time.Time // when the node became not ready; zero if it is ready or has no such condition
+}
+
+// keptClusterNodes keeps of the nodes of the cluster what a heartbeat does not change.
+func keptClusterNodes() kept[*clusterNode] {
+	return kept[*clusterNode]{
 		kind: KindClusterNode,
-		of: func(obj any) (*state.Node, bool) {
+		of: func(obj any) (*clusterNode, bool) {
 			switch o := obj.(type) {
 			case *corev1.Node:
-				n := ClusterNode(o)
-				return &n, true
-			case *state.Node:
+				return clusterNodeOf(o), true
+			case *clusterNode:
 				return o, true
 			}
 			return nil, false
 		},
-		nameOf: func(n *state.Node) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
-		same:   (*state.Node).Same,
+		nameOf: func(n *clusterNode) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
+		same: func(a, b *clusterNode) bool {
+			return a.Same(&b.Node) && slices.Equal(a.cidrs, b.cidrs) && a.notReady.Equal(b.notReady)
+		},
 	}
 }
 
-// ClusterNode returns what a ClusterNetworkPolicy asks of a Node. One that is over its
-// budget has no labels, and all of its addresses, as a Deny has to have them.
+func clusterNodeOf(o *corev1.Node) *clusterNode {
+	n := &clusterNode{Node: ClusterNode(o)}
+	for _, c := range o.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			n.notReady = c.LastTransitionTime.Time
+		}
+	}
+	for _, text := range append([]string{o.Spec.PodCIDR}, o.Spec.PodCIDRs...) {
+		if cidr, err := netip.ParsePrefix(text); err == nil && cidr.Addr().Is4() && !slices.Contains(n.cidrs, cidr) && len(n.cidrs) < maxNodeAddrs {
+			n.cidrs = append(n.cidrs, cidr)
+		}
+	}
+	return n
+}
+
+// ClusterNode returns what a ClusterNetworkPolicy asks of a Node. Of status.addresses those
+// count that are addresses, of whatever type. One that is over its budget has no labels, and all of its addresses, as a Deny has to have them.
 func ClusterNode(o *corev1.Node) state.Node {
 	n := state.Node{Name: o.Name, Labels: o.Labels, OverBudget: policy.ExcessOfLabels(policy.SizeOfPod(o.Labels))}
 	seen := map[netip.Addr]bool{}

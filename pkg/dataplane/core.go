@@ -12,22 +12,16 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// core is what should be on the node, what is known to be there, and the transaction
-// that makes the one out of the other. It calls nobody and reads no clock: Next says
-// what to ask of HNS, Done takes the answer. It is not safe for concurrent use;
-// Dataplane guards it.
+// core is all state that Dataplane.mu guards: what should be on the node, and what is known
+// to be there. Its methods neither call HNS nor read a clock.
 type core struct {
-	cfg      Config          // set once, without a client and a clock
+	cfg      Config
 	progress *progress.Notes // of the transaction that runs; read without a lock
-	run      *run            // nil: no transaction runs
-	report   state.Report    // of the last one that ended
-	clock    time.Time       // when the core was borrowed last; it does not go on meanwhile
+	clock    time.Time       // when the lock was taken last; it does not go on meanwhile
 
-	cache      *ipsets.Cache    // desired and actual sets
-	desired    *desired.State   // what should be
-	endpoints  *endpoints.State // what is known of endpoints, and what they wait for
-	writes     *endpoints.Writes
-	folded     uint64               // write sequence of the last observation
+	cache      *ipsets.Cache        // desired and actual sets
+	desired    *desired.State       // what should be
+	endpoints  *endpoints.State     // what is known of endpoints, and what they wait for
 	leftOut    map[ipsets.Name]bool // sets that HNS refused
 	lacking    map[ipsets.Name]bool // nested deny twins that lack one of these
 	generation uint64               // of transactions
@@ -41,7 +35,7 @@ type core struct {
 	drift      drift.Log
 }
 
-// newCore returns a core that knows nothing yet.
+// newCore returns the state of a node of which nothing is known yet.
 func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 	cache := ipsets.NewCache()
 	d := &core{
@@ -49,7 +43,6 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 		progress: notes,
 		cache:    cache,
 		desired:  desired.New(desired.Settings{Budgets: cfg.Budgets, BaseACLs: cfg.BaseACLs}, cache, notes),
-		writes:   endpoints.NewWrites(),
 		leftOut:  map[ipsets.Name]bool{},
 		drift:    drift.NewLog(),
 		setWork:  newSetWork(),
@@ -58,7 +51,7 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 	d.endpoints = endpoints.New(
 		endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod},
 		endpoints.Dependencies{
-			Progress: notes, Cache: cache, Desired: d.desired, Drift: &d.drift, Spellings: &d.spellings, Writes: d.writes,
+			Progress: notes, Cache: cache, Desired: d.desired, Drift: &d.drift, Spellings: &d.spellings,
 		})
 	d.tick(now)
 	return d
@@ -68,11 +61,4 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 func (d *core) tick(now time.Time) {
 	d.clock = now
 	d.endpoints.Tick(now)
-}
-
-// begin takes that a transaction begins.
-func (d *core) begin(generation uint64, now time.Time) {
-	d.generation, d.now = generation, now
-	d.cache.Advance(now)
-	d.endpoints.Begin(generation, now)
 }

@@ -11,18 +11,20 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Dataplane programs one node. Its methods are safe for concurrent use. It is a shell:
-// it makes the calls of HNS that its core asks for, one after the other.
+// Dataplane programs one node. Its methods are safe for concurrent use.
 type Dataplane struct {
-	client hns.Client
-	now    func() time.Time
+	now func() time.Time
 
 	// apply is held for a whole ApplyDataplane: it makes it the one writer. Taken
 	// before mu.
 	apply sync.Mutex
+	// call makes a request of a transaction; shared: together with those that follow it
+	// for the same endpoint. Tests replace it.
+	call   func(ctx context.Context, req hns.Request, shared bool) hns.Result
+	handle handle // guarded by apply
 
 	progress *progress.Notes // of the transaction that holds apply; read without a lock
-	bell     bell            // rings when the core has got on: it took a result, or a transaction ended
+	bell     bell            // rings when a transaction has got on: a stretch under mu ended
 
 	mu   sync.Mutex // guards core; never held across a call of HNS
 	core *core
@@ -38,62 +40,29 @@ func New(cfg Config) *Dataplane {
 	}
 	cfg.Budgets = cfg.Budgets.OrDefaults()
 	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
-	d := &Dataplane{client: cfg.Client, now: cfg.Now, progress: progress.New(cfg.Now)}
-	cfg.Client, cfg.Now = nil, nil
+	d := &Dataplane{now: cfg.Now, handle: handle{client: cfg.Client}, progress: progress.New(cfg.Now)}
+	d.call = d.handle.call
+	cfg.Client, cfg.Now = nil, nil // the state has nothing to call
 	d.core = newCore(cfg, d.now(), d.progress)
 	return d
 }
 
-// ApplyDataplane folds a transaction into the state and programs what differs.
-// It is the only way in for writes and runs one at a time.
-//
-// What HNS refuses or does not answer is in the report, stays staged, and is
-// tried again by a later transaction, an empty one after Report.RetryAfter at
-// the latest. The error is ctx's; the transaction is staged even then.
-func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.Report, error) {
-	d.apply.Lock()
-	defer d.apply.Unlock()
-	d.progress.Begin()
-	d.with(func(c *core) { c.Begin(tx) })
-	defer d.with((*core).Drop) // it has ended, unless the client panics
-	h := handle{client: d.client}
-	defer h.release()
-	for {
-		var req Request
-		var more bool
-		d.with(func(c *core) { req, more = c.Next(ctx.Err() != nil) })
-		d.bell.ring()
-		if !more {
-			return d.core.report, ctx.Err()
-		}
-		if req.Turns > 0 {
-			res := tx.turn(req)
-			d.with(func(c *core) { c.Done(res) })
-			continue
-		}
-		h.share(ctx, req)
-		if req.Op == "" {
-			continue
-		}
-		res := d.ask(ctx, req.Request)
-		d.with(func(c *core) { c.Done(res) })
-	}
-}
-
-// ask makes a request. While it does, a transaction waits for HNS, and only then.
-func (d *Dataplane) ask(ctx context.Context, req hns.Request) Result {
-	defer d.progress.Call(req.Op)()
-	began := d.now()
-	res := Result{Result: req.Do(ctx, d.client)}
-	res.Took = d.now().Sub(began)
-	return res
-}
-
-// with lends the core to do, which makes no call of HNS.
-func (d *Dataplane) with(do func(*core)) {
+// lock takes the state lock.
+func (d *Dataplane) lock() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.core.tick(d.now())
+}
+
+// unlock releases the state lock within a transaction, which has got on.
+func (d *Dataplane) unlock() {
+	d.mu.Unlock()
+	d.bell.ring()
+}
+
+// with lends the state to do, which makes no call of HNS.
+func (d *Dataplane) with(do func(*core)) {
+	d.lock()
+	defer d.mu.Unlock()
 	do(d.core)
 }
 
@@ -104,15 +73,16 @@ type handle struct {
 	close    func()
 }
 
-// share has a request use the handle that is open, or a new one, if it is to. One that
-// it does not use is closed.
-func (h *handle) share(ctx context.Context, req Request) {
-	if h.endpoint != "" && (!req.Shared || req.Endpoint != h.endpoint) {
+// call makes a request, over the handle that is open or a new one, if it is to. A handle that
+// the request does not use is closed.
+func (h *handle) call(ctx context.Context, req hns.Request, shared bool) hns.Result {
+	if !shared || req.Endpoint != h.endpoint {
 		h.release()
 	}
-	if req.Shared && h.endpoint == "" {
+	if shared && h.endpoint == "" {
 		h.endpoint, h.close = req.Endpoint, h.client.Hold(ctx, req.Endpoint)
 	}
+	return req.Do(ctx, h.client)
 }
 
 func (h *handle) release() {

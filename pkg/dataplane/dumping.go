@@ -14,6 +14,7 @@ func (s *Snapshot) Dump() state.Dump {
 	if s.progress.Doing != "" {
 		transaction = &s.progress
 	}
+	policies, clusterPolicies := s.desired.Policies()
 	return state.Dump{
 		Transaction: transaction,
 
@@ -22,8 +23,8 @@ func (s *Snapshot) Dump() state.Dump {
 		Sets:            dumpSets(s.sets, s.again),
 		Pending:         s.endpoints.Pending(s.sets),
 		Endpoints:       s.endpoints.Dump(s.sets),
-		Policies:        s.desired.Policies(),
-		ClusterPolicies: s.desired.ClusterPolicies(),
+		Policies:        policies,
+		ClusterPolicies: clusterPolicies,
 		Nodes:           s.desired.Nodes(),
 		Pods:            s.desired.Pods(s.endpoints.ByAddr()),
 		Namespaces:      s.desired.Namespaces(),

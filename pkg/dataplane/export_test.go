@@ -1,8 +1,10 @@
 package dataplane
 
 import (
+	"context"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -20,4 +22,9 @@ func (d *Dataplane) Stage(tx *Transaction) (took time.Duration) {
 func (d *Dataplane) Spellings() (list []state.Spelling) {
 	d.with(func(c *core) { list = c.spellings.All() })
 	return list
+}
+
+// SetAsk has ask answer the requests of transactions in place of HNS.
+func (d *Dataplane) SetAsk(ask func(hns.Request) hns.Result) {
+	d.call = func(_ context.Context, req hns.Request, _ bool) hns.Result { return ask(req) }
 }

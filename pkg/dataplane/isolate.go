@@ -25,7 +25,7 @@ func (r *run) isolateNewborn() {
 		}
 	}
 	for _, id := range open {
-		if r.ending {
+		if r.ending() {
 			return
 		}
 		d.progress.Note("isolating", progress.Endpoint, "", id)
@@ -51,7 +51,7 @@ func (r *run) isolate(id string) {
 	answered := false
 	for i, way := range endpoints.Isolations() {
 		ep := d.endpoints.Endpoint(id)
-		if i > 1 && !answered || ep == nil || !d.endpoints.Open(ep) || r.ending {
+		if i > 1 && !answered || ep == nil || !d.endpoints.Open(ep) || r.ending() {
 			return
 		}
 		if !ep.Known() {

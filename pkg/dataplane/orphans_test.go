@@ -232,7 +232,7 @@ func TestUnusedPortAfterRestart(t *testing.T) {
 				w := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:TCP:80", "pod x/r 10.0.1.3 port=http:TCP:81"}, "old")
 				w.do("delete pod x/r", "apply", "calls SetPolicy/Update=1")
 				before := w.sim.Dump()
-				require.Equal(t, 2, strings.Count(before, "remote-sets="), before)
+				require.Equal(t, 2, strings.Count(before, "remote="), before)
 
 				w.do("dataplane")
 				l.tell(w, []string{"pod x/q 10.0.1.1 port=http:TCP:80"}, "old")

@@ -12,13 +12,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// removeSets is phase 2. What fails here concerns sets that nothing needs, so it
+// removeSets deletes sets that nothing needs any more. What fails here concerns sets that nothing needs, so it
 // delays nobody: such a set is tried again after a pause of its own, and the others
 // go. A set that is in use by something unknown stays for another grace period at
 // least.
 func (r *run) removeSets() {
 	r.readSpare()
-	for !r.ending {
+	for !r.ending() {
 		req, ok := r.nextRemoval()
 		if !ok || req.Search && r.searchEnds() {
 			break
@@ -40,7 +40,7 @@ func (r *run) readSpare() {
 	}
 }
 
-// removals returns what phase 2 may delete now: sets that nothing has needed
+// removals returns what removeSets may delete now: sets that nothing has needed
 // for the grace period. After a failed listing, or before what it showed was read,
 // there may be endpoints that we do not know of, whose rules need them.
 func (d *core) removals(now time.Time) []ipsets.Request {

@@ -41,7 +41,7 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 // has come. It reports whether HNS took one: the rules that name it come back.
 func (r *run) probeSets() (accepted bool) {
 	for _, n := range r.dueProbes() {
-		if r.inDoubt() || r.ending {
+		if r.inDoubt() || r.ending() {
 			return accepted
 		}
 		d := r.d

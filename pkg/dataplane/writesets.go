@@ -18,15 +18,15 @@ const maxSetsPerRequest = 1000
 // maxSearch bounds the requests for suspects, and probes, of one transaction.
 const maxSearch = 64
 
-// writeSets is phase 1. A set that HNS refuses is singled out and left out. Any other
-// answer means that our view is wrong, or that it is a refusal with a code of no known
-// meaning: what is there tells. While the outcome of a write of a needed set is
-// unknown nothing is written, as one event's changes belong together, nor before our
-// sets were read. It reports whether HNS did its part.
-func (r *run) writeSets() bool {
-	well := r.planSets(r.nextSets())
+// writeSets sends a plan, and what is left to plan after it. A set that HNS refuses is
+// singled out and left out. Any other answer means that our view is wrong, or that it is a
+// refusal with a code of no known meaning: what is there tells. While the outcome of a
+// write of a needed set is unknown nothing is written, as one event's changes belong
+// together, nor before our sets were read. It reports whether HNS did its part.
+func (r *run) writeSets(plan []ipsets.Request) bool {
+	well := r.sendPlans(plan)
 	if r.probeSets() {
-		well = r.planSets(r.nextSets())
+		well = r.sendPlans(r.planSets())
 	}
 	d := r.d
 	d.renderDirty()
@@ -39,9 +39,9 @@ func (r *run) writeSets() bool {
 	return well
 }
 
-// planSets sends plans until nothing is left that may be written now, or the search
+// sendPlans sends plans until nothing is left that may be written now, or the search
 // for what HNS refuses is to go on in the next transaction.
-func (r *run) planSets(plan []ipsets.Request) bool {
+func (r *run) sendPlans(plan []ipsets.Request) bool {
 	const attempts = 3
 	var doubted ipsets.Request // as it was sent last, in vain, and nothing had changed
 	for faults := 0; faults < attempts; {
@@ -59,7 +59,7 @@ func (r *run) planSets(plan []ipsets.Request) bool {
 			return false
 		default:
 			r.network()
-			switch again := r.nextSets(); {
+			switch again := r.planSets(); {
 			case len(again) == 0 || !sameRequest(again[0], req): // something had changed
 				faults++
 				doubted = ipsets.Request{}
@@ -69,7 +69,7 @@ func (r *run) planSets(plan []ipsets.Request) bool {
 				doubted = req
 			}
 		}
-		if plan = r.nextSets(); len(plan) == 0 {
+		if plan = r.planSets(); len(plan) == 0 {
 			return true
 		}
 	}
@@ -90,8 +90,8 @@ func (r *run) inDoubt() bool {
 	return r.d.fresh || r.d.cache.InDoubt()
 }
 
-// nextSets returns the requests that are to be sent now.
-func (r *run) nextSets() []ipsets.Request {
+// planSets returns the requests that are to be sent now.
+func (r *run) planSets() []ipsets.Request {
 	return inParts(r.d.cache.Plan())
 }
 
@@ -127,7 +127,7 @@ func (r *run) endSets(well bool) {
 // awaitSets finds what of the sets is left to be written: at once, unless they failed, or
 // once somebody has left other sets.
 func (d *core) awaitSets() {
-	d.setWork.due = d.sets.Tries == 0 && !d.fresh && !d.cache.InDoubt() && len(d.cache.Plan()) > 0
+	d.setWork.due = !d.cfg.DryRun && d.sets.Tries == 0 && !d.fresh && !d.cache.InDoubt() && len(d.cache.Plan()) > 0
 	d.setWork.held = d.cache.HeldBack()
 }
 
@@ -155,8 +155,8 @@ func (r *run) searchEnds() bool {
 	return false
 }
 
-// sendSets sends one request and records what came of it. At the first one of phase
-// 1 that fails, pods that may be open come first.
+// sendSets sends one request and records what came of it. At the first write that
+// fails, pods that may be open come first.
 func (r *run) sendSets(req ipsets.Request) error {
 	d := r.d
 	err := r.ask(hns.Request{Op: hns.OpSets(hnsVerb(req.Verb)), Sets: hnsSets(req)}).Err
@@ -170,10 +170,6 @@ func (r *run) sendSets(req ipsets.Request) error {
 
 // recordSets records the outcome of a set request.
 func (d *core) recordSets(req ipsets.Request, err error) {
-	d.writes.Next()
-	for _, s := range req.Sets {
-		d.writes.Move(s.ID)
-	}
 	switch {
 	case errors.Is(err, hns.ErrInvalid), req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse):
 		return // nothing was done

@@ -1,4 +1,4 @@
-package debug
+package debug_test
 
 import (
 	"bytes"
@@ -11,19 +11,21 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/bounded"
 )
 
-func TestReadManager(t *testing.T) {
-	want := sample()
+func TestReadDump(t *testing.T) {
+	want := debug.Sample()
 	var b bytes.Buffer
-	require.NoError(t, writeManager(&b, want))
-	got, err := ReadManager(&b)
+	require.NoError(t, debug.WriteManager(&b, want))
+	got, err := bounded.ReadDump(&b)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})))
 }
 
-func TestReadManagerRefuses(t *testing.T) {
+func TestReadDumpRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"nothing":              {"", "EOF"},
 		"text":                 {"404 page not found", "cannot unmarshal number"},
@@ -34,35 +36,35 @@ func TestReadManagerRefuses(t *testing.T) {
 		"half a dump":          {`{"NodeName":"n","time":"2026-01-02T03:04:05Z","pods":[`, "unexpected EOF"},
 		"garbage at the tail":  {`{"NodeName":"n","time":"2026-01-02T03:04:05Z"}}`, "something behind it"},
 	} {
-		_, err := ReadManager(strings.NewReader(tc.text))
-		require.ErrorIs(t, err, ErrNoDump, name)
+		_, err := bounded.ReadDump(strings.NewReader(tc.text))
+		require.ErrorIs(t, err, bounded.ErrNoDump, name)
 		require.ErrorContains(t, err, tc.want, name)
 	}
 }
 
-// FuzzReadManager: whatever comes back from a node is refused, or is a dump that
+// FuzzReadDump: whatever comes back from a node is refused, or is a dump that
 // is written and read the same way again.
-func FuzzReadManager(f *testing.F) {
+func FuzzReadDump(f *testing.F) {
 	var b bytes.Buffer
-	require.NoError(f, writeManager(&b, sample()))
+	require.NoError(f, debug.WriteManager(&b, debug.Sample()))
 	f.Add(b.Bytes())
 	f.Add([]byte(`{"NodeName":"n","time":"2026-01-02T03:04:05Z","sets":[{}],"endpoints":[null]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d, err := ReadManager(bytes.NewReader(data))
+		d, err := bounded.ReadDump(bytes.NewReader(data))
 		if err != nil {
-			require.True(t, errors.Is(err, ErrNoDump))
+			require.True(t, errors.Is(err, bounded.ErrNoDump))
 			require.Equal(t, state.Dump{}, d)
 			return
 		}
 		write := func(d state.Dump) string {
 			var out bytes.Buffer
-			if err := writeManager(&out, d); err != nil {
+			if err := debug.WriteManager(&out, d); err != nil {
 				t.Skip("a year that RFC 3339 cannot write") // the only value that does not encode
 			}
 			return out.String()
 		}
 		once := write(d)
-		again, err := ReadManager(strings.NewReader(once))
+		again, err := bounded.ReadDump(strings.NewReader(once))
 		require.NoError(t, err)
 		require.Equal(t, once, write(again))
 	})

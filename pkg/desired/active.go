@@ -3,9 +3,6 @@ package desired
 import (
 	"slices"
 
-	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
@@ -16,32 +13,19 @@ import (
 // its subject and what was left out of it: what its peers are costs this node nothing,
 // however many pods the cluster has.
 
-// newPolicyState returns an idle policy.
-func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
-	ps := &policyState{Compiled: policy.Compile(np), spec: &np.Spec}
-	ps.warnings, ps.ruleCount = wordProblems(ps.Key.String(), progress.NetworkPolicy, ps.Problems, ps.Found), len(ps.Rules)
-	ps.Rules, ps.Sets = nil, nil
-	return ps
-}
-
 // count notes that a policy selects so many local pods more.
 func (d *State) count(ps *policyState, more int) {
 	ps.selects += more
-	if ps.active != (ps.selects > 0) {
-		d.switched[ps] = struct{}{}
-	}
+	d.switched[ps] = struct{}{}
 }
 
 // deselect ends that policies select a pod: it is none of this node's any more,
 // or has no address.
 func (d *State) deselect(p *Placement) {
-	for _, ps := range p.selected {
-		d.count(ps, -1)
+	for _, s := range p.selected {
+		d.count(s.policyState, -1)
 	}
-	for _, s := range p.clusters {
-		d.countCluster(s.policy, -1)
-	}
-	p.selected, p.clusters = nil, nil
+	p.selected = nil
 }
 
 // activate makes the policies active that came to select a local pod, and idle those that
@@ -49,7 +33,6 @@ func (d *State) deselect(p *Placement) {
 // the others let go of theirs, and before anything is rendered. It looks at the pods once for
 // all sets that are new.
 func (d *State) activate() {
-	wentClusters := d.activateClusters()
 	var came, went []*policyState
 	for ps := range d.switched {
 		switch {
@@ -60,10 +43,10 @@ func (d *State) activate() {
 		}
 	}
 	clear(d.switched)
-	slices.SortFunc(came, func(a, b *policyState) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(came, func(a, b *policyState) int { return a.Compare(&b.Policy) })
 	made := nameSet{}
 	for _, ps := range came {
-		d.progress.Note("activating", progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
+		d.note("activating", ps)
 		ps.compile()
 		d.hold(ps.Sets, ps.ref(), made)
 	}
@@ -72,10 +55,18 @@ func (d *State) activate() {
 		d.namedPorts.use(ps)
 	}
 	for _, ps := range went {
-		d.progress.Note("retiring", progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
+		d.note("retiring", ps)
 		d.retire(ps)
 	}
-	d.retireClusters(wentClusters)
+}
+
+// note tells what is being done to a policy.
+func (d *State) note(doing string, ps *policyState) {
+	if name, is := ps.Key.Cluster(); is {
+		d.progress.Note(doing, progress.ClusterNetworkPolicy, "", name)
+	} else {
+		d.progress.Note(doing, progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
+	}
 }
 
 // hold defines the sets of a policy that becomes active.
@@ -96,14 +87,6 @@ func (d *State) letGo(defs []policy.SetDef, ref ipsets.Ref, successor []policy.S
 		}
 	}
 	d.Release(ref, left...)
-}
-
-// compile makes an idle policy active, with its rules and the definitions of its sets.
-func (p *policyState) compile() {
-	c := policy.Compile(&networkingv1.NetworkPolicy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Key.Namespace, Name: p.Key.Name}, Spec: *p.spec,
-	})
-	p.Rules, p.Sets, p.active = c.Rules, c.Sets, true
 }
 
 // retire makes a policy idle.

@@ -21,7 +21,6 @@ type Copied struct {
 	namespaces map[string]Namespace
 	local      []*PodState
 	nodes      []*state.Node // of the cluster
-	clusters   []*clusterState
 	nodeAddrs  []netip.Addr
 }
 
@@ -29,11 +28,11 @@ type Copied struct {
 func (d *State) Copy() Copied {
 	out := Copied{
 		pods: maps.Clone(d.members.pods), namespaces: maps.Clone(d.members.namespaces), policies: maps.Clone(d.policies),
-		nodes: slices.Collect(maps.Values(d.members.cluster.nodes)), clusters: slices.Collect(maps.Values(d.clusters)), nodeAddrs: d.nodeAddrs,
+		nodes: slices.Collect(maps.Values(d.members.cluster.nodes)), nodeAddrs: d.nodeAddrs,
 	}
 	for _, p := range d.local {
 		is, placed := *p, *p.Placement
-		placed.selected, placed.clusters = slices.Clone(p.selected), slices.Clone(p.clusters) // they are changed in place
+		placed.selected = slices.Clone(p.selected) // it is changed in place
 		is.Placement = &placed
 		out.local = append(out.local, &is)
 	}
@@ -49,28 +48,32 @@ func (s *Copied) NodeAddrs() []string {
 	return out
 }
 
-// Policies lists the policies by key.
-func (s *Copied) Policies() []state.Policy {
+// Policies lists the policies of both kinds by key.
+func (s *Copied) Policies() (out []state.Policy, clusters []state.ClusterPolicy) {
 	selected := map[*policyState][]string{}
 	for _, p := range s.local {
-		for _, ps := range p.selected {
-			selected[ps] = append(selected[ps], p.Key().String())
+		for _, by := range p.selected {
+			selected[by.policyState] = append(selected[by.policyState], p.Key().String())
 		}
 	}
-	out := []state.Policy{}
+	out = []state.Policy{}
 	for _, key := range slices.SortedFunc(maps.Keys(s.policies), policy.Key.Compare) {
 		ps := s.policies[key]
-		pd := state.Policy{
-			Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
-			Rules: ps.ruleCount, Selected: append([]string{}, slices.Sorted(slices.Values(selected[ps]))...),
-			Spec: ps.spec,
-		}
+		pods := append([]string{}, slices.Sorted(slices.Values(selected[ps]))...)
+		var problems []string
 		for _, p := range ps.Problems {
-			pd.Problems = append(pd.Problems, fmt.Sprintf("%s: %s: %s", p.Reason, p.Field, p.Message))
+			problems = append(problems, fmt.Sprintf("%s: %s: %s", p.Reason, p.Field, p.Message))
 		}
-		out = append(out, pd)
+		if name, is := key.Cluster(); is {
+			clusters = append(clusters, state.ClusterPolicy{Name: name, Selected: pods, Spec: ps.clusterSpec, Problems: problems})
+		} else {
+			out = append(out, state.Policy{
+				Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
+				Rules: ps.ruleCount, Selected: pods, Spec: ps.spec, Problems: problems,
+			})
+		}
 	}
-	return out
+	return out, clusters
 }
 
 // Pods lists the pods by name; at are the ids of endpoints by address.
@@ -113,26 +116,6 @@ func (s *Copied) Namespaces() []state.Namespace {
 		out = append(out, state.Namespace{Name: name, Labels: maps.Clone(ns.Labels), OverBudget: ns.OverBudget})
 	}
 	slices.SortFunc(out, func(a, b state.Namespace) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-// ClusterPolicies lists the ClusterNetworkPolicies by name.
-func (s *Copied) ClusterPolicies() []state.ClusterPolicy {
-	selected := map[*clusterState][]string{}
-	for _, p := range s.local {
-		for _, by := range p.clusters {
-			selected[by.policy] = append(selected[by.policy], p.Key().String())
-		}
-	}
-	var out []state.ClusterPolicy
-	for _, cs := range s.clusters {
-		pd := state.ClusterPolicy{Name: cs.Name, Selected: append([]string{}, slices.Sorted(slices.Values(selected[cs]))...), Spec: cs.spec}
-		for _, p := range cs.Problems {
-			pd.Problems = append(pd.Problems, fmt.Sprintf("%s: %s: %s", p.Reason, p.Field, p.Message))
-		}
-		out = append(out, pd)
-	}
-	slices.SortFunc(out, func(a, b state.ClusterPolicy) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

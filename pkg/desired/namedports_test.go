@@ -127,10 +127,10 @@ func TestInBlocks(t *testing.T) {
 		addr := netip.AddrFrom4([4]byte{10, 0, byte(rapid.IntRange(0, 4).Draw(t, "third of the address")), byte(rapid.IntRange(0, 20).Draw(t, "fourth"))})
 		for _, rule := range policy.Compile(np).Rules {
 			want := false
-			for _, b := range rule.Peer.Blocks {
+			for _, b := range rule.Peers[0].Blocks { // all blocks are one peer
 				want = want || b.Contains(addr)
 			}
-			require.Equal(t, want, inBlocks(rule.Peer.Blocks, addr), "%v in %v", addr, rule.Peer.Blocks)
+			require.Equal(t, want, inBlocks(rule.Peers[0].Blocks, addr), "%v in %v", addr, rule.Peers[0].Blocks)
 		}
 	})
 }

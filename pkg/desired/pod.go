@@ -43,15 +43,13 @@ func (p *PodState) inSets() bool { return p.member && p.OverBudget == "" }
 
 // Placement is what only a local pod has. All states of a pod share it.
 type Placement struct {
-	// selected are the policies that select the pod, sorted.
-	selected []*policyState
+	// selected are the policies that select the pod, or may, in the order in which they have
+	// their say.
+	selected []subjection
 	// closed: they come to too many ACLs on the pod, so they only isolate it.
 	closed bool
 	// cut is the index in numbersEach of the limit of numbers that holds on this pod.
 	cut int
-	// clusters are the ClusterNetworkPolicies that select the pod, or may, in the order
-	// in which they have their say.
-	clusters []subjection
 	// Listed is when all endpoints had been listed since its CNI told of its sandbox, which
 	// comes after its endpoint: zero until then.
 	Listed time.Time

@@ -3,7 +3,6 @@ package desired
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
@@ -27,7 +26,7 @@ func (p *policyState) sizeOn(pod *PodState) int {
 	if p.sized > 0 {
 		return p.sized
 	}
-	n := render.SizeOf(&p.Compiled, podPorts{pod, p})
+	n := render.SizeOf(&p.Policy, podPorts{pod, p})
 	if !p.namesPorts() {
 		p.sized = n
 	}
@@ -39,8 +38,8 @@ func (p *policyState) sizeOn(pod *PodState) int {
 func (d *State) fit(p *PodState) {
 	for p.cut = 0; ; p.cut++ {
 		n := 0
-		for _, ps := range p.selected {
-			n += ps.sizeOn(p)
+		for _, s := range p.of(policy.Namespaced) {
+			n += s.sizeOn(p)
 		}
 		if p.closed = n > d.cfg.Budgets.ACLs; !p.closed || p.cut == len(numbersEach)-1 {
 			return
@@ -53,19 +52,13 @@ func (d *State) fit(p *PodState) {
 func (d *State) closedWarnings() (out []state.Warning) {
 	cut, closed := map[policy.Key]bool{}, map[policy.Key]bool{}
 	for _, p := range d.local {
-		for _, ps := range p.selected {
-			closed[ps.Key] = closed[ps.Key] || p.closed
+		for _, s := range p.of(policy.Namespaced) {
+			closed[s.Key] = closed[s.Key] || p.closed
 		}
 		if p.cut == 0 {
 			continue
 		}
-		all := slices.Clone(p.selected)
-		for _, s := range p.clusters {
-			if s.policy.named != nil {
-				all = append(all, s.policy.named)
-			}
-		}
-		for _, ps := range all {
+		for _, ps := range p.selected {
 			if len(ps.views) > 0 && !cut[ps.Key] {
 				cut[ps.Key] = true
 				object, kind := ObjectOf(ps.Key)
@@ -95,6 +88,37 @@ func (t podPorts) Own(name string, proto policy.Protocol) (uint16, bool) {
 	return t.pod.port(name, proto)
 }
 
-func (t podPorts) Served(at render.Reach) []render.ServedPort {
-	return t.policy.served(at, numbersEach[t.pod.cut])
+// Served returns the numbers of the policy's named ports within a reach.
+func (t podPorts) Served(at render.Reach) (out []render.ServedPort) {
+	for _, v := range t.policy.views[at] {
+		out = append(out, v.served(t.policy.numbersOn(t.pod))...)
+	}
+	return out
+}
+
+// numbersOn returns the limit of numbers per namespace other than the policy's own that holds for
+// the policy on a pod. A rule of a ClusterNetworkPolicy has one number at least.
+func (p *policyState) numbersOn(pod *PodState) int {
+	if p.own() == "" {
+		return max(1, numbersEach[pod.cut])
+	}
+	return numbersEach[pod.cut]
+}
+
+// TierWarnings returns a warning for each ClusterNetworkPolicy of which some pod of this
+// node has less than it asks for, because the pod has too many ACLs. lists are those of the node.
+func (d *State) TierWarnings(lists []*render.TierList) (out []state.Warning) {
+	silent := map[policy.Key]bool{}
+	for _, l := range lists {
+		for _, key := range l.Silent {
+			silent[key] = true
+		}
+	}
+	for key := range silent {
+		object, kind := ObjectOf(key)
+		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: fmt.Sprintf(
+			"with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod), where a long ACL counts as several: "+
+				"only its Deny rules are in force there. Make fewer rules, or order them so that less is passed", d.cfg.Budgets.ACLs)})
+	}
+	return out
 }

@@ -120,7 +120,6 @@ func (d *State) place(m *podMove) {
 	}
 	d.local[is.UID] = is
 	d.findSelecting(is)
-	d.findClusters(is)
 	d.renderAddr(is.Addr, policy.Key{})
 }
 

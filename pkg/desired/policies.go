@@ -1,92 +1,240 @@
 package desired
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/progress"
+	"github.com/winnpm/winnpm/pkg/render"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// stagePolicy replaces a policy; nil deletes it. It is idle until activate.
-func (d *State) stagePolicy(key policy.Key, np *networkingv1.NetworkPolicy) {
-	var is *policyState
-	if np != nil {
-		is = newPolicyState(np)
+// policyState is a policy of either kind and what follows from it. While it is idle (see
+// active.go) its Rules and Sets are nil; the rest of what was compiled never changes.
+type policyState struct {
+	policy.Policy
+	// spec or clusterSpec is that of the object, which nobody changes.
+	spec        *networkingv1.NetworkPolicySpec
+	clusterSpec *v1alpha2.ClusterNetworkPolicySpec
+	ruleCount   int // how many peers its Rules have, or had when active
+	selects     int // local pods that it selects, or may select
+	active      bool
+	// warnings are about what the text of the policy has and cannot be expressed.
+	warnings []state.Warning
+	// views are the named ports that its egress rules use.
+	views map[render.Reach][]*view
+	// sized is the number of its ACLs on every pod; 0 if it is not known, or differs between pods.
+	sized int
+	// group is a NetworkPolicy on every endpoint; nil when it is not rendered, or is
+	// another one for each pod.
+	group *render.Group
+}
+
+// subjection is that a policy selects a local pod.
+type subjection struct {
+	*policyState
+	// maybe: the namespace of the pod is not known, so neither is whether the
+	// ClusterNetworkPolicy selects it.
+	maybe bool
+}
+
+func (s subjection) compare(o subjection) int { return s.Compare(&o.Policy) }
+
+// newPolicyState returns an idle policy; nil for a nil object.
+func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
+	if np == nil {
+		return nil
 	}
-	d.indexPolicy(key, is)
+	return idle(&policyState{Policy: policy.Compile(np), spec: &np.Spec})
+}
+
+// newClusterState returns an idle ClusterNetworkPolicy; nil for a nil object.
+func newClusterState(cnp *v1alpha2.ClusterNetworkPolicy) *policyState {
+	if cnp == nil {
+		return nil
+	}
+	return idle(&policyState{Policy: policy.CompileCluster(cnp), clusterSpec: &cnp.Spec})
+}
+
+func idle(ps *policyState) *policyState {
+	ps.warnings = ps.wordProblems()
+	for _, r := range ps.Rules {
+		ps.ruleCount += len(r.Peers)
+	}
+	ps.Rules, ps.Sets = nil, nil
+	return ps
+}
+
+// compile makes an idle policy active, with its rules and the definitions of its sets.
+func (p *policyState) compile() {
+	var c policy.Policy
+	if name, is := p.Key.Cluster(); is {
+		c = policy.CompileCluster(&v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *p.clusterSpec})
+	} else {
+		c = policy.Compile(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: p.Key.Namespace, Name: p.Key.Name}, Spec: *p.spec})
+	}
+	p.Rules, p.Sets, p.active = c.Rules, c.Sets, true
+}
+
+// ObjectOf returns how warnings call the policy of a key, and its kind.
+func ObjectOf(key policy.Key) (object, kind string) {
+	if name, is := key.Cluster(); is {
+		return name, progress.ClusterNetworkPolicy
+	}
+	return key.String(), progress.NetworkPolicy
+}
+
+// wordProblems words what could not be expressed of a policy: one warning for each
+// reason, with the first example, as there may be thousands.
+func (p *policyState) wordProblems() (out []state.Warning) {
+	object, kind := ObjectOf(p.Key)
+	told := map[policy.Reason]bool{}
+	for _, problem := range p.Problems {
+		if told[problem.Reason] {
+			continue
+		}
+		told[problem.Reason] = true
+		text := problem.Field + ": " + problem.Message
+		if n := p.Found[problem.Reason]; n > 1 {
+			text += fmt.Sprintf(" (the first of %d in this policy)", n)
+		}
+		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.Reason(problem.Reason), Message: text})
+	}
+	return out
+}
+
+// namesPorts reports whether a rule has a named port, whose number follows from
+// pods.
+func (p *policyState) namesPorts() bool {
+	return slices.ContainsFunc(p.Rules, func(r policy.Rule) bool { return len(render.NamedPorts(r.Ports)) > 0 })
+}
+
+// own is the namespace of the policy, "" for a ClusterNetworkPolicy.
+func (p *policyState) own() string {
+	if p.Namespaces != nil {
+		return ""
+	}
+	return p.Key.Namespace
+}
+
+// ref is how the policy holds the sets that it mentions.
+func (p *policyState) ref() ipsets.Ref {
+	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: p.Key.String()}
+}
+
+// of returns the policies of one tier that select a pod, in order.
+func (p *Placement) of(tier policy.Tier) []subjection {
+	byTier := func(s subjection, tier policy.Tier) int { return cmp.Compare(s.Tier, tier) }
+	from, _ := slices.BinarySearchFunc(p.selected, tier, byTier)
+	to, _ := slices.BinarySearchFunc(p.selected, tier+1, byTier)
+	return p.selected[from:to]
+}
+
+// Tiered reports whether a ClusterNetworkPolicy with rules selects the pod.
+func (p *PodState) Tiered() bool {
+	return p.Placement != nil && slices.ContainsFunc(p.selected, func(s subjection) bool { return s.Tier != policy.Namespaced && len(s.Rules) > 0 })
+}
+
+// stagePolicy replaces a policy; a nil one deletes it. It is idle until activate.
+func (d *State) stagePolicy(key policy.Key, is *policyState) {
+	if was := d.policies[key]; was != nil {
+		delete(d.byNS[was.own()], key)
+		if len(d.byNS[was.own()]) == 0 {
+			delete(d.byNS, was.own())
+		}
+	}
+	delete(d.problems, key)
+	if delete(d.policies, key); is != nil {
+		d.policies[key] = is
+		if d.byNS[is.own()] == nil {
+			d.byNS[is.own()] = map[policy.Key]*policyState{}
+		}
+		d.byNS[is.own()][key] = is
+		if len(is.warnings) > 0 {
+			d.problems[key] = true
+		}
+	}
+	_, cluster := key.Cluster()
 	for _, p := range d.local {
-		if p.Namespace == key.Namespace {
+		if cluster || p.Namespace == key.Namespace {
 			d.reselect(p, key, is)
 		}
 	}
 }
 
-// indexPolicy puts a policy into the indexes, or takes it out.
-func (d *State) indexPolicy(key policy.Key, is *policyState) {
-	delete(d.problems, key)
-	if is == nil {
-		delete(d.policies, key)
-		delete(d.byNS[key.Namespace], key)
-		if len(d.byNS[key.Namespace]) == 0 {
-			delete(d.byNS, key.Namespace)
-		}
-		return
+// subject reports whether a policy selects a local pod, or may. A pod that is over its
+// budget is closed anyway, and of no policy.
+func (d *State) subject(ps *policyState, p *PodState) (s subjection, selects bool) {
+	switch {
+	case p.OverBudget != "" || !ps.Subject.Matches(p.Labels):
+		return s, false
+	case ps.Namespaces == nil:
+		return subjection{policyState: ps}, ps.Key.Namespace == p.Namespace
 	}
-	d.policies[key] = is
-	if d.byNS[key.Namespace] == nil {
-		d.byNS[key.Namespace] = map[policy.Key]*policyState{}
-	}
-	d.byNS[key.Namespace][key] = is
-	if len(is.warnings) > 0 {
-		d.problems[key] = true
-	}
+	ns, known := d.members.namespaces[p.Namespace]
+	known = known && ns.OverBudget == ""
+	return subjection{ps, !known}, !known || ps.Namespaces.Matches(ns.Labels)
 }
 
 // reselect keeps the policies that select a local pod when one of them, or
 // another one, became what it is; nil deletes it. Its endpoints are rendered again
 // when it selected the pod or does.
 func (d *State) reselect(p *PodState, key policy.Key, is *policyState) {
-	at, had := slices.BinarySearchFunc(p.selected, key, func(ps *policyState, key policy.Key) int {
-		return ps.Key.Compare(key)
-	})
-	has := is != nil && p.OverBudget == "" && is.Subject.Matches(p.Labels)
-	if had {
-		d.count(p.selected[at], -1)
-	}
-	if has {
-		d.count(is, 1)
-	}
-	switch {
-	case had && has:
-		p.selected[at] = is
-	case had:
+	at := slices.IndexFunc(p.selected, func(s subjection) bool { return s.Key == key })
+	if at >= 0 {
+		d.count(p.selected[at].policyState, -1)
 		p.selected = slices.Delete(p.selected, at, at+1)
-	case has:
-		p.selected = slices.Insert(p.selected, at, is)
-	default:
-		return
 	}
-	d.renderAddr(p.Addr, key)
+	s, selects := subjection{}, false
+	if is != nil {
+		s, selects = d.subject(is, p)
+	}
+	if selects {
+		d.count(is, 1)
+		to, _ := slices.BinarySearchFunc(p.selected, s, subjection.compare)
+		p.selected = slices.Insert(p.selected, to, s)
+	}
+	if at >= 0 || selects {
+		d.renderAddr(p.Addr, key)
+	}
 }
 
 // findSelecting finds the policies that select a local pod. Its endpoints are
-// rendered again when these are others.
+// rendered again when these are others. It costs the policies of its namespace and the
+// ClusterNetworkPolicies: the local pods that change in one transaction are few, or all are new.
 func (d *State) findSelecting(p *PodState) {
-	var selected []*policyState
-	for _, ps := range d.byNS[p.Namespace] {
-		if p.OverBudget == "" && ps.Subject.Matches(p.Labels) {
-			selected = append(selected, ps)
+	var selected []subjection
+	for _, namespace := range [...]string{"", p.Namespace} {
+		for _, ps := range d.byNS[namespace] {
+			if s, selects := d.subject(ps, p); selects {
+				selected = append(selected, s)
+			}
 		}
 	}
-	slices.SortFunc(selected, func(a, b *policyState) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(selected, subjection.compare)
 	if !slices.Equal(selected, p.selected) {
-		for _, ps := range selected {
-			d.count(ps, 1)
+		for _, s := range selected {
+			d.count(s.policyState, 1)
 		}
 		d.deselect(p.Placement)
 		p.selected = selected
 		d.renderAddr(p.Addr, policy.Key{})
+	}
+}
+
+// relabeledSubjects finds the policies of the local pods of a namespace that is another one now.
+func (d *State) relabeledSubjects(namespace string) {
+	for _, p := range d.local {
+		if p.Namespace == namespace {
+			d.findSelecting(p)
+		}
 	}
 }
 
@@ -98,9 +246,21 @@ func (d *State) renderTiered(ps *policyState) { d.renderIf(ps, (*PodState).Tiere
 
 func (d *State) renderIf(ps *policyState, when func(*PodState) bool) {
 	for _, p := range d.local {
-		selects := slices.Contains(p.selected, ps) || slices.ContainsFunc(p.clusters, func(s subjection) bool { return s.policy.named == ps })
-		if selects && when(p) {
+		if slices.ContainsFunc(p.selected, func(s subjection) bool { return s.policyState == ps }) && when(p) {
 			d.renderAddr(p.Addr, policy.Key{})
+		}
+	}
+}
+
+// Count puts the numbers of objects to those of a node.
+func (d *State) Count(s *state.Stats) {
+	s.Pods = len(d.members.pods) - len(d.lost)
+	s.ClusterPolicies = map[policy.Tier]int{}
+	for _, ps := range d.policies {
+		if ps.Tier == policy.Namespaced {
+			s.Policies++
+		} else {
+			s.ClusterPolicies[ps.Tier]++
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 func (d *State) desiredOf(p *PodState) render.Rules {
 	d.fit(p)
 	w := render.Rules{Shared: slices.Concat(d.cfg.BaseACLs, acl.Shared(p.Isolated(), d.nodeAddrs))}
-	for _, ps := range p.selected {
-		w.Groups = append(w.Groups, d.group(ps, p))
+	for _, s := range p.of(policy.Namespaced) {
+		w.Groups = append(w.Groups, d.group(s.policyState, p))
 	}
 	return w
 }
@@ -29,7 +29,7 @@ func (d *State) group(ps *policyState, p *PodState) *render.Group {
 		return ps.group
 	}
 	defer d.progress.Within("rendering", progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)()
-	g := render.Policy(&ps.Compiled, podPorts{p, ps}, d.id)
+	g := render.Policy(&ps.Policy, podPorts{p, ps}, d.id)
 	if !ps.namesPorts() {
 		ps.group = g
 	}

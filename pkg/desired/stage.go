@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
 )
 
@@ -34,12 +35,13 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 	for key, np := range in.policies {
 		d.progress.Note("staging", progress.NetworkPolicy, key.Namespace, key.Name)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
-		d.stagePolicy(key, np)
+		d.stagePolicy(key, newPolicyState(np))
 	}
 	for name, cnp := range in.clusters {
 		d.progress.Note("staging", progress.ClusterNetworkPolicy, "", name)
-		c.add(changedClusterPolicy, d.clusters[name] != nil, cnp != nil)
-		d.stageCluster(name, cnp)
+		key := policy.ClusterKey(name)
+		c.add(changedClusterPolicy, d.policies[key] != nil, cnp != nil)
+		d.stagePolicy(key, newClusterState(cnp))
 	}
 	d.stagePods(in.pods, in.finished, addrs, c)
 	d.activate()

@@ -36,20 +36,17 @@ type State struct {
 	members    *members
 	namedPorts *namedPortSets
 	policies   map[policy.Key]*policyState
-	byNS       map[string]map[policy.Key]*policyState // policies by namespace
+	byNS       map[string]map[policy.Key]*policyState // policies by namespace, ClusterNetworkPolicies under ""
 	problems   map[policy.Key]bool                    // policies with something left out
-	switched   map[*policyState]struct{}              // to become active or idle, within one staging
-	clusters   map[string]*clusterState
-	// switchedClusters may become active or idle, within one staging.
-	switchedClusters map[*clusterState]struct{}
-	local            map[types.UID]*PodState // local pods to which endpoints with their address belong
-	contested        map[netip.Addr]bool     // addresses of those that others claim as well
-	elsewhere        map[netip.Addr]bool     // addresses of pods of other nodes that several namespaces claim
-	lost             map[netip.Addr]PodKey   // lost pods (lost.go)
-	lostDue          time.Time               // when the first lost pod ends, or earlier; zero without lost pods
-	misplaced        map[PodKey]bool         // local pods that report an address that no pod can have
-	nodeAddrs        []netip.Addr
-	effects          Effects
+	switched   map[*policyState]struct{}              // may become active or idle, within one staging
+	local      map[types.UID]*PodState                // local pods to which endpoints with their address belong
+	contested  map[netip.Addr]bool                    // addresses of those that others claim as well
+	elsewhere  map[netip.Addr]bool                    // addresses of pods of other nodes that several namespaces claim
+	lost       map[netip.Addr]PodKey                  // lost pods (lost.go)
+	lostDue    time.Time                              // when the first lost pod ends, or earlier; zero without lost pods
+	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
+	nodeAddrs  []netip.Addr
+	effects    Effects
 }
 
 // Effects are what a change of what should be asks of endpoints.
@@ -129,8 +126,8 @@ func (d *State) Selecting(key PodKey) (keys []policy.Key) {
 		slices.SortFunc(keys, policy.Key.Compare)
 		return keys
 	}
-	for _, ps := range p.selected {
-		keys = append(keys, ps.Key)
+	for _, s := range p.of(policy.Namespaced) {
+		keys = append(keys, s.Key)
 	}
 	return keys
 }

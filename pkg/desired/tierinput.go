@@ -1,13 +1,11 @@
 package desired
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/render"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/pkg/tiers"
 )
 
@@ -21,53 +19,46 @@ type inputRule = tiers.Rule[render.Source]
 // matches goes on to the next tier. Of a policy that may select the pod, and may not, Accept
 // rules are left out, and Pass rules deny.
 func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction, silent bool) (out []inputRule) {
-	for _, s := range p.clusters {
-		if s.policy.Tier != tier {
-			continue
-		}
-		for _, r := range s.policy.Rules {
+	for _, s := range p.of(tier) {
+		for _, r := range s.Rules {
 			switch {
 			case r.Direction != dir, r.Action == policy.Accept && s.maybe, r.Action != policy.Deny && silent && !s.maybe:
 				continue
 			case r.Action == policy.Pass && s.maybe:
 				r.Action = policy.Deny
 			}
-			out = append(out, s.policy.about(p, r)...)
+			out = append(out, s.about(p, r)...)
 		}
 	}
 	return out
 }
 
-// about returns a rule of the policy for a pod. For a rule with named ports of peers it returns two
-// rules: the second one denies the traffic whose port numbers are not known.
-func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
-	from := cs.source(r)
+// about returns a rule of the policy for a pod. For a rule of a ClusterNetworkPolicy with named
+// ports of peers it returns two rules: the second one denies the traffic whose port numbers are
+// not known.
+func (ps *policyState) about(p *PodState, r policy.Rule) []inputRule {
+	from := ps.source(r)
 	whole := inputRule{Action: r.Action, From: from}
-	ports := render.Numbered(r.Direction, r.Ports, p.port)
-	if len(r.Ports) == 0 || len(ports) > 0 {
-		for _, peer := range r.Peers {
+	ports, named := render.Numbered(r.Direction, r.Ports, p.port), render.NewNamedEgress(ps.own(), r, podPorts{p, ps})
+	for _, peer := range r.Peers {
+		if len(r.Ports) == 0 || len(ports) > 0 {
 			whole.Atoms = append(whole.Atoms, tiers.Atom{Sets: peer.Sets, Blocks: peer.Blocks, Ports: ports})
 		}
+		whole.Atoms = append(whole.Atoms, atomsOf(peer, named.Towards(peer))...)
 	}
-	named := render.NamedPorts(r.Ports)
-	if r.Direction != policy.Egress || len(named) == 0 {
+	if named == nil || r.Action == policy.Accept {
 		return []inputRule{whole}
 	}
-	closed := inputRule{Action: policy.Deny, From: from}
-	if r.Action != policy.Accept { // the numbers of an address in doubt are unknown
-		doubt := tiers.Atom{Sets: []ipsets.Name{ipsets.Doubt()}}
-		for _, port := range named {
-			doubt.Ports = append(doubt.Ports, policy.Port{Protocol: port.Protocol})
-		}
-		doubt.Ports = policy.Fewest(doubt.Ports)
-		closed.Atoms = append(closed.Atoms, doubt)
+	doubt := tiers.Atom{Sets: []ipsets.Name{ipsets.Doubt()}} // the numbers of an address in doubt are unknown
+	for _, port := range render.NamedPorts(r.Ports) {
+		doubt.Ports = append(doubt.Ports, policy.Port{Protocol: port.Protocol})
 	}
+	doubt.Ports = policy.Fewest(doubt.Ports)
+	closed := inputRule{Action: policy.Deny, From: from, Atoms: []tiers.Atom{doubt}}
 	for _, peer := range r.Peers {
-		for _, port := range named {
-			served, over := cs.served(peer, port, max(1, numbersEach[p.cut]))
-			whole.Atoms = append(whole.Atoms, atomsOf(peer, served)...)
-			if r.Action != policy.Accept {
-				closed.Atoms = append(closed.Atoms, allPorts(peer, port.Protocol, over)...)
+		for _, v := range ps.views[render.ReachOf(ps.own(), peer)] {
+			if named.Asks(v.port()) {
+				closed.Atoms = append(closed.Atoms, allPorts(peer, v.key.proto, v.above(ps.numbersOn(p)))...)
 			}
 		}
 	}
@@ -75,8 +66,8 @@ func (cs *clusterState) about(p *PodState, r policy.ClusterRule) []inputRule {
 }
 
 // source returns the render.Source of a rule of the policy.
-func (cs *clusterState) source(r policy.ClusterRule) render.Source {
-	return render.Source{Tier: cs.Tier, Key: state.ClusterKey(cs.Name), Index: r.Index, Name: r.Name}
+func (ps *policyState) source(r policy.Rule) render.Source {
+	return render.Source{Tier: ps.Tier, Key: ps.Key, Index: r.Index, Name: r.Name}
 }
 
 // allPorts returns the traffic of a protocol to all pods of a peer in the namespaces over, which
@@ -111,51 +102,26 @@ func atomsOf(peer policy.Peer, served []render.ServedPort) (out []tiers.Atom) {
 	return out
 }
 
-// served returns the numbers under which a peer serves a named port, at most each per namespace, and
-// the namespaces over that have more. The sets of the result are not deny twins.
-func (cs *clusterState) served(peer policy.Peer, port policy.Port, each int) (out []render.ServedPort, over []string) {
-	at := render.ReachOf(cs.named.own(), peer)
-	for _, v := range cs.named.views[at] {
-		if v.key.port == port.Name && v.key.proto == port.Protocol {
-			return v.served(each), v.above(each)
-		}
-	}
-	panic(fmt.Sprintf("BUG: %s has no numbers of port %s towards %s", cs.Name, port.Name, at))
-}
-
 // tail returns what follows the Admin tier in a direction: the NetworkPolicies of a pod
 // that they isolate, with a block of everything, or the Baseline tier.
 func (p *PodState) tail(dir policy.Direction, silent bool) (out []inputRule) {
 	if !p.Isolated()[dir] {
 		return append(p.clusterRules(policy.Baseline, dir, silent), inputRule{Action: policy.Accept, Atoms: []tiers.Atom{{}}})
 	}
-	for _, ps := range p.selected {
-		for rules := range ps.ByRule() {
-			if rules[0].Direction == dir && !p.closed {
-				out = append(out, ps.about(p, rules))
+	for _, s := range p.of(policy.Namespaced) {
+		for _, r := range s.Rules {
+			if r.Direction == dir && !p.closed {
+				out = append(out, s.about(p, r)...)
 			}
 		}
 	}
 	return append(out, inputRule{Action: policy.Deny, Atoms: []tiers.Atom{{}}, From: render.Source{Tier: policy.Namespaced}})
 }
 
-// about returns one entry of a NetworkPolicy for a pod that it selects.
-func (p *policyState) about(pod *PodState, rules []policy.Rule) inputRule {
-	out := inputRule{Action: policy.Accept, From: render.Source{Tier: policy.Namespaced, Key: p.Key, Index: rules[0].Index}}
-	ports, named := render.Numbered(rules[0].Direction, rules[0].Ports, pod.port), render.NewNamedEgress(p.Key, rules[0], podPorts{pod, p})
-	for _, r := range rules {
-		if len(r.Ports) == 0 || len(ports) > 0 {
-			out.Atoms = append(out.Atoms, tiers.Atom{Sets: r.Peer.Sets, Blocks: r.Peer.Blocks, Ports: ports})
-		}
-		out.Atoms = append(out.Atoms, atomsOf(r.Peer, named.Towards(r.Peer))...)
-	}
-	return out
-}
-
 // tieredIn reports whether a ClusterNetworkPolicy that selects the pod has a rule of a
 // direction.
 func (p *PodState) tieredIn(dir policy.Direction) bool {
-	return slices.ContainsFunc(p.clusters, func(s subjection) bool {
-		return slices.ContainsFunc(s.policy.Rules, func(r policy.ClusterRule) bool { return r.Direction == dir })
+	return slices.ContainsFunc(p.selected, func(s subjection) bool {
+		return s.Tier != policy.Namespaced && slices.ContainsFunc(s.Rules, func(r policy.Rule) bool { return r.Direction == dir })
 	})
 }

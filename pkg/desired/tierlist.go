@@ -39,8 +39,7 @@ func (d *State) tiersOf(p *PodState, ipv6 bool) *render.TierList {
 // namesEgressPorts reports whether the size of the lists depends on the numbers under which other
 // pods serve named ports.
 func (p *PodState) namesEgressPorts() bool {
-	return slices.ContainsFunc(p.clusters, func(s subjection) bool { return s.policy.named != nil }) ||
-		slices.ContainsFunc(p.selected, func(ps *policyState) bool { return len(ps.views) > 0 })
+	return slices.ContainsFunc(p.selected, func(s subjection) bool { return len(s.views) > 0 })
 }
 
 // listTiers returns the lists, without Accept and Pass rules if silent is set. over reports whether
@@ -77,8 +76,10 @@ func (d *State) listTiers(p *PodState, silent, ipv6 bool) (out *render.TierList,
 		out.Rules = append(out.Rules, render.Lines(dir, lists[dir].Lines, d.id)...)
 	}
 	if silent {
-		for _, s := range p.clusters {
-			out.Silent = append(out.Silent, state.ClusterKey(s.policy.Name))
+		for _, s := range p.selected {
+			if s.Tier != policy.Namespaced {
+				out.Silent = append(out.Silent, s.Key)
+			}
 		}
 	}
 	return out, over
@@ -88,10 +89,10 @@ func (d *State) listTiers(p *PodState, silent, ipv6 bool) (out *render.TierList,
 // has a rule, and returns the source of the first such rule. It ignores the peers and the order of
 // Deny rules, because an IPv6 peer can be any of them.
 func (p *PodState) denies(dir policy.Direction, lines []tiers.Line[render.Source]) (from render.Source, is bool) {
-	for _, s := range p.clusters {
-		for _, r := range s.policy.Rules {
+	for _, s := range p.selected {
+		for _, r := range s.Rules {
 			if r.Direction == dir && (r.Action == policy.Deny || r.Action == policy.Pass && s.maybe) {
-				return s.policy.source(r), true
+				return s.source(r), true
 			}
 		}
 	}
@@ -105,11 +106,8 @@ func (p *PodState) denies(dir policy.Direction, lines []tiers.Line[render.Source
 // idBytes is the length of the longest Id that a rule of the pod may have.
 func (p *PodState) idBytes() int {
 	longest := len(acl.IDBlockOut)
-	for _, ps := range p.selected {
-		longest = max(longest, len(state.ACLID(ps.Key)))
-	}
-	for _, s := range p.clusters {
-		longest = max(longest, len(state.ClusterACLID(s.policy.Name)))
+	for _, s := range p.selected {
+		longest = max(longest, len(state.ACLID(s.Key)))
 	}
 	return longest
 }
@@ -117,10 +115,10 @@ func (p *PodState) idBytes() int {
 // plainRules returns the rules of a direction in which no ClusterNetworkPolicy has one:
 // those of an endpoint without any.
 func (d *State) plainRules(p *PodState, dir policy.Direction) (out []render.TierRule) {
-	for _, ps := range p.selected {
-		for _, r := range d.group(ps, p).Rules {
+	for _, s := range p.of(policy.Namespaced) {
+		for _, r := range d.group(s.policyState, p).Rules {
 			if r.ACL.Direction == acl.DirectionOf(dir) && !r.Unused {
-				from := render.Source{Tier: policy.Namespaced, Key: ps.Key, Index: r.From[0]}
+				from := render.Source{Tier: policy.Namespaced, Key: s.Key, Index: r.From[0]}
 				out = append(out, render.TierRule{ACL: r.ACL, Names: r.Names, From: from})
 			}
 		}

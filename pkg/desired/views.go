@@ -65,14 +65,14 @@ func (fs *namedPortSets) has(v *view, namespace string) bool {
 
 // use gives a policy the views that its egress rules need. policy.SizeOf bounds their number.
 func (fs *namedPortSets) use(ps *policyState) {
-	for rules := range ps.ByRule() {
-		named := render.NamedPorts(rules[0].Ports)
-		if rules[0].Direction != policy.Egress || len(named) == 0 {
+	for _, r := range ps.Rules {
+		named := render.NamedPorts(r.Ports)
+		if r.Direction != policy.Egress || len(named) == 0 {
 			continue
 		}
 		seen := map[render.Reach]bool{}
-		for _, rule := range rules {
-			at := render.ReachOf(ps.own(), rule.Peer)
+		for _, peer := range r.Peers {
+			at := render.ReachOf(ps.own(), peer)
 			if seen[at] {
 				continue
 			}
@@ -80,7 +80,7 @@ func (fs *namedPortSets) use(ps *policyState) {
 			for _, port := range named {
 				key := viewKey{at, port.Name, port.Protocol}
 				if !slices.ContainsFunc(ps.views[at], func(v *view) bool { return v.key == key }) {
-					fs.view(key, rule.Peer, ps)
+					fs.view(key, peer, ps)
 				}
 			}
 		}
@@ -98,8 +98,8 @@ func (fs *namedPortSets) view(key viewKey, peer policy.Peer, ps *policyState) {
 	if v == nil {
 		v = &view{key: key, portSets: f, users: map[policy.Key]*policyState{}}
 		if key.Among.Kind() == ipsets.KindNamespaceSelector {
-			at := slices.IndexFunc(ps.Sets, func(def policy.SetDef) bool { return def.Name == key.Among })
-			v.match = ps.Sets[at].Namespaces // a policy defines what its rules name
+			at := slices.IndexFunc(ps.Sets, func(def policy.SetDef) bool { return def.Name == key.Among || def.Name == key.Among.Deny() })
+			v.match = ps.Sets[at].Namespaces // a policy defines what its rules name, maybe as a deny twin alone
 		}
 		f.views[key] = v
 		fs.stale[v] = true
@@ -226,13 +226,15 @@ func (v *view) served(each int) []render.ServedPort {
 			if v.rank[n] >= each {
 				continue
 			}
-			port := policy.Port{Protocol: v.key.proto, Name: v.key.port}
-			out = append(out, render.ServedPort{Port: port, Set: v.portSets.set(n), Number: n, Unused: !v.uses(n)})
+			out = append(out, render.ServedPort{Port: v.port(), Set: v.portSets.set(n), Number: n, Unused: !v.uses(n)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b render.ServedPort) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
+
+// port returns the named port.
+func (v *view) port() policy.Port { return policy.Port{Protocol: v.key.proto, Name: v.key.port} }
 
 // uses reports whether a number is within the limit and in use.
 func (v *view) uses(number uint16) bool {
@@ -263,7 +265,7 @@ func (fs *namedPortSets) warn(ps *policyState) {
 		return
 	}
 	surplus := "connections to the other numbers are blocked"
-	if ps.cluster() {
+	if ps.own() == "" {
 		surplus = "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
 	}
 	object, kind := ObjectOf(ps.Key)

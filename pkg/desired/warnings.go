@@ -24,9 +24,6 @@ func (d *State) WarnOfTexts(out []state.Warning) []state.Warning {
 	for key := range d.problems {
 		out = append(out, d.policies[key].warnings...)
 	}
-	for _, cs := range d.clusters {
-		out = append(out, cs.warnings...)
-	}
 	return out
 }
 
@@ -43,11 +40,6 @@ func (d *State) Needing(sets []ipsets.Name) map[ipsets.Name][]policy.Key {
 			for _, ps := range p.selected {
 				if !slices.Contains(out[n], ps.Key) && d.needs(ps.Sets, n) {
 					out[n] = append(out[n], ps.Key)
-				}
-			}
-			for _, s := range p.clusters {
-				if key := state.ClusterKey(s.policy.Name); !slices.Contains(out[n], key) && d.needs(s.policy.Sets, n) {
-					out[n] = append(out[n], key)
 				}
 			}
 		}

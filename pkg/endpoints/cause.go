@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // cause is why an endpoint is in the queue.
@@ -45,7 +44,7 @@ func (d *State) cause(ep *Endpoint) cause {
 	switch why.kind {
 	case causePolicy:
 		why.policy = ep.changedBy
-		if _, is := state.ClusterName(why.policy); is { // each of its endpoints has its turn among those of its namespace
+		if _, is := why.policy.Cluster(); is { // each of its endpoints has its turn among those of its namespace
 			why.policy.Namespace = ""
 			if p := d.desired.Local(ep.owner); p != nil {
 				why.policy.Namespace = p.Namespace

@@ -12,7 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/render"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Endpoint is one local HNS endpoint. Applied state belongs to its GUID; the
@@ -31,7 +30,6 @@ type Endpoint struct {
 	open     hns.Defaults // of foreign
 	actual   []hns.ACL
 	attempts [][]hns.ACL
-	moved    uint64    // the write sequence when the actual view last changed
 	seen     time.Time // when it was last read
 	// exposed: it had its block, and a read shows that it has not. It is apart from state,
 	// as it outlasts writes that break off, until the endpoint is right.
@@ -58,9 +56,8 @@ type Endpoint struct {
 	subqueue string // where it waits, while it does
 	// changedBy is the policy whose change it waits for, the last of several.
 	changedBy policy.Key
-	conflicts int        // conflicts since it was last right
-	since     time.Time  // when it joined the queue
-	changedIn state.Span // the transactions that changed the desired rules, from the first that it waits for
+	conflicts int       // conflicts since it was last right
+	since     time.Time // when it joined the queue
 	// repair: what is pending is only due to what somebody else did in HNS. It is apart
 	// from state, as it is why the endpoint waits, and known before it does.
 	repair  bool

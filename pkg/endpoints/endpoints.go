@@ -34,7 +34,6 @@ type Dependencies struct {
 	Desired   *desired.State
 	Drift     *drift.Log
 	Spellings *drift.Spellings
-	Writes    *Writes
 }
 
 // State is the endpoints of a node: what is known of them, what they should have, and the
@@ -47,7 +46,6 @@ type State struct {
 	desired   *desired.State
 	drift     *drift.Log
 	spellings *drift.Spellings
-	writes    *Writes
 
 	clock      time.Time // it does not go on by itself
 	now        time.Time // when the last transaction began
@@ -66,14 +64,13 @@ type State struct {
 	lost      time.Time                  // an endpoint was found without its block: others may be, too
 	found     []state.EndpointSeen       // endpoints seen for the first time, to be reported
 	ruled     []state.PodStart           // pods that came to have their rules, to be reported
-	conflicts state.Conflicts
 }
 
 // New returns a State that knows no endpoint, and wants them enumerated.
 func New(cfg Settings, with Dependencies) *State {
 	d := &State{
 		cfg: cfg, progress: with.Progress, cache: with.Cache, desired: with.Desired, drift: with.Drift,
-		spellings: with.Spellings, writes: with.Writes,
+		spellings: with.Spellings,
 		byID:      map[string]*Endpoint{},
 		byAddr:    map[netip.Addr][]*Endpoint{},
 		dirty:     map[*Endpoint][]policy.Key{},
@@ -169,7 +166,6 @@ func (d *State) SetsSeen() {
 
 // Count puts the numbers of endpoints to those of a node.
 func (d *State) Count(s *state.Stats) {
-	s.Conflicts = d.conflicts
 	since := func(t time.Time) {
 		s.Pending++
 		s.OldestPending = max(s.OldestPending, d.clock.Sub(t))

@@ -153,7 +153,6 @@ func (d *State) TryQuarantined(id string, now time.Time) {
 		}
 	}
 	if d.Queue(ep); ep.Pending() {
-		ep.changedIn.From, ep.changedIn.To = d.generation, d.generation
 		ep.state.bisect()
 		d.suspect(ep)
 	}

@@ -52,7 +52,7 @@ type Request struct {
 	Search bool // for suspects of an earlier one that was refused, or a probe
 }
 
-// Plan returns the requests of phase 1, in order: leaves are created, then
+// Plan returns the requests that create and update sets, in order: leaves are created, then
 // updated, then nested sets created, then updated; each at most one request.
 // They cover the needed sets that differ from what is desired; sets with an
 // unknown outcome or refused content are left out. Requests for suspects come last:
@@ -69,7 +69,7 @@ func (c *Cache) Plan() []Request {
 	return nonEmpty(plan)
 }
 
-// PlanRemovals returns the requests of phase 2: nested sets first, then leaves.
+// PlanRemovals returns the requests that delete sets: nested sets first, then leaves.
 // They cover the sets in HNS that nothing has needed since idleBefore or
 // earlier, without those of skip, which may be nil, and without those that a nested
 // set which stays may contain. The second request stands on the success of the

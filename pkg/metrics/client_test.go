@@ -12,19 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/test/hnstest"
-	"github.com/winnpm/winnpm/test/hnstest/onsim"
 )
-
-func TestContract(t *testing.T) {
-	t.Parallel()
-	m := New(quiet())
-	hnstest.Run(t, func(*testing.T) (hns.Client, hnstest.Fixture) {
-		sim := hnsfault.New(hnsfault.Options{})
-		return m.Client(sim), &onsim.CNI{Sim: sim}
-	})
-	require.Positive(t, read(t, m.node)[`npm_hns_calls_total{operation="ACL/Update"}`])
-}
 
 // stub answers every call with one error, after moving the clock.
 type stub struct {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,29 +30,43 @@ func clusterExcess(size int) string {
 func CloseCluster(spec *v1alpha2.ClusterNetworkPolicySpec, excess string) v1alpha2.ClusterNetworkPolicySpec {
 	out := v1alpha2.ClusterNetworkPolicySpec{Tier: spec.Tier, Priority: spec.Priority, Subject: spec.Subject}
 	mark := overBudget + excess
-	worst := v1alpha2.ClusterNetworkPolicyRuleActionAccept
-	for i := range spec.Ingress {
-		worst = stricter(worst, spec.Ingress[i].Action)
+	var worst [2]v1alpha2.ClusterNetworkPolicyRuleAction
+	for dir := range worst {
+		if worst[dir] = v1alpha2.ClusterNetworkPolicyRuleActionAccept; firstCloser(spec, Direction(dir)) != nil {
+			worst[dir] = v1alpha2.ClusterNetworkPolicyRuleActionDeny
+		}
 	}
 	if len(spec.Ingress) > 0 || len(spec.Egress) == 0 { // one of them has the mark
-		out.Ingress = []v1alpha2.ClusterNetworkPolicyIngressRule{{Name: mark, Action: worst}}
-	}
-	worst = v1alpha2.ClusterNetworkPolicyRuleActionAccept
-	for i := range spec.Egress {
-		worst = stricter(worst, spec.Egress[i].Action)
+		out.Ingress = []v1alpha2.ClusterNetworkPolicyIngressRule{{Name: mark, Action: worst[Ingress]}}
 	}
 	if len(spec.Egress) > 0 {
-		out.Egress = []v1alpha2.ClusterNetworkPolicyEgressRule{{Name: mark, Action: worst}}
+		out.Egress = []v1alpha2.ClusterNetworkPolicyEgressRule{{Name: mark, Action: worst[Egress]}}
 	}
 	return out
 }
 
-// stricter returns Accept where both are, else Deny.
-func stricter(a, b v1alpha2.ClusterNetworkPolicyRuleAction) v1alpha2.ClusterNetworkPolicyRuleAction {
-	if Action(a) == Accept && Action(b) == Accept {
-		return a
+// firstCloser returns the rule that denies everything in place of the first rule of a
+// direction that does more than accept, nil for none.
+func firstCloser(spec *v1alpha2.ClusterNetworkPolicySpec, dir Direction) *Rule {
+	var rules []Rule
+	if dir == Ingress {
+		for _, r := range spec.Ingress {
+			rules = append(rules, Rule{Name: r.Name, Action: Action(r.Action)})
+		}
+	} else {
+		for _, r := range spec.Egress {
+			rules = append(rules, Rule{Name: r.Name, Action: Action(r.Action)})
+		}
 	}
-	return v1alpha2.ClusterNetworkPolicyRuleActionDeny
+	at := slices.IndexFunc(rules, func(r Rule) bool { return r.Action != Accept })
+	if at < 0 {
+		return nil
+	}
+	name := rules[at].Name
+	if strings.HasPrefix(name, overBudget) {
+		name = ""
+	}
+	return &Rule{Direction: dir, Index: at, Name: name, Action: Deny}
 }
 
 // closedCluster returns why CloseCluster closed a spec, "" when it did not. The API server
@@ -71,35 +86,19 @@ func closedCluster(spec *v1alpha2.ClusterNetworkPolicySpec) string {
 	return excess
 }
 
-// unmarked returns the name of a rule, "" for a mark.
-func unmarked(name string) string {
-	if strings.HasPrefix(name, overBudget) {
-		return ""
-	}
-	return name
-}
-
-// tooLarge emits what is left of a policy that is too large: for each direction in which
-// it does more than accept, one rule that denies everything. It returns the subject.
-func (c *clusterCompiler) tooLarge(spec *v1alpha2.ClusterNetworkPolicySpec, at *field.Path, excess string) (namespaces, pods LabelMatcher) {
+// tooLarge emits what is left of a policy that is too large: its subject, and for each
+// direction in which it does more than accept, one rule that denies everything.
+func (c *compiler) tooLarge(spec *v1alpha2.ClusterNetworkPolicySpec, at *field.Path, excess string) {
 	c.problem(ReasonOverBudget, at, "%s; the policy accepts nothing, and denies everything in a direction in which it denies or passes. Make several policies of it", excess)
-	for i := range spec.Ingress {
-		if Action(spec.Ingress[i].Action) != Accept {
-			c.rules = append(c.rules, ClusterRule{Direction: Ingress, Index: i, Name: unmarked(spec.Ingress[i].Name), Action: Deny, Peers: []Peer{{}}})
-			break
+	for _, dir := range Directions {
+		if r := firstCloser(spec, dir); r != nil {
+			c.emit(*r, []candidate{{}})
 		}
 	}
-	for i := range spec.Egress {
-		if Action(spec.Egress[i].Action) != Accept {
-			c.rules = append(c.rules, ClusterRule{Direction: Egress, Index: i, Name: unmarked(spec.Egress[i].Name), Action: Deny, Peers: []Peer{{}}})
-			break
-		}
+	dropped := spec.Subject == (v1alpha2.ClusterNetworkPolicySubject{}) && closedCluster(spec) != ""
+	if dropped || sizeOfSelected(spec.Subject.Namespaces, spec.Subject.Pods) > SubjectBytes {
+		c.out.Namespaces, c.out.Subject = everyLabels, everyLabels
+		return
 	}
-	if spec.Subject == (v1alpha2.ClusterNetworkPolicySubject{}) && closedCluster(spec) != "" {
-		return everyLabels, everyLabels
-	}
-	if sizeOfSelected(spec.Subject.Namespaces, spec.Subject.Pods) > SubjectBytes {
-		return everyLabels, everyLabels
-	}
-	return c.subject(&spec.Subject, at.Child("subject"))
+	c.subject(&spec.Subject, at.Child("subject"))
 }

@@ -39,7 +39,7 @@ func TestCloseCluster(t *testing.T) {
 			require.Equal(t, tc.everyPod, out.Namespaces.Matches(nil))
 			var got []Direction
 			for _, r := range out.Rules {
-				require.Equal(t, ClusterRule{Direction: r.Direction, Action: Deny, Peers: []Peer{{}}}, r)
+				require.Equal(t, Rule{Direction: r.Direction, Action: Deny, Peers: []Peer{{}}}, r)
 				got = append(got, r.Direction)
 			}
 			require.Equal(t, tc.want, got)

@@ -155,8 +155,8 @@ func naiveSubject(spec *v1alpha2.ClusterNetworkPolicySpec, o other) answer {
 }
 
 // compiledRule plays a compiled rule and the sets on the same packet.
-func compiledRule(c policy.Cluster, r policy.ClusterRule, o other) string {
-	sets := policy.Compiled{Sets: c.Sets}
+func compiledRule(c policy.Policy, r policy.Rule, o other) string {
+	sets := policy.Policy{Sets: c.Sets}
 	for _, p := range r.Peers {
 		twin := policy.Peer{Blocks: p.Blocks}
 		for _, n := range p.Sets {

@@ -13,46 +13,34 @@ import (
 // clusterPeers compiles `from` or `to`; the peers of an ingress rule have the fields of
 // an egress peer that they know. It reports false if the rule has to close. The networks
 // of all entries become one peer, in the place of the first.
-func (c *clusterCompiler) clusterPeers(list []v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) ([]candidate, bool) {
+func (c *compiler) clusterPeers(list []v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) ([]candidate, bool) {
 	if len(list) == 0 {
 		c.unsupported(at, action, "the rule has no peers, give it one")
 		return nil, false
 	}
-	var out []candidate
-	var blocks blockUnion
-	seen := map[string]bool{}
+	var out peerList
 	ok := true
 	for i := range list {
-		p, here := &list[i], at.Index(i)
-		var one candidate
-		good := false
+		p, here, good := &list[i], at.Index(i), false
 		switch fields := fieldsOf(p); {
 		case fields == 0:
 			c.unsupported(here, action, "the peer has no field that is known, use namespaces, pods, nodes or networks")
 		case fields > 1:
 			c.unsupported(here, action, "the peer has %d fields, make as many peers of them", fields)
 		case p.Networks != nil:
-			ranges, readable := c.networks(p.Networks, here.Child("networks"), action)
-			good = readable
-			if len(ranges) > 0 && blocks.add(ranges) {
-				blocks.place = len(out)
-				out = append(out, candidate{})
-			}
+			var ranges []netipx.IPRange
+			ranges, good = c.networks(p.Networks, here.Child("networks"), action)
+			out.addBlocks(ranges)
 		case p.DomainNames != nil:
 			good = c.domainNames(here.Child("domainNames"), action)
 		default:
+			var one candidate
 			one, good = c.selected(p, here, action)
+			out.add(one)
 		}
 		ok = ok && good
-		if key := setsKey(one.peer.Sets); key != "" && !seen[key] {
-			seen[key] = true
-			out = append(out, one)
-		}
 	}
-	if blocks.some {
-		out[blocks.place].peer.Blocks = blocks.prefixes()
-	}
-	return out, ok
+	return out.peers(), ok
 }
 
 // fieldsOf counts the fields of a peer.
@@ -67,7 +55,7 @@ func fieldsOf(p *v1alpha2.ClusterNetworkPolicyEgressPeer) (n int) {
 
 // selected compiles a peer that selectors give: the sets that contain exactly those. It
 // reports false if a selector is malformed, or nobody knows what it selects.
-func (c *clusterCompiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) (candidate, bool) {
+func (c *compiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) (candidate, bool) {
 	var out candidate
 	switch {
 	case p.Nodes != nil && withoutNodes(p.Nodes):
@@ -78,24 +66,18 @@ func (c *clusterCompiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, a
 		out.need(SetDef{Name: ipsets.Nodes(sel.text()), Nodes: sel.matcher()})
 		return out, ok
 	}
-	namespaces, namespacesAt := p.Namespaces, at.Child("namespaces")
+	s := selectors{namespaces: p.Namespaces, namespacesAt: at.Child("namespaces")}
 	if p.Pods != nil {
-		namespaces, namespacesAt = &p.Pods.NamespaceSelector, at.Child("pods", "namespaceSelector")
+		pods := at.Child("pods")
+		s = selectors{&p.Pods.NamespaceSelector, pods.Child("namespaceSelector"), &p.Pods.PodSelector, pods.Child("podSelector")}
 	}
-	sel, ok := c.selector(namespaces, namespacesAt, closes(action))
-	out.need(SetDef{Name: namespaceSet(sel), Namespaces: sel.matcher()})
-	if p.Pods != nil {
-		pods, podsOK := c.selector(&p.Pods.PodSelector, at.Child("pods", "podSelector"), closes(action))
-		out.needPods(pods, "")
-		ok = ok && podsOK
-	}
-	return out, ok
+	return c.pods(s, closes(action))
 }
 
 // networks returns the IPv4 networks of a networks peer. It leaves out IPv6 networks: on
 // endpoints with IPv6 addresses, every Deny blocks all IPv6 of its direction anyway. It reports
 // false if the list is empty or has a malformed network.
-func (c *clusterCompiler) networks(list []v1alpha2.CIDR, at *field.Path, action Action) ([]netipx.IPRange, bool) {
+func (c *compiler) networks(list []v1alpha2.CIDR, at *field.Path, action Action) ([]netipx.IPRange, bool) {
 	var set netipx.IPSetBuilder
 	ok, consequence := len(list) > 0, "the network is left out"
 	if action == Deny {
@@ -121,7 +103,7 @@ func (c *clusterCompiler) networks(list []v1alpha2.CIDR, at *field.Path, action 
 
 // domainNames says what becomes of a rule that names domains: nobody here sees answers
 // of DNS. It reports false if the rule has to close.
-func (c *clusterCompiler) domainNames(at *field.Path, action Action) bool {
+func (c *compiler) domainNames(at *field.Path, action Action) bool {
 	consequence := closes(action)
 	if action == Accept {
 		consequence = peerLeftOut

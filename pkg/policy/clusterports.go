@@ -9,7 +9,7 @@ import (
 // protocols compiles `protocols` into the fewest ports. No entries are everything, ICMP
 // included. some is false if there are entries and none can match a packet; ok is false
 // if the rule has to close.
-func (c *clusterCompiler) protocols(list []v1alpha2.ClusterNetworkPolicyProtocol, at *field.Path, action Action) (ports []Port, some, ok bool) {
+func (c *compiler) protocols(list []v1alpha2.ClusterNetworkPolicyProtocol, at *field.Path, action Action) (ports []Port, some, ok bool) {
 	ok = true
 	for i := range list {
 		one, good := c.protocol(&list[i], at.Index(i), action)
@@ -20,7 +20,7 @@ func (c *clusterCompiler) protocols(list []v1alpha2.ClusterNetworkPolicyProtocol
 }
 
 // protocol compiles one entry. A name of a port stands for all protocols.
-func (c *clusterCompiler) protocol(p *v1alpha2.ClusterNetworkPolicyProtocol, at *field.Path, action Action) ([]Port, bool) {
+func (c *compiler) protocol(p *v1alpha2.ClusterNetworkPolicyProtocol, at *field.Path, action Action) ([]Port, bool) {
 	var out []Port
 	fields, ok := 0, true
 	add := func(protocol Protocol, number *v1alpha2.Port, at *field.Path) {
@@ -54,7 +54,7 @@ func (c *clusterCompiler) protocol(p *v1alpha2.ClusterNetworkPolicyProtocol, at 
 
 // destination compiles the destination port of a protocol. Without a field that is known
 // it may be a part of the ports only, or say nothing about them: that closes, too.
-func (c *clusterCompiler) destination(protocol Protocol, p *v1alpha2.Port, at *field.Path, action Action) (Port, bool) {
+func (c *compiler) destination(protocol Protocol, p *v1alpha2.Port, at *field.Path, action Action) (Port, bool) {
 	first, last := int32(0), int32(0)
 	switch {
 	case p == nil || p.Number == 0 && p.Range == nil:
@@ -77,7 +77,7 @@ func (c *clusterCompiler) destination(protocol Protocol, p *v1alpha2.Port, at *f
 
 // namedPort compiles the name of a port. The API takes any text for it, and pods have
 // names of one form only; another one matches nothing, exactly.
-func (c *clusterCompiler) namedPort(name string, at *field.Path) []Port {
+func (c *compiler) namedPort(name string, at *field.Path) []Port {
 	if wrong := validation.IsValidPortName(name); len(wrong) > 0 {
 		c.invalid(at, "the entry matches nothing", "no port of a pod can be called %q: %s", name, wrong[0])
 		return nil

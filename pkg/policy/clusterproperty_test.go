@@ -41,7 +41,7 @@ func TestClusterMeansWhatTheAPISays(t *testing.T) {
 						}
 					}
 					want := naiveSubject(&cnp.Spec, o) != no
-					if got := c.Namespaces.Matches(o.namespaceLabels) && c.Pods.Matches(o.labels); got != want {
+					if got := c.Namespaces.Matches(o.namespaceLabels) && c.Subject.Matches(o.labels); got != want {
 						t.Fatalf("subject on %+v: compiled %v, naive %v\n%s", o, got, want, clusterText(c))
 					}
 				}
@@ -84,7 +84,7 @@ func TestClusterWellFormed(t *testing.T) {
 	})
 }
 
-func checkClusterWellFormed(t failer, c policy.Cluster) {
+func checkClusterWellFormed(t failer, c policy.Policy) {
 	var named []ipsets.Name
 	for _, r := range c.Rules {
 		if line := clusterRuleText(r); strings.Contains(line, "BAD") || strings.Contains(line, "BOTH") {

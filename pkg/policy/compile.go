@@ -15,48 +15,46 @@ import (
 // the result's Problems. Objects that mean the same give the same result, in
 // whatever order they list labels, values and ports. np may be refused by the
 // validation of today's API servers, as old objects of live clusters are.
-func Compile(np *networkingv1.NetworkPolicy) Compiled {
+func Compile(np *networkingv1.NetworkPolicy) Policy {
 	spec := field.NewPath("spec")
 	c := compiler{namespace: np.Namespace, malformed: ReasonInvalid, defined: map[ipsets.Name]bool{}}
+	c.out.Key, c.out.Tier = Key{Namespace: np.Namespace, Name: np.Name}, Namespaced
 
 	subject, ok := c.selector(&np.Spec.PodSelector, spec.Child("podSelector"),
 		"every pod of the namespace is isolated and the rules are left out")
-	isolates := c.isolates(&np.Spec, spec)
-	if ok {
-		c.rules(&np.Spec, spec, isolates)
-	}
+	c.out.Isolates = c.isolates(&np.Spec, spec)
 	// A broken subject keeps the matcher of no requirements, which matches all
 	// pods. The rules are not for all of them, so none gets any.
-	return Compiled{
-		Key:      Key{Namespace: np.Namespace, Name: np.Name},
-		Subject:  subject.matcher(),
-		Isolates: isolates,
-		Rules:    c.out,
-		Sets:     c.sortedSets(),
-		Problems: c.problems,
-		Found:    c.found,
+	if c.out.Subject = subject.matcher(); ok {
+		c.rules(&np.Spec, spec)
 	}
+	return c.policy()
 }
 
-// compiler collects what Compile finds on its way through one policy.
+// compiler collects what Compile and CompileCluster find on their way through one policy.
 type compiler struct {
-	namespace string
-	malformed Reason // of a malformed selector
-	out       []Rule
-	sets      []SetDef
-	defined   map[ipsets.Name]bool // in sets
-	problems  []Problem
-	found     map[Reason]int // of all problems; nil for none
+	out       Policy
+	namespace string               // of a NetworkPolicy
+	malformed Reason               // of a malformed selector
+	defined   map[ipsets.Name]bool // in out.Sets
+	// closed: of a ClusterNetworkPolicy as a whole not enough is known to accept or pass anything.
+	closed bool
+}
+
+// policy returns the result, with its sets by name.
+func (c *compiler) policy() Policy {
+	slices.SortFunc(c.out.Sets, func(a, b SetDef) int { return ipsets.Compare(a.Name, b.Name) })
+	return c.out
 }
 
 // problem notes something that is left out, and words it if few of its reason were
 // before.
 func (c *compiler) problem(reason Reason, at *field.Path, format string, args ...any) {
-	if c.found == nil {
-		c.found = map[Reason]int{}
+	if c.out.Found == nil {
+		c.out.Found = map[Reason]int{}
 	}
-	if c.found[reason]++; c.found[reason] <= MaxProblems {
-		c.problems = append(c.problems, Problem{Reason: reason, Field: at.String(), Message: fmt.Sprintf(format, args...)})
+	if c.out.Found[reason]++; c.out.Found[reason] <= MaxProblems {
+		c.out.Problems = append(c.out.Problems, Problem{Reason: reason, Field: at.String(), Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -86,37 +84,50 @@ func (c *compiler) isolates(spec *networkingv1.NetworkPolicySpec, at *field.Path
 
 // rules compiles the rules of the directions that the policy is about; the API
 // gives no meaning to those of the other.
-func (c *compiler) rules(spec *networkingv1.NetworkPolicySpec, at *field.Path, isolates [2]bool) {
-	if isolates[Ingress] {
+func (c *compiler) rules(spec *networkingv1.NetworkPolicySpec, at *field.Path) {
+	if c.out.Isolates[Ingress] {
 		for i, r := range spec.Ingress {
-			here := at.Child("ingress").Index(i)
-			c.rule(Rule{Direction: Ingress, Index: i}, r.From, here.Child("from"), r.Ports, here.Child("ports"))
+			c.rule(Ingress, i, r.From, r.Ports, at.Child("ingress").Index(i), "from")
 		}
 	}
-	if isolates[Egress] {
+	if c.out.Isolates[Egress] {
 		for i, r := range spec.Egress {
-			here := at.Child("egress").Index(i)
-			c.rule(Rule{Direction: Egress, Index: i}, r.To, here.Child("to"), r.Ports, here.Child("ports"))
+			c.rule(Egress, i, r.To, r.Ports, at.Child("egress").Index(i), "to")
 		}
 	}
 }
 
-// rule completes r for each peer and emits it with the sets that it needs. A
-// rule that lost all of its peers or all of its ports is not there.
-func (c *compiler) rule(r Rule, peers []networkingv1.NetworkPolicyPeer, peersAt *field.Path,
-	ports []networkingv1.NetworkPolicyPort, portsAt *field.Path,
-) {
-	candidates := c.peers(peers, peersAt)
-	allowed, ok := c.ports(ports, portsAt)
-	if !ok {
+// rule compiles one entry. One that lost all of its peers or all of its ports is not there.
+func (c *compiler) rule(dir Direction, i int, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, at *field.Path, peersAt string) {
+	candidates := c.peers(peers, at.Child(peersAt))
+	if allowed, ok := c.ports(ports, at.Child("ports")); ok && len(candidates) > 0 {
+		c.emit(Rule{Direction: dir, Index: i, Action: Accept, Ports: allowed}, candidates)
+	}
+}
+
+// emit adds a rule with its peers, and the sets that these need.
+func (c *compiler) emit(r Rule, peers []candidate) {
+	for _, p := range peers {
+		r.Peers = append(r.Peers, p.peer)
+		for _, def := range p.defs {
+			c.need(def, r.Action)
+		}
+	}
+	c.out.Rules = append(c.out.Rules, r)
+}
+
+// need defines a set for a rule: under its own name when the rule may allow, as a deny
+// twin when it may deny.
+func (c *compiler) need(def SetDef, action Action) {
+	if action != Deny {
+		c.define(def)
+	}
+	if action == Accept {
 		return
 	}
-	for _, p := range candidates {
-		r.Peer, r.Ports = p.peer, allowed
-		c.out = append(c.out, r)
-		for _, def := range p.defs {
-			c.define(def)
-		}
+	c.define(def.Deny())
+	if def.Name.Kind() != ipsets.KindNodes {
+		c.define(SetDef{Name: ipsets.Doubt()})
 	}
 }
 
@@ -124,12 +135,6 @@ func (c *compiler) rule(r Rule, peers []networkingv1.NetworkPolicyPeer, peersAt 
 func (c *compiler) define(def SetDef) {
 	if !c.defined[def.Name] {
 		c.defined[def.Name] = true
-		c.sets = append(c.sets, def)
+		c.out.Sets = append(c.out.Sets, def)
 	}
-}
-
-// sortedSets returns the sets by name.
-func (c *compiler) sortedSets() []SetDef {
-	slices.SortFunc(c.sets, func(a, b SetDef) int { return ipsets.Compare(a.Name, b.Name) })
-	return c.sets
 }

@@ -25,7 +25,7 @@ func TestScenario_D6_NotInNeverAllowsEvil(t *testing.T) {
 policyTypes: [Egress]
 egress: [{to: [{namespaceSelector: {matchExpressions: [{key: name, operator: NotIn, values: [evil]}]}}]}]
 `))
-	require.Equal(t, []ipsets.Name{ipsets.NamespaceSelector("name!=evil")}, c.Rules[0].Peer.Sets)
+	require.Equal(t, []ipsets.Name{ipsets.NamespaceSelector("name!=evil")}, c.Rules[0].Peers[0].Sets)
 	evil := c.Sets[0].Namespaces
 	require.False(t, evil.Matches(map[string]string{"name": "evil"}))
 	require.True(t, evil.Matches(map[string]string{"name": "good"}))
@@ -66,7 +66,7 @@ func TestScenario_D8_MalformedClosesAndIsTold(t *testing.T) {
 			c := policy.Compile(parseSpec(t, tt.spec))
 			var rules, fields []string
 			for _, r := range c.Rules {
-				rules = append(rules, ruleText(r))
+				rules = append(rules, ruleTexts(r)...)
 			}
 			for _, p := range c.Problems {
 				require.Equal(t, policy.ReasonInvalid, p.Reason)
@@ -87,7 +87,7 @@ func TestScenario_D8_MalformedClosesAndIsTold(t *testing.T) {
 
 // TestScenario_D9_CollidingNamesAreTwo: a-b/c and a/b-c.
 func TestScenario_D9_CollidingNamesAreTwo(t *testing.T) {
-	compile := func(namespace, name string) policy.Compiled {
+	compile := func(namespace, name string) policy.Policy {
 		np := parseSpec(t, `ingress: [{from: [{podSelector: {matchExpressions: [{key: k, operator: DoesNotExist}]}}]}]`)
 		np.Namespace, np.Name = namespace, name
 		return policy.Compile(np)
@@ -151,7 +151,7 @@ func TestSameExpressionSameSet(t *testing.T) {
 	for _, tt := range tests {
 		for _, s := range tt.spelling {
 			c := policy.Compile(parseSpec(t, `ingress: [{from: [{podSelector: `+s+`}]}]`))
-			require.Equal(t, []ipsets.Name{ipsets.Namespace("x"), tt.want}, c.Rules[0].Peer.Sets, s)
+			require.Equal(t, []ipsets.Name{ipsets.Namespace("x"), tt.want}, c.Rules[0].Peers[0].Sets, s)
 		}
 	}
 }

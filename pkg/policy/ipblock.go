@@ -41,26 +41,6 @@ func inside(inner, outer netip.Prefix) bool {
 	return inner.Bits() >= outer.Bits() && outer.Contains(inner.Addr())
 }
 
-// blockUnion is the union of the blocks of one rule.
-type blockUnion struct {
-	set   netipx.IPSetBuilder
-	some  bool
-	place int // among the rule's peers; of use when some
-}
-
-// add takes ranges in and reports whether they are the first.
-func (u *blockUnion) add(ranges []netipx.IPRange) bool {
-	first := !u.some
-	u.some = true
-	for _, r := range ranges {
-		u.set.AddRange(r)
-	}
-	return first
-}
-
-// prefixes returns the fewest prefixes that are exactly the union, sorted.
-func (u *blockUnion) prefixes() []netip.Prefix { return mustSet(&u.set).Prefixes() }
-
 // mustSet builds a set of valid prefixes and ranges; that cannot fail.
 func mustSet(b *netipx.IPSetBuilder) *netipx.IPSet {
 	set, err := b.IPSet()

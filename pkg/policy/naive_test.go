@@ -57,7 +57,7 @@ func naiveSelector(s *metav1.LabelSelector, l map[string]string) bool {
 	return err == nil && sel.Matches(labels.Set(l))
 }
 
-func peerHolds(c policy.Compiled, p policy.Peer, o other) bool {
+func peerHolds(c policy.Policy, p policy.Peer, o other) bool {
 	if len(p.Blocks) > 0 {
 		return slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(o.addr) })
 	}
@@ -70,7 +70,7 @@ func peerHolds(c policy.Compiled, p policy.Peer, o other) bool {
 }
 
 // setHolds knows what a kind of set means; a set that is not defined holds nobody.
-func setHolds(c policy.Compiled, name ipsets.Name, o other) bool {
+func setHolds(c policy.Policy, name ipsets.Name, o other) bool {
 	i := slices.IndexFunc(c.Sets, func(s policy.SetDef) bool { return s.Name == name })
 	if i < 0 {
 		return false

@@ -3,7 +3,9 @@ package policy
 import (
 	"strings"
 
+	"go4.org/netipx"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -19,16 +21,52 @@ type candidate struct {
 	defs []SetDef
 }
 
+// peerList collects the peers of one rule, each once. All blocks become one peer, in the
+// place of the first.
+type peerList struct {
+	out    []candidate
+	seen   map[string]bool
+	blocks netipx.IPSetBuilder
+	place  *int // of the blocks in out
+}
+
+// add adds a peer with sets; one without any is none.
+func (l *peerList) add(p candidate) {
+	if key := setsKey(p.peer.Sets); key != "" && !l.seen[key] {
+		if l.seen == nil {
+			l.seen = map[string]bool{}
+		}
+		l.seen[key] = true
+		l.out = append(l.out, p)
+	}
+}
+
+// addBlocks adds the addresses of blocks.
+func (l *peerList) addBlocks(ranges []netipx.IPRange) {
+	if len(ranges) > 0 && l.place == nil {
+		l.place = new(len(l.out))
+		l.out = append(l.out, candidate{})
+	}
+	for _, r := range ranges {
+		l.blocks.AddRange(r)
+	}
+}
+
+// peers returns the peers. Their blocks are the fewest prefixes, sorted.
+func (l *peerList) peers() []candidate {
+	if l.place != nil {
+		l.out[*l.place].peer.Blocks = mustSet(&l.blocks).Prefixes()
+	}
+	return l.out
+}
+
 // peers compiles `from` or `to`. No entries mean everyone; the result is empty
-// only if there were entries and each was left out or matches nobody. The
-// blocks of all entries become one peer, in the place of the first.
+// only if there were entries and each was left out or matches nobody.
 func (c *compiler) peers(list []networkingv1.NetworkPolicyPeer, at *field.Path) []candidate {
 	if len(list) == 0 {
 		return []candidate{{}}
 	}
-	var out []candidate
-	var blocks blockUnion
-	seen := map[string]bool{}
+	var out peerList
 	for i := range list {
 		p, here := &list[i], at.Index(i)
 		selects := p.PodSelector != nil || p.NamespaceSelector != nil
@@ -36,25 +74,17 @@ func (c *compiler) peers(list []networkingv1.NetworkPolicyPeer, at *field.Path) 
 		case p.IPBlock != nil && selects:
 			c.invalid(here, peerLeftOut, "ipBlock stands beside a selector, make two peers of them")
 		case p.IPBlock != nil:
-			ranges := c.block(p.IPBlock, here.Child("ipBlock"))
-			if len(ranges) > 0 && blocks.add(ranges) {
-				blocks.place = len(out)
-				out = append(out, candidate{})
-			}
+			out.addBlocks(c.block(p.IPBlock, here.Child("ipBlock")))
 		case selects:
-			one, ok := c.pods(p, here)
-			if key := setsKey(one.peer.Sets); ok && !seen[key] {
-				seen[key] = true
-				out = append(out, one)
+			one, ok := c.pods(selectors{p.NamespaceSelector, here.Child("namespaceSelector"), p.PodSelector, here.Child("podSelector")}, peerLeftOut)
+			if ok {
+				out.add(one)
 			}
 		default:
 			c.invalid(here, peerLeftOut, "the peer is empty, give it a podSelector, a namespaceSelector or an ipBlock")
 		}
 	}
-	if blocks.some {
-		out[blocks.place].peer.Blocks = blocks.prefixes()
-	}
-	return out
+	return out.peers()
 }
 
 func setsKey(names []ipsets.Name) string {
@@ -65,22 +95,30 @@ func setsKey(names []ipsets.Name) string {
 	return strings.Join(parts, "\n")
 }
 
+// selectors are those of a peer. Without one for namespaces it is of the policy's own.
+type selectors struct {
+	namespaces   *metav1.LabelSelector
+	namespacesAt *field.Path
+	pods         *metav1.LabelSelector
+	podsAt       *field.Path
+}
+
 // pods compiles a peer that selects pods: the sets that contain exactly those.
-// It reports false if a selector is malformed.
-func (c *compiler) pods(p *networkingv1.NetworkPolicyPeer, at *field.Path) (candidate, bool) {
+// It reports false if a selector is malformed, with that consequence.
+func (c *compiler) pods(s selectors, consequence string) (candidate, bool) {
 	var out candidate
 	ok := true
 	namespace := c.namespace
-	if p.NamespaceSelector == nil {
+	if s.namespaces == nil {
 		out.need(SetDef{Name: ipsets.Namespace(namespace)})
 	} else {
 		namespace = ""
 		var sel selector
-		sel, ok = c.selector(p.NamespaceSelector, at.Child("namespaceSelector"), peerLeftOut)
+		sel, ok = c.selector(s.namespaces, s.namespacesAt, consequence)
 		out.need(SetDef{Name: namespaceSet(sel), Namespaces: sel.matcher()})
 	}
-	if p.PodSelector != nil {
-		sel, podsOK := c.selector(p.PodSelector, at.Child("podSelector"), peerLeftOut)
+	if s.pods != nil {
+		sel, podsOK := c.selector(s.pods, s.podsAt, consequence)
 		ok = ok && podsOK
 		out.needPods(sel, namespace)
 	}

@@ -36,19 +36,22 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-func checkWellFormed(t failer, c policy.Compiled) {
+func checkWellFormed(t failer, c policy.Policy) {
 	var named []ipsets.Name
 	rules := map[string]bool{}
 	for _, r := range c.Rules {
 		if !c.Isolates[r.Direction] {
 			t.Fatalf("a rule for a direction that is not isolated:\n%s", text(c))
 		}
-		if line := ruleText(r); rules[line] || strings.Contains(line, "BAD") || strings.Contains(line, "BOTH") {
-			t.Fatalf("a rule is twice or malformed: %s", line)
-		} else {
+		for _, line := range ruleTexts(r) {
+			if rules[line] || strings.Contains(line, "BAD") || strings.Contains(line, "BOTH") {
+				t.Fatalf("a rule is twice or malformed: %s", line)
+			}
 			rules[line] = true
 		}
-		named = append(named, r.Peer.Sets...)
+		for _, p := range r.Peers {
+			named = append(named, p.Sets...)
+		}
 	}
 	checkSets(t, named, c.Sets, text(c))
 	checkProblems(t, c.Problems)

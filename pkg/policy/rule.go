@@ -5,9 +5,9 @@ package policy
 
 import (
 	"cmp"
-	"iter"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
@@ -46,24 +46,41 @@ func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
 }
 
+// clusterNamespace stands in a Key for the namespace of a ClusterNetworkPolicy. The name
+// beside it begins with a dot, as no name of an object does.
+const clusterNamespace = "cluster"
+
+// ClusterKey names a ClusterNetworkPolicy where policies have keys.
+func ClusterKey(name string) Key { return Key{Namespace: clusterNamespace, Name: "." + name} }
+
+// Cluster is the inverse of ClusterKey; false for the key of a NetworkPolicy.
+func (k Key) Cluster() (name string, is bool) {
+	name, is = strings.CutPrefix(k.Name, ".")
+	return name, is && k.Namespace == clusterNamespace
+}
+
 // LabelMatcher tells whether labels match a selector.
 type LabelMatcher interface {
 	Matches(labels map[string]string) bool
 }
 
-// Compiled is the meaning of one NetworkPolicy. It is immutable.
-type Compiled struct {
-	Key Key
-	// Subject matches the labels of the pods of Key.Namespace that the policy
-	// selects. A malformed podSelector matches every pod (fail closed).
-	Subject LabelMatcher
-	// Isolates tells, by direction, whether the selected pods are isolated.
+// Policy is the meaning of one NetworkPolicy or ClusterNetworkPolicy. It is immutable.
+type Policy struct {
+	Key      Key
+	Tier     Tier
+	Priority int32 // of a ClusterNetworkPolicy: 0 to 1000, or PriorityUnknown
+	// Namespaces matches the labels of the Namespace objects, and Subject those of the pods
+	// in them, that the policy selects. Namespaces is nil for a NetworkPolicy, which selects
+	// pods of Key.Namespace. A malformed selector matches everything (fail closed).
+	Namespaces, Subject LabelMatcher
+	// Isolates tells, by direction, whether a NetworkPolicy isolates the selected pods.
 	Isolates [2]bool
-	// Rules allow traffic; in the order of the policy's text, ingress first. Those of
-	// one entry share its Ports, so they cost its peers and its ports, not the product.
+	// Rules are in the order of the policy's text, ingress first.
 	Rules []Rule
-	// Sets defines every set that Rules name, except the named port sets: each
-	// once, members of nested sets included, sorted by name.
+	// Sets defines every set that Rules name, except the named port sets: each once, members
+	// of nested sets included, sorted by name. Rules have the plain names. What a rule that
+	// is not Deny names is here under that name, and what one that is not Accept names as its
+	// deny twin, with Doubt if it is a set of pods.
 	Sets []SetDef
 	// Problems is what could not be expressed and was left out: the first of each
 	// reason, MaxProblems at most.
@@ -73,32 +90,24 @@ type Compiled struct {
 	Found map[Reason]int
 }
 
-// ByRule yields the rules of one entry of spec.ingress or spec.egress at a time: one
-// for each of its peers. They have the same Ports.
-func (c *Compiled) ByRule() iter.Seq[[]Rule] {
-	return func(yield func([]Rule) bool) {
-		rest := c.Rules
-		for len(rest) > 0 {
-			n := 1
-			for n < len(rest) && rest[n].Direction == rest[0].Direction && rest[n].Index == rest[0].Index {
-				n++
-			}
-			if !yield(rest[:n:n]) {
-				return
-			}
-			rest = rest[n:]
-		}
-	}
+// Compare sorts policies by when they have their say: by tier, priority and key.
+func (p *Policy) Compare(o *Policy) int {
+	return cmp.Or(cmp.Compare(p.Tier, o.Tier), cmp.Compare(p.Priority, o.Priority), p.Key.Compare(o.Key))
 }
 
-// Rule allows the traffic of one peer through some ports.
+// Rule is one entry of spec.ingress or spec.egress.
 type Rule struct {
 	Direction Direction
 	// Index is the rule's place in spec.ingress or spec.egress.
-	Index int
-	Peer  Peer
-	// Ports is an OR; empty means every port of every protocol. They are the fewest
-	// (Fewest), and shared: nobody changes them.
+	Index  int
+	Name   string // as the user calls it; may be ""
+	Action Action // Deny instead of Pass where the rule closes
+	// Peers are an OR. A rule without any matches nothing; one that matches everyone
+	// has the peer without a field.
+	Peers []Peer
+	// Ports is an OR; empty means every port of every protocol, ICMP included. They are the
+	// fewest (Fewest), and shared: nobody changes them. A name of a ClusterNetworkPolicy
+	// stands there once for each protocol.
 	Ports []Port
 }
 

@@ -53,7 +53,7 @@ var operators = map[metav1.LabelSelectorOperator]selection.Operator{
 // reports false and notes each malformed part, with the consequence.
 func (c *compiler) selector(sel *metav1.LabelSelector, at *field.Path, consequence string) (selector, bool) {
 	var out selector
-	found := c.found[c.malformed]
+	found := c.out.Found[c.malformed]
 	// Sorted, because the order of problems must not be that of a map.
 	for _, key := range slices.Sorted(maps.Keys(sel.MatchLabels)) {
 		req, wrong := requirement(key, selection.In, []string{sel.MatchLabels[key]})
@@ -77,7 +77,7 @@ func (c *compiler) selector(sel *metav1.LabelSelector, at *field.Path, consequen
 		}
 		out = append(out, req)
 	}
-	if c.found[c.malformed] > found {
+	if c.out.Found[c.malformed] > found {
 		return nil, false
 	}
 	return sorted(out), true

@@ -35,43 +35,35 @@ func SizeOf(spec *networkingv1.NetworkPolicySpec) Size {
 	s := Size{Bytes: spec.Size()}
 	items := selectorItems(&spec.PodSelector) + len(spec.PolicyTypes)
 	for i := range spec.Ingress {
-		r := &spec.Ingress[i]
-		items += 1 + len(r.Ports) + peerItems(r.From)
-		s.Members += peerMembers(r.From)
+		items += len(spec.Ingress[i].Ports) + s.peers(spec.Ingress[i].From)
 	}
 	for i := range spec.Egress {
-		r := &spec.Egress[i]
-		items += 1 + len(r.Ports) + peerItems(r.To)
-		s.Members += peerMembers(r.To)
-		s.Bytes += viewsOf(r)
+		items += len(spec.Egress[i].Ports) + s.peers(spec.Egress[i].To)
+		s.Bytes += viewsOf(&spec.Egress[i])
 	}
 	s.Bytes += itemBytes * items
 	return s
 }
 
-func peerItems(peers []networkingv1.NetworkPolicyPeer) int {
-	n := len(peers)
+// peers returns the items of a rule's peers, and adds the price of the sets that only these
+// peers need.
+func (s *Size) peers(peers []networkingv1.NetworkPolicyPeer) int {
+	n := 1 + len(peers)
 	for i := range peers {
-		n += selectorItems(peers[i].PodSelector) + selectorItems(peers[i].NamespaceSelector)
-		if peers[i].IPBlock != nil {
-			n += len(peers[i].IPBlock.Except)
+		p := &peers[i]
+		n += selectorItems(p.PodSelector) + selectorItems(p.NamespaceSelector)
+		if p.IPBlock != nil {
+			n += len(p.IPBlock.Except)
 		}
-	}
-	return n
-}
-
-// peerMembers returns the price of the sets that only these peers need.
-func peerMembers(peers []networkingv1.NetworkPolicyPeer) (n int) {
-	for i := range peers {
-		if sel := peers[i].NamespaceSelector; sel != nil && len(sel.MatchExpressions) > 0 {
-			n += smallSetBytes
+		if sel := p.NamespaceSelector; sel != nil && len(sel.MatchExpressions) > 0 {
+			s.Members += smallSetBytes
 		}
-		switch sel := peers[i].PodSelector; {
+		switch sel := p.PodSelector; {
 		case sel == nil || !excludes(sel):
-		case peers[i].NamespaceSelector == nil:
-			n += smallSetBytes
+		case p.NamespaceSelector == nil:
+			s.Members += smallSetBytes
 		default:
-			n += largeSetBytes
+			s.Members += largeSetBytes
 		}
 	}
 	return n

@@ -8,8 +8,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// text writes everything that is in a Compiled, one fact a line.
-func text(c policy.Compiled) string {
+// text writes everything that is in a NetworkPolicy's Policy, one fact a line.
+func text(c policy.Policy) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy %s\n", c.Key)
 	fmt.Fprintf(&b, "subject %s\n", matcherText(c.Subject))
@@ -19,7 +19,9 @@ func text(c policy.Compiled) string {
 		}
 	}
 	for _, r := range c.Rules {
-		fmt.Fprintln(&b, ruleText(r))
+		for _, line := range ruleTexts(r) {
+			fmt.Fprintln(&b, line)
+		}
 	}
 	setsAndProblems(&b, c.Sets, c.Problems)
 	return b.String()
@@ -34,11 +36,12 @@ func setsAndProblems(b *strings.Builder, sets []policy.SetDef, problems []policy
 	}
 }
 
-// clusterText writes everything that is in a Cluster, one fact a line.
-func clusterText(c policy.Cluster) string {
+// clusterText writes everything that is in a ClusterNetworkPolicy's Policy, one fact a line.
+func clusterText(c policy.Policy) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %d %s\n", c.Tier, c.Priority, c.Name)
-	fmt.Fprintf(&b, "subject %s in namespaces %s\n", matcherText(c.Pods), matcherText(c.Namespaces))
+	name, _ := c.Key.Cluster()
+	fmt.Fprintf(&b, "%s %d %s\n", c.Tier, c.Priority, name)
+	fmt.Fprintf(&b, "subject %s in namespaces %s\n", matcherText(c.Subject), matcherText(c.Namespaces))
 	for _, r := range c.Rules {
 		fmt.Fprintln(&b, clusterRuleText(r))
 	}
@@ -46,7 +49,7 @@ func clusterText(c policy.Cluster) string {
 	return b.String()
 }
 
-func clusterRuleText(r policy.ClusterRule) string {
+func clusterRuleText(r policy.Rule) string {
 	word := "from"
 	if r.Direction == policy.Egress {
 		word = "to"
@@ -71,12 +74,16 @@ func matcherText(m policy.LabelMatcher) string {
 	return "everything"
 }
 
-func ruleText(r policy.Rule) string {
+// ruleTexts writes a rule of a NetworkPolicy, one line for each peer.
+func ruleTexts(r policy.Rule) (out []string) {
 	word := "from"
 	if r.Direction == policy.Egress {
 		word = "to"
 	}
-	return fmt.Sprintf("rule %s[%d] %s %s ports %s", r.Direction, r.Index, word, peerText(r.Peer), portsText(r.Ports))
+	for _, p := range r.Peers {
+		out = append(out, fmt.Sprintf("rule %s[%d] %s %s ports %s", r.Direction, r.Index, word, peerText(p), portsText(r.Ports)))
+	}
+	return out
 }
 
 func peerText(p policy.Peer) string {

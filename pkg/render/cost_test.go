@@ -67,7 +67,7 @@ func TestRenderingIsLinear(t *testing.T) {
 }
 
 // drawPolicy makes a policy with all kinds of peers and ports.
-func drawPolicy(t *rapid.T) *policy.Compiled {
+func drawPolicy(t *rapid.T) *policy.Policy {
 	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p"}}
 	np.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 	peers := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) networkingv1.NetworkPolicyPeer {

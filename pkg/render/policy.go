@@ -67,13 +67,13 @@ type ServedPort struct {
 // Policy turns the rules of a policy into ACLs (docs/design.md, "What a policy means"). Time and
 // memory are those of its peers, its ports and the ACLs: the rules of all peers of an
 // entry share the text of its ports.
-func Policy(c *policy.Compiled, ports Ports, id func(ipsets.Name) string) *Group {
+func Policy(c *policy.Policy, ports Ports, id func(ipsets.Name) string) *Group {
 	r := renderer{
 		out: &Group{Key: c.Key, Isolates: c.Isolates}, aclID: state.ACLID(c.Key), ports: ports, id: id,
 		seen: map[ruleID]int{}, texts: map[string]*string{},
 	}
-	for rules := range c.ByRule() {
-		r.entry(rules)
+	for _, rule := range c.Rules {
+		r.entry(rule)
 	}
 	r.finish()
 	return r.out
@@ -98,13 +98,12 @@ type ruleID struct {
 	peer  string
 }
 
-// entry renders the rules of one entry of the policy's text: one peer each, the same
-// ports for all.
-func (r *renderer) entry(rules []policy.Rule) {
-	matches, named := portMatches(rules[0], r.ports), NewNamedEgress(r.out.Key, rules[0], r.ports)
-	for _, rule := range rules {
-		for _, s := range named.Towards(rule.Peer) {
-			peer := policy.Peer{Sets: append(slices.Clone(rule.Peer.Sets), s.Set)} // with blocks, the set is of those inside
+// entry renders one rule: all peers have the same ports.
+func (r *renderer) entry(rule policy.Rule) {
+	matches, named := portMatches(rule, r.ports), NewNamedEgress(r.out.Key.Namespace, rule, r.ports)
+	for _, p := range rule.Peers {
+		for _, s := range named.Towards(p) {
+			peer := policy.Peer{Sets: append(slices.Clone(p.Sets), s.Set)} // with blocks, the set is of those inside
 			match := portMatch{protocolNumber(s.Port.Protocol), rangeText(s.Number, s.Number)}
 			for _, one := range r.peer(peer) {
 				r.add(rule, match, one, s.Unused)
@@ -113,7 +112,7 @@ func (r *renderer) entry(rules []policy.Rule) {
 		if len(matches) == 0 {
 			continue
 		}
-		for _, peer := range r.peer(rule.Peer) {
+		for _, peer := range r.peer(p) {
 			for _, m := range matches {
 				r.add(rule, m, peer, false)
 			}
@@ -130,18 +129,21 @@ type NamedEgress struct {
 	found map[Reach][]ServedPort
 }
 
-// NewNamedEgress returns those of a rule's entry, nil for none.
-func NewNamedEgress(key policy.Key, rule policy.Rule, ports Ports) *NamedEgress {
+// NewNamedEgress returns those of a rule of a policy of a namespace, nil for none.
+func NewNamedEgress(own string, rule policy.Rule, ports Ports) *NamedEgress {
 	named := NamedPorts(rule.Ports)
 	if rule.Direction != policy.Egress || len(named) == 0 {
 		return nil
 	}
-	e := &NamedEgress{own: key.Namespace, ports: ports, asked: map[policy.Port]bool{}, found: map[Reach][]ServedPort{}}
+	e := &NamedEgress{own: own, ports: ports, asked: map[policy.Port]bool{}, found: map[Reach][]ServedPort{}}
 	for _, p := range named {
 		e.asked[p] = true
 	}
 	return e
 }
+
+// Asks reports whether a named port is among them.
+func (e *NamedEgress) Asks(port policy.Port) bool { return e.asked[port] }
 
 // Towards returns the numbers for a peer.
 func (e *NamedEgress) Towards(peer policy.Peer) []ServedPort {
@@ -151,7 +153,7 @@ func (e *NamedEgress) Towards(peer policy.Peer) []ServedPort {
 	at := ReachOf(e.own, peer)
 	found, ok := e.found[at]
 	if !ok {
-		found = slices.DeleteFunc(e.ports.Served(at), func(s ServedPort) bool { return !e.asked[s.Port] })
+		found = slices.DeleteFunc(e.ports.Served(at), func(s ServedPort) bool { return !e.Asks(s.Port) })
 		e.found[at] = found
 	}
 	return found

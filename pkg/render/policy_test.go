@@ -37,7 +37,7 @@ func (fakePorts) Served(at Reach) []ServedPort {
 	}
 }
 
-func compiled(t testing.TB, spec string) *policy.Compiled {
+func compiled(t testing.TB, spec string) *policy.Policy {
 	var np networkingv1.NetworkPolicy
 	require.NoError(t, yaml.UnmarshalStrict([]byte("metadata: {namespace: x, name: p}\nspec: "+spec), &np))
 	c := policy.Compile(&np)

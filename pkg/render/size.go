@@ -38,17 +38,17 @@ func aclsOfPeer(matches []portMatch, sets, blocks, idBytes int) (n int) {
 // SizeOf returns as how many ACLs the rules of a policy count, without rendering them. It is an
 // upper bound: equal rules and short Ids of sets make less. It costs the policy's peers and
 // ports, and the numbers of its named ports.
-func SizeOf(c *policy.Compiled, ports Ports) (n int) {
+func SizeOf(c *policy.Policy, ports Ports) (n int) {
 	idBytes := len(state.ACLID(c.Key))
-	for rules := range c.ByRule() {
-		matches, named := portMatches(rules[0], ports), NewNamedEgress(c.Key, rules[0], ports)
-		for _, rule := range rules {
-			for _, served := range named.Towards(rule.Peer) {
+	for _, rule := range c.Rules {
+		matches, named := portMatches(rule, ports), NewNamedEgress(c.Key.Namespace, rule, ports)
+		for _, peer := range rule.Peers {
+			for _, served := range named.Towards(peer) {
 				if !served.Unused {
-					n += aclsOfPeer([]portMatch{{ports: "65535"}}, len(rule.Peer.Sets)+1, 0, idBytes)
+					n += aclsOfPeer([]portMatch{{ports: "65535"}}, len(peer.Sets)+1, 0, idBytes)
 				}
 			}
-			n += aclsOfPeer(matches, len(rule.Peer.Sets), len(rule.Peer.Blocks), idBytes)
+			n += aclsOfPeer(matches, len(peer.Sets), len(peer.Blocks), idBytes)
 		}
 	}
 	return n

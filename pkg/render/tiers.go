@@ -154,7 +154,7 @@ const MaxRuns = int(hns.PriorityDefault - hns.PriorityTail)
 // Dump says what a rule came from.
 func (s Source) Dump() state.TierSource {
 	out := state.TierSource{Tier: s.Tier.String(), Rule: s.Index, Name: s.Name}
-	if name, is := state.ClusterName(s.Key); is {
+	if name, is := s.Key.Cluster(); is {
 		out.Policy = name
 	} else if s.Key.Name != "" {
 		out.Policy = s.Key.String()

@@ -21,26 +21,11 @@ func PolicyOfACL(id string) (policy.Key, bool) {
 	return policy.Key{Namespace: ns, Name: name}, true
 }
 
-// clusterNamespace stands in a Key for the namespace of a ClusterNetworkPolicy. The name
-// beside it begins with a dot, as no name of an object does.
-const clusterNamespace = "cluster"
-
-// ClusterKey names a ClusterNetworkPolicy where policies have keys.
-func ClusterKey(name string) policy.Key {
-	return policy.Key{Namespace: clusterNamespace, Name: "." + name}
-}
-
-// ClusterName is the inverse of ClusterKey; false for the key of a NetworkPolicy.
-func ClusterName(key policy.Key) (string, bool) {
-	name, is := strings.CutPrefix(key.Name, ".")
-	return name, is && key.Namespace == clusterNamespace
-}
-
 // ClusterACLID is the Id of the rules of a ClusterNetworkPolicy.
-func ClusterACLID(name string) string { return ACLID(ClusterKey(name)) }
+func ClusterACLID(name string) string { return ACLID(policy.ClusterKey(name)) }
 
 // ClusterPolicyOfACL returns the ClusterNetworkPolicy that a rule's Id names; false for
 // other rules.
 func ClusterPolicyOfACL(id string) (name string, ok bool) {
-	return strings.CutPrefix(id, hns.ACLIDPrefix+clusterNamespace+"..")
+	return strings.CutPrefix(id, ClusterACLID(""))
 }

@@ -7,7 +7,6 @@
 package cnis
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -20,7 +19,6 @@ type CNI struct {
 	Network  Network   // of the pods
 	Beside   []Network // others of the node
 	Endpoint []hns.EndpointPolicy
-	Source   string
 }
 
 // Network is one of HNS.
@@ -33,51 +31,37 @@ func (c CNI) String() string { return c.Name }
 func All() []CNI {
 	nat := Network{"nat", "NAT"}
 	return []CNI{
-		{
-			Name: "azure", Network: Network{"azure", "L2Bridge"}, Beside: []Network{{"ext", "L2Bridge"}, nat},
-			Endpoint: append(hnssim.DefaultForeign(), outBoundNAT("10.240.0.0/12", "10.0.0.0/16")),
-			Source:   "https://github.com/Azure/AgentBaker staging/cse/windows/azurecnifunc.ps1 (the wire server, the open pair, ext), https://github.com/Azure/azure-container-networking network/network_windows.go (L2Bridge)",
-		},
-		{
-			Name: "azure overlay", Network: Network{"azure", "L2Bridge"}, Beside: []Network{{"ext", "L2Bridge"}},
-			Endpoint: append(hnssim.DefaultForeign(), outBoundNAT("10.244.0.0/16", "10.240.0.0/16"), route("10.0.0.0/16")),
-			Source:   "https://github.com/Azure/azure-container-networking cni/azure-windows-swift-overlay.conflist: ipam mode v4overlay over the same network",
-		},
-		{
-			Name: "Calico", Network: Network{"Calico", "L2Bridge"}, Beside: []Network{{"External", "L2Bridge"}},
-			Endpoint: []hns.EndpointPolicy{outBoundNAT("10.0.0.0/16", "192.168.0.0/16"), route("10.0.0.0/16")},
-			Source:   "https://github.com/projectcalico/calico node/windows-packaging, cni.conf.template: OutBoundNAT and SDNROUTE, no ACL; https://github.com/Azure/azure-container-networking npm/pkg/dataplane/policies/policymanager_windows.go (none of the open pair)",
-		},
-		{
-			Name: "flannel l2bridge", Network: Network{"cbr0", "L2Bridge"}, Beside: []Network{nat},
-			Endpoint: []hns.EndpointPolicy{outBoundNAT("10.244.0.0/16", "10.96.0.0/12"), route("10.96.0.0/12"), route("10.9.0.1/32")},
-			Source:   "https://github.com/containernetworking/plugins plugins/main/windows/win-bridge/sample-v2.conf, which flannel delegates to",
-		},
-		{
-			Name: "flannel vxlan", Network: Network{"vxlan0", "Overlay"}, Beside: []Network{{"External", "Overlay"}, nat},
-			Endpoint: []hns.EndpointPolicy{
-				outBoundNAT("10.244.0.0/16", "10.96.0.0/12"), route("10.96.0.0/12"),
-				policy("ProviderAddress", map[string]any{"ProviderAddress": "10.9.0.1"}),
-			},
-			Source: "https://github.com/containernetworking/plugins plugins/main/windows/win-overlay/sample-v2.conf; https://github.com/kubernetes-sigs/sig-windows-tools hostprocess/flannel",
-		},
+		// https://github.com/Azure/AgentBaker staging/cse/windows/azurecnifunc.ps1 (the wire server, the open pair, ext),
+		// https://github.com/Azure/azure-container-networking network/network_windows.go (L2Bridge)
+		{"azure", Network{"azure", "L2Bridge"}, []Network{{"ext", "L2Bridge"}, nat},
+			append(hnssim.DefaultForeign(), outBoundNAT("10.240.0.0/12", "10.0.0.0/16"))},
+		// https://github.com/Azure/azure-container-networking cni/azure-windows-swift-overlay.conflist: ipam mode v4overlay over the same network
+		{"azure overlay", Network{"azure", "L2Bridge"}, []Network{{"ext", "L2Bridge"}},
+			append(hnssim.DefaultForeign(), outBoundNAT("10.244.0.0/16", "10.240.0.0/16"), route("10.0.0.0/16"))},
+		// https://github.com/projectcalico/calico node/windows-packaging, cni.conf.template: OutBoundNAT and SDNROUTE, no ACL;
+		// https://github.com/Azure/azure-container-networking npm/pkg/dataplane/policies/policymanager_windows.go (none of the open pair)
+		{"Calico", Network{"Calico", "L2Bridge"}, []Network{{"External", "L2Bridge"}},
+			[]hns.EndpointPolicy{outBoundNAT("10.0.0.0/16", "192.168.0.0/16"), route("10.0.0.0/16")}},
+		// https://github.com/containernetworking/plugins plugins/main/windows/win-bridge/sample-v2.conf, which flannel delegates to
+		{"flannel l2bridge", Network{"cbr0", "L2Bridge"}, []Network{nat},
+			[]hns.EndpointPolicy{outBoundNAT("10.244.0.0/16", "10.96.0.0/12"), route("10.96.0.0/12"), route("10.9.0.1/32")}},
+		// https://github.com/containernetworking/plugins plugins/main/windows/win-overlay/sample-v2.conf;
+		// https://github.com/kubernetes-sigs/sig-windows-tools hostprocess/flannel
+		{"flannel vxlan", Network{"vxlan0", "Overlay"}, []Network{{"External", "Overlay"}, nat},
+			[]hns.EndpointPolicy{outBoundNAT("10.244.0.0/16", "10.96.0.0/12"), route("10.96.0.0/12"), policy("ProviderAddress", `{"ProviderAddress":"10.9.0.1"}`)}},
 	}
 }
 
-// outBoundNAT hides the pod's address, but for some destinations.
-func outBoundNAT(exceptions ...string) hns.EndpointPolicy {
-	return policy("OutBoundNAT", map[string]any{"Exceptions": exceptions})
+// outBoundNAT hides the pod's address, but for two destinations.
+func outBoundNAT(pods, services string) hns.EndpointPolicy {
+	return policy("OutBoundNAT", fmt.Sprintf(`{"Exceptions":[%q,%q]}`, pods, services))
 }
 
 // route has traffic to a block encapsulated.
 func route(block string) hns.EndpointPolicy {
-	return policy("SDNRoute", map[string]any{"DestinationPrefix": block, "NeedEncap": true})
+	return policy("SDNRoute", fmt.Sprintf(`{"DestinationPrefix":%q,"NeedEncap":true}`, block))
 }
 
-func policy(kind string, settings any) hns.EndpointPolicy {
-	text, err := json.Marshal(settings)
-	if err != nil {
-		panic(fmt.Sprintf("BUG: settings always encode: %v", err))
-	}
-	return hns.EndpointPolicy{Type: kind, Settings: text}
+func policy(kind, settings string) hns.EndpointPolicy {
+	return hns.EndpointPolicy{Type: kind, Settings: []byte(settings)}
 }

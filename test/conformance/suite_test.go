@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestConformance is the suite with all features, and its own report. That as many
-// tests ran as there are is asserted from outside, see cmd/tally.
+// TestConformance is the suite with all features, and its own report. hack/conformance.sh asserts that as many
+// tests ran as there are.
 func TestConformance(t *testing.T) {
 	c := newCluster(t, nil)
 	c.playStatefulSets()

@@ -17,9 +17,8 @@ import (
 type apiserver struct {
 	kubeconfig string // the administrator's
 
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	answers *bufio.Reader
+	cmd *exec.Cmd
+	in  io.WriteCloser
 }
 
 // startServers runs apiserver-up and waits until its servers are ready.
@@ -37,8 +36,7 @@ func startServers(program string) (*apiserver, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	s.answers = bufio.NewReader(out)
-	line, err := s.answers.ReadString('\n')
+	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		return nil, fmt.Errorf("apiserver-up did not become ready: %w", s.cmd.Wait())
 	}
@@ -50,16 +48,6 @@ func startServers(program string) (*apiserver, error) {
 func (s *apiserver) close() {
 	_ = s.in.Close()
 	_ = s.cmd.Wait()
-}
-
-// order gives one command and waits for its answer.
-func (s *apiserver) order(t *testing.T, command string) {
-	t.Helper()
-	_, err := fmt.Fprintln(s.in, command)
-	require.NoError(t, err)
-	answer, err := s.answers.ReadString('\n')
-	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(answer, "ok "+command), "apiserver-up: %s", answer)
 }
 
 // eventually calls missing until it returns nothing, and fails with its last

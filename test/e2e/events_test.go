@@ -16,18 +16,11 @@ import (
 
 // startTeller runs the parts of the agent that kubectl npm simulate has not, on a node,
 // with the rights of deploy/ and through a proxy, until the test ends.
-func startTeller(t *testing.T, node string, flags ...string) (*proxy, *buffer) {
+func startTeller(t *testing.T, node string) (*proxy, *buffer) {
 	t.Helper()
-	p := newProxy(t)
-	return p, runTeller(t, node, kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca), flags...)
-}
-
-// runTeller runs it with a kubeconfig.
-func runTeller(t *testing.T, node, kubeconfig string, flags ...string) *buffer {
-	t.Helper()
-	said := &buffer{}
-	flags = append([]string{"--kubeconfig", kubeconfig, "--node", node}, flags...)
-	process := exec.Command(filepath.Join(bin, "teller"), flags...)
+	p, said := newProxy(t), &buffer{}
+	kubeconfig := kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca)
+	process := exec.Command(filepath.Join(bin, "teller"), "--kubeconfig", kubeconfig, "--node", node)
 	process.Stderr = said
 	process.SysProcAttr = endWithParent()
 	require.NoError(t, process.Start())
@@ -38,7 +31,7 @@ func runTeller(t *testing.T, node, kubeconfig string, flags ...string) *buffer {
 			t.Logf("the teller on %s said:\n%s", node, said)
 		}
 	})
-	return said
+	return p, said
 }
 
 // eventsOf returns the Events of a namespace, oldest first.

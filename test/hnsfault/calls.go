@@ -2,17 +2,15 @@ package hnsfault
 
 import (
 	"context"
-	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // Call is one request of the client. The ACLs of an ACL/Update are ours among the
-// policies, canonical.
+// policies, canonical. Nobody changes what its slices have.
 type Call struct {
 	hnssim.Call
-	Seq      int   // from 1, also across ResetCalls
 	DLLCalls int   // calls of the DLLs that the real adapter makes for it
 	Err      error // nil in a Before hook
 }
@@ -35,17 +33,22 @@ func (s *Sim) OnCall(hook func(c Call, when When)) {
 	s.hook = hook
 }
 
-// runHook runs the hook, if there is one, on a copy of the call.
+// runHook runs the hook, if there is one.
 func (s *Sim) runHook(c *Call, when When) {
 	s.mu.Lock()
-	hook := s.hook
-	if hook == nil {
-		s.mu.Unlock()
-		return
-	}
-	shown := c.clone()
+	hook, shown := s.hook, *c
 	s.mu.Unlock()
-	hook(shown, when)
+	if hook != nil {
+		hook(shown.full(), when)
+	}
+}
+
+// full returns the call with its ACLs.
+func (c Call) full() Call {
+	if c.Policies != nil {
+		c.ACLs, _ = hns.Endpoint{Policies: c.Policies}.Split()
+	}
+	return c
 }
 
 // Calls returns the calls since the last ResetCalls, in the order in which they
@@ -53,9 +56,9 @@ func (s *Sim) runHook(c *Call, when When) {
 func (s *Sim) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Call, len(s.log.calls))
-	for i, c := range s.log.calls {
-		out[i] = c.clone()
+	out := make([]Call, len(s.calls))
+	for i, c := range s.calls {
+		out[i] = c.full()
 	}
 	return out
 }
@@ -65,50 +68,23 @@ func (s *Sim) ResetCalls() {
 	s.Sim.ResetCalls()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = callLog{seq: s.log.seq}
+	s.calls, s.logged, s.dll = nil, 0, 0
 }
 
-// clone returns a copy that shares no slice, with everything filled in.
-func (c *Call) clone() Call {
-	out := *c
-	if c.Sets != nil {
-		out.Sets = cloneSets(c.Sets)
-	}
-	out.ACLs = slices.Clone(c.ACLs)
-	if c.Policies != nil {
-		out.Policies = clonePolicies(c.Policies)
-		out.ACLs, _ = hns.Endpoint{Policies: out.Policies}.Split()
-	}
-	return out
-}
+// maxLogged is the size of the calls that are remembered. A simulated node may run for days.
+const maxLogged = 64 << 20
 
-// callLog remembers calls.
-type callLog struct {
-	seq   int
-	calls []*Call
-	bytes int // of calls
-	dll   int // calls of the DLLs
-}
-
-// What the log keeps at most. A simulated node may run for days.
-const (
-	maxLogBytes = 64 << 20
-	maxLogCalls = 100_000
-)
-
-// add numbers a call and remembers it.
-func (l *callLog) add(c *Call) {
-	l.seq++
-	c.Seq = l.seq
-	l.dll += c.DLLCalls
-	l.calls = append(l.calls, c)
-	l.bytes += c.Bytes
-	drop := 0
-	for len(l.calls)-drop > maxLogCalls || l.bytes > maxLogBytes {
-		l.bytes -= l.calls[drop].Bytes
-		drop++
+// remember prices a call and adds it to the log.
+func (s *Sim) remember(c *Call) {
+	size := func(c *Call) int { return c.Bytes + 256 }
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.DLLCalls = s.price(c)
+	s.dll += c.DLLCalls
+	s.calls = append(s.calls, c)
+	for s.logged += size(c); s.logged > maxLogged; s.calls = s.calls[1:] {
+		s.logged -= size(s.calls[0])
 	}
-	l.calls = l.calls[drop:]
 }
 
 // Hold implements hns.Client.
@@ -123,7 +99,7 @@ func (s *Sim) Hold(_ context.Context, endpoint string) func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.held[endpoint] {
-			s.log.dll++ // close
+			s.dll++ // close
 		}
 		delete(s.held, endpoint)
 	}
@@ -134,29 +110,24 @@ func (s *Sim) Hold(_ context.Context, endpoint string) func() {
 func (s *Sim) DLLCalls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.log.dll
+	return s.dll
 }
 
 // price returns the number of DLL calls that a call is, as the real adapter makes
 // them when all goes well: open, one use and close, without those of a handle that
 // is held. s.mu must be held.
 func (s *Sim) price(c *Call) int {
-	switch c.Op {
-	case hns.OpNetworkGet:
+	open, held := s.held[c.Target]
+	switch {
+	case c.Op == hns.OpNetworkGet:
 		return 4 // the network is looked for by its name first
-	case hns.OpEndpointIDs:
+	case c.Op == hns.OpEndpointIDs:
 		return 2 // states 2 and 3
-	case hns.OpEndpointNew:
-		return 1 // state 1
-	case hns.OpEndpointGet, hns.OpACLAdd, hns.OpACLUpdate:
-		open, held := s.held[c.Target]
-		switch {
-		case open:
-			return 1
-		case held:
-			s.held[c.Target] = true
-			return 2
-		}
+	case c.Op == hns.OpEndpointNew || open:
+		return 1 // state 1, or the use alone
+	case held:
+		s.held[c.Target] = true
+		return 2
 	}
 	return 3
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // Mode says how a call fails.
@@ -46,11 +47,7 @@ type armedFault struct {
 func (s *Sim) Inject(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := f.Times
-	if left == 0 {
-		left = 1
-	}
-	s.faults = append(s.faults, &armedFault{Fault: f, left: left})
+	s.faults = append(s.faults, &armedFault{Fault: f, left: cmp.Or(f.Times, 1)})
 }
 
 // UnusedFaults returns the faults that have not happened as often as they
@@ -67,29 +64,26 @@ func (s *Sim) UnusedFaults() []Fault {
 	return out
 }
 
+// reject makes HNS refuse, for good, every request that match holds of; lift removes all rejections.
+func (s *Sim) reject(lift bool, match func(hnssim.Call) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rejects = append(s.rejects, match); lift {
+		s.rejects = nil
+	}
+}
+
 // RejectSet makes HNS refuse, for good, every Add and Update of a set that
 // match holds of. match must not use the Sim. nil lifts all rejections.
 func (s *Sim) RejectSet(match func(hns.SetPolicy) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if match == nil {
-		s.rejectSet = nil
-		return
-	}
-	s.rejectSet = append(s.rejectSet, match)
+	s.reject(match == nil, func(c hnssim.Call) bool { return c.Op != hns.OpSets(hns.Remove) && slices.ContainsFunc(c.Sets, match) })
 }
 
 // RejectACL makes HNS refuse, for good, every request with a rule, in its
 // canonical form, that match holds of. match must not use the Sim. nil lifts all
 // rejections.
 func (s *Sim) RejectACL(match func(hns.ACL) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if match == nil {
-		s.rejectACL = nil
-		return
-	}
-	s.rejectACL = append(s.rejectACL, match)
+	s.reject(match == nil, func(c hnssim.Call) bool { return slices.ContainsFunc(Rules(c), match) })
 }
 
 // perform does a call, or what a fault makes of it.
@@ -100,9 +94,11 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 	s.mu.Lock()
 	f, latency, restarted := s.due(c), time.Duration(c.DLLCalls)*s.odd.Latency, s.restarted
 	s.mu.Unlock()
-	if f == nil {
-		f = s.fault(c)
-	}
+	s.asked(func(p Personality) {
+		if f == nil && p.Fail != nil {
+			f = p.Fail(c.Call)
+		}
+	})
 	if f == nil {
 		gaveUp := wait(ctx, c, latency)
 		return cmp.Or(gaveUp, do(false)) // HNS carries on, and the reply is lost

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -52,24 +53,31 @@ func (s *Sim) SetPersonality(p Personality) {
 	s.odd = p
 }
 
-// personality returns the current personality.
-func (s *Sim) personality() Personality {
+// asked calls ask with the current personality, whose functions run one at a time.
+func (s *Sim) asked(ask func(Personality)) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.odd
+	odd := s.odd
+	s.mu.Unlock()
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	ask(odd)
 }
 
 // CreateEndpoint creates an endpoint, as the CNI does.
 func (s *Sim) CreateEndpoint(n hnssim.NewEndpoint) error {
-	if n.Policies == nil {
-		n.Policies = s.personality().Foreign
-	}
+	s.asked(func(p Personality) {
+		if n.Policies == nil {
+			n.Policies = p.Foreign
+		}
+	})
 	return s.Sim.CreateEndpoint(n)
 }
 
 // takesRules reports whether an endpoint in a state takes rules.
 func (s *Sim) takesRules(state hnssim.EndpointState) bool {
-	return state == hnssim.Attached || state == hnssim.AttachedSharing || state == hnssim.Created && s.personality().Early
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return state == hnssim.Attached || state == hnssim.AttachedSharing || state == hnssim.Created && s.odd.Early
 }
 
 // Network implements hns.Client.
@@ -105,58 +113,49 @@ func (s *Sim) QueryEndpoint(ctx context.Context, id string) (hns.Endpoint, error
 
 // shown returns what a read returns under the personality.
 func (s *Sim) shown(op string, out hns.Result) hns.Result {
-	if show := s.personality().Show; show != nil && out.Err == nil {
-		s.asking.Lock()
-		defer s.asking.Unlock()
-		show(op, &out)
-	}
+	s.asked(func(p Personality) {
+		if p.Show != nil && out.Err == nil {
+			p.Show(op, &out)
+		}
+	})
 	return out
-}
-
-// fault returns the fault that a call meets because of the personality.
-func (s *Sim) fault(c *Call) *Fault {
-	fail := s.personality().Fail
-	if fail == nil {
-		return nil
-	}
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	return fail(c.Call)
 }
 
 // refusesMore reports whether this HNS may reject what the strict one accepts.
 func (s *Sim) refusesMore() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.odd.Refuse != nil || len(s.rejectSet)+len(s.rejectACL) > 0
+	return s.odd.Refuse != nil || len(s.rejects) > 0
 }
 
 // refuse returns why this HNS rejects a request that the strict one accepts; nil when
 // it accepts it too.
 func (s *Sim) refuse(c hnssim.Call) error {
 	s.mu.Lock()
-	refuse, rejectSet, rejectACL := s.odd.Refuse, s.rejectSet, s.rejectACL
+	rejects := s.rejects
 	s.mu.Unlock()
-	for _, match := range rejectSet {
-		if c.Op != hns.OpSets(hns.Remove) && slices.ContainsFunc(cloneSets(c.Sets), match) {
-			return s.refusal(c, 0)
+	rejected := slices.ContainsFunc(rejects, func(match func(hnssim.Call) bool) bool { return match(c) })
+	var code uint32
+	s.asked(func(p Personality) {
+		if !rejected && p.Refuse != nil {
+			code = p.Refuse(c)
 		}
-	}
-	for _, match := range rejectACL {
-		if slices.ContainsFunc(Rules(c), match) {
-			return s.refusal(c, 0)
-		}
-	}
-	if refuse == nil {
+	})
+	if !rejected && code == 0 {
 		return nil
 	}
-	s.asking.Lock()
-	code := refuse(c)
-	s.asking.Unlock()
-	if code == 0 {
-		return nil
+	kind := hns.KindACL
+	if len(c.Sets) > 0 {
+		kind = hns.KindSet
 	}
-	return s.refusal(c, code)
+	op := &hns.OpError{
+		Op: c.Op, Kind: kind, ID: idsOf(c, kind), Code: codeInvalidPolicy,
+		Err: fmt.Errorf("%w: content that this node rejects", hns.ErrInvalid),
+	}
+	if rejected {
+		return s.coded(c, op)
+	}
+	return recoded(c, op, code)
 }
 
 // Rules returns the rules that a request writes, canonical.
@@ -173,35 +172,20 @@ func Rules(c hnssim.Call) []hns.ACL {
 	return out
 }
 
-// refusal returns the error of content that the strict simulator accepts; code 0:
-// as for malformed content.
-func (s *Sim) refusal(c hnssim.Call, code uint32) error {
-	kind := hns.KindACL
-	if len(c.Sets) > 0 {
-		kind = hns.KindSet
-	}
-	op := &hns.OpError{
-		Op: c.Op, Kind: kind, ID: idsOf(c, kind), Code: codeInvalidPolicy,
-		Err: fmt.Errorf("%w: content that this node rejects", hns.ErrInvalid),
-	}
-	if code == 0 {
-		return s.coded(c, op)
-	}
-	return recoded(c, op, code)
-}
-
 // coded gives a refusal of the strict simulator the code of this HNS.
 func (s *Sim) coded(c hnssim.Call, err error) error {
 	var op *hns.OpError
-	code := s.personality().Code
-	if code == nil || !errors.As(err, &op) || errors.Is(err, hns.ErrElsewhere) {
+	if !errors.As(err, &op) || errors.Is(err, hns.ErrElsewhere) {
 		return err
 	}
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	if is := code(op); is != 0 {
-		return recoded(c, op, is)
-	}
+	s.asked(func(p Personality) {
+		if p.Code == nil {
+			return
+		}
+		if code := p.Code(op); code != 0 {
+			err = recoded(c, op, code)
+		}
+	})
 	return err
 }
 
@@ -247,14 +231,15 @@ func Chances(seed uint64, chances ...Chance) func(hnssim.Call) *Fault {
 func Shuffle(seed uint64) func(op string, out *hns.Result) {
 	var mu sync.Mutex // several nodes may have it
 	rng := rand.New(rand.NewPCG(seed, 1))
+	shuffle := func(n int, list any) { rng.Shuffle(n, reflect.Swapper(list)) }
 	return func(_ string, out *hns.Result) {
 		mu.Lock()
 		defer mu.Unlock()
-		shuffle(rng, out.IDs)
-		shuffle(rng, out.Endpoint.Policies)
-		shuffle(rng, out.Network.Sets)
+		shuffle(len(out.IDs), out.IDs)
+		shuffle(len(out.Endpoint.Policies), out.Endpoint.Policies)
+		shuffle(len(out.Network.Sets), out.Network.Sets)
 		for _, p := range out.Network.Sets {
-			shuffle(rng, p.Values)
+			shuffle(len(p.Values), p.Values)
 		}
 	}
 }
@@ -272,7 +257,3 @@ func Late(times int) func(op string, out *hns.Result) {
 
 // IsWrite reports whether a call changes something.
 func IsWrite(c hnssim.Call) bool { return !hns.ReadsOnly(c.Op) }
-
-func shuffle[T any](rng *rand.Rand, list []T) {
-	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-}

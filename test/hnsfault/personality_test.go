@@ -30,21 +30,21 @@ func TestCodes(t *testing.T) {
 	sets := func(v hns.Verb, sets ...hns.SetPolicy) func(*Sim) error {
 		return func(s *Sim) error { return s.ModifySets(t.Context(), v, sets) }
 	}
-	missing := func(a *hns.ACL) { a.LocalAddresses = derivedID("gone") }
+	missing := func(a *hns.ACL) { a.LocalAddresses = DerivedID("gone") }
 	rejected := func(a *hns.ACL) { a.LocalPorts = "443" }
 	for _, test := range []struct {
 		call func(*Sim) error
 		want hns.OpError
 	}{
-		{sets(hns.Update, leaf("web", "x")), hns.OpError{Kind: hns.KindSet, ID: derivedID("web"), Code: unlisted, Err: hns.ErrUnlisted}},
-		{sets(hns.Update, leaf("web", "x")), hns.OpError{Kind: hns.KindSet, ID: derivedID("web"), Code: content, Err: hns.ErrInvalid}},
+		{sets(hns.Update, leaf("web", "x")), hns.OpError{Kind: hns.KindSet, ID: DerivedID("web"), Code: unlisted, Err: hns.ErrUnlisted}},
+		{sets(hns.Update, leaf("web", "x")), hns.OpError{Kind: hns.KindSet, ID: DerivedID("web"), Code: content, Err: hns.ErrInvalid}},
 		{sets(hns.Update, leaf("lonely"), leaf("db", "x")), hns.OpError{Kind: hns.KindSet, ID: "one of 2", Code: broke, Err: hns.ErrUnavailable}},
-		{sets(hns.Update, leaf("db", "10.1.1.1")), hns.OpError{Kind: hns.KindSet, ID: derivedID("db"), Code: unlisted, Err: hns.ErrUnlisted}},
-		{sets(hns.Add, leaf("web")), hns.OpError{Kind: hns.KindSet, ID: derivedID("web"), Code: 0x803B0012, Err: hns.ErrAlreadyExists}},
-		{sets(hns.Add, list("l", "gone")), hns.OpError{Kind: hns.KindSet, ID: derivedID("l"), Code: content, Err: hns.ErrNotFound}},
-		{sets(hns.Remove, leaf("gone")), hns.OpError{Kind: hns.KindSet, ID: derivedID("gone"), Code: anything, Err: hns.ErrNotFound}},
-		{sets(hns.Remove, leaf("web")), hns.OpError{Kind: hns.KindSet, ID: derivedID("web"), Code: content, Err: hns.ErrInvalid}},
-		{rule("ep-1", missing), hns.OpError{Kind: hns.KindSet, ID: derivedID("gone"), Code: content, Err: hns.ErrNotFound}},
+		{sets(hns.Update, leaf("db", "10.1.1.1")), hns.OpError{Kind: hns.KindSet, ID: DerivedID("db"), Code: unlisted, Err: hns.ErrUnlisted}},
+		{sets(hns.Add, leaf("web")), hns.OpError{Kind: hns.KindSet, ID: DerivedID("web"), Code: 0x803B0012, Err: hns.ErrAlreadyExists}},
+		{sets(hns.Add, list("l", "gone")), hns.OpError{Kind: hns.KindSet, ID: DerivedID("l"), Code: content, Err: hns.ErrNotFound}},
+		{sets(hns.Remove, leaf("gone")), hns.OpError{Kind: hns.KindSet, ID: DerivedID("gone"), Code: anything, Err: hns.ErrNotFound}},
+		{sets(hns.Remove, leaf("web")), hns.OpError{Kind: hns.KindSet, ID: DerivedID("web"), Code: content, Err: hns.ErrInvalid}},
+		{rule("ep-1", missing), hns.OpError{Kind: hns.KindSet, ID: DerivedID("gone"), Code: content, Err: hns.ErrNotFound}},
 		{rule("ep-1", missing), hns.OpError{Kind: hns.KindEndpoint, ID: "ep-1", Code: unlisted, Err: hns.ErrUnlisted}},
 		{rule("ep-1", rejected), hns.OpError{Kind: hns.KindACL, ID: "azure-acl-x.test", Code: content, Err: hns.ErrInvalid}},
 		{rule("ep-1", rejected), hns.OpError{Kind: hns.KindEndpoint, ID: "ep-1", Code: unlisted, Err: hns.ErrUnlisted}},

@@ -2,7 +2,6 @@ package hnsfault
 
 import (
 	"slices"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -32,10 +31,9 @@ func (o Outcome) String() string { return [...]string{"unanswered", "denied", "a
 type Transition struct {
 	Probe    Probe
 	From, To Outcome
-	Write    int       // its number among the writes since Watch, from 1
-	Op       string    // of the client's call, or the method with which somebody else wrote
-	Target   string    // an endpoint's ID, a set's Id, or the network's name
-	At       time.Time // right after the write; zero without Options.Now
+	Write    int    // its number among the writes since Watch, from 1
+	Op       string // of the client's call, or the method with which somebody else wrote
+	Target   string // an endpoint's ID, a set's Id, or the network's name
 }
 
 // watch is what Watch began.
@@ -118,14 +116,10 @@ func (s *Sim) wrote(op, target string, trace hnssim.Tracer) {
 		return
 	}
 	w.writes++
-	var at time.Time
-	if s.now != nil {
-		at = s.now()
-	}
 	for i, now := range ask(trace, w.probes) {
 		if now != w.last[i] {
 			w.seen = append(w.seen, Transition{
-				Probe: w.probes[i], From: w.last[i], To: now, Write: w.writes, Op: op, Target: target, At: at,
+				Probe: w.probes[i], From: w.last[i], To: now, Write: w.writes, Op: op, Target: target,
 			})
 			w.last[i] = now
 		}

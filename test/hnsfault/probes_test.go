@@ -3,7 +3,6 @@ package hnsfault
 import (
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,12 +20,11 @@ func TestWatch(t *testing.T) {
 	everyone := hns.NewACLPolicy(hns.ACL{ID: "azure-acl-x.b", Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 222})
 	nobody := hns.ACL{ID: "azure-acl-npm-block-in", Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: 100}
 	ctx := t.Context()
-	now := time.Unix(7, 0)
 	shut := func(op, target string) []Transition {
-		return []Transition{{Probe: friend, From: Allowed, To: Denied, Write: 1, Op: op, Target: target, At: now}}
+		return []Transition{{Probe: friend, From: Allowed, To: Denied, Write: 1, Op: op, Target: target}}
 	}
 	open := func(op, target string) []Transition {
-		return []Transition{{Probe: stranger, From: Denied, To: Allowed, Write: 1, Op: op, Target: target, At: now}}
+		return []Transition{{Probe: stranger, From: Denied, To: Allowed, Write: 1, Op: op, Target: target}}
 	}
 	half := func(s *Sim) { s.Inject(Fault{Mode: Half}) }
 	for name, test := range map[string]struct {
@@ -63,16 +61,16 @@ func TestWatch(t *testing.T) {
 		},
 		"the set of another program": {
 			write: func(s *Sim) error { return s.PutSet(leaf("front", "10.0.1.2", "10.0.1.3")) },
-			want:  open("PutSet", derivedID("front")),
+			want:  open("PutSet", DerivedID("front")),
 		},
 		"a set that cannot be dropped": {
-			write: func(s *Sim) error { return s.DropSet(derivedID("front")) }, fails: true, none: true,
+			write: func(s *Sim) error { return s.DropSet(DerivedID("front")) }, fails: true, none: true,
 		},
 		"a new endpoint": {
 			write: func(s *Sim) error {
 				return s.CreateEndpoint(hnssim.NewEndpoint{ID: "new", Addrs: []netip.Addr{gone.Dst}})
 			},
-			want: []Transition{{Probe: gone, From: Unanswered, To: Allowed, Write: 1, Op: "CreateEndpoint", Target: "new", At: now}},
+			want: []Transition{{Probe: gone, From: Unanswered, To: Allowed, Write: 1, Op: "CreateEndpoint", Target: "new"}},
 		},
 		"a restart that loses everything": {
 			write: func(s *Sim) error { s.Restart(true); return nil }, want: open("Restart", "azure"),
@@ -81,7 +79,6 @@ func TestWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTown(t)
-			s.now = func() time.Time { return now }
 			require.NoError(t, s.PutSet(leaf("front", "10.0.1.2")))
 			require.Equal(t, []Outcome{Allowed, Denied, Unanswered}, s.Watch(friend, stranger, gone))
 			err := test.write(s)

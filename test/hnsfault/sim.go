@@ -4,15 +4,13 @@
 // probes that are traced after every write. It hooks into the strict simulator
 // through hnssim.Hooks.
 //
-// All methods are safe for concurrent use, and no slice is shared with callers.
+// All methods are safe for concurrent use.
 package hnsfault
 
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -24,9 +22,6 @@ type Options struct {
 	Network string
 	ID      string
 	Foreign []hns.EndpointPolicy
-	// Now is the clock that transitions are stamped with, called with the Sim
-	// locked; nil: none.
-	Now func() time.Time
 	// Personality is how this HNS differs from the strict one; see SetPersonality.
 	Personality Personality
 }
@@ -35,16 +30,16 @@ type Options struct {
 type Sim struct {
 	*hnssim.Sim
 	network string
-	now     func() time.Time // may be nil
 
 	// mu guards everything below. The strict simulator takes it in its hooks, so it
 	// must not be held while the strict simulator is called.
 	mu        sync.Mutex
-	log       callLog
+	calls     []*Call // the last ones
+	logged    int     // size of calls
+	dll       int     // calls of the DLLs
 	hook      func(Call, When)
 	faults    []*armedFault
-	rejectSet []func(hns.SetPolicy) bool
-	rejectACL []func(hns.ACL) bool
+	rejects   []func(hnssim.Call) bool
 	restarted chan struct{}   // closed and replaced at every restart
 	watch     *watch          // nil without probes
 	held      map[string]bool // endpoints that a caller holds → a handle is open
@@ -60,7 +55,6 @@ func New(o Options) *Sim {
 	s := &Sim{
 		Sim:       hnssim.New(hnssim.Options{Network: o.Network, ID: o.ID, Foreign: o.Foreign}),
 		network:   cmp.Or(o.Network, hnssim.DefaultNetwork),
-		now:       o.Now,
 		restarted: make(chan struct{}),
 		held:      map[string]bool{},
 		odd:       o.Personality,
@@ -72,10 +66,7 @@ func New(o Options) *Sim {
 // call does a request of the client as this HNS does it.
 func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim.Call) error) error {
 	c := &Call{Call: asked}
-	s.mu.Lock()
-	c.DLLCalls = s.price(c)
-	s.log.add(c)
-	s.mu.Unlock()
+	s.remember(c)
 	s.runHook(c, Before)
 	err := s.perform(ctx, c, func(half bool) error { return s.carryOut(asked, half, check, do) })
 	s.mu.Lock()
@@ -125,20 +116,4 @@ func (s *Sim) Restart(lose bool) {
 		all := func(hns.SetPolicy) bool { return true }
 		s.Forget("Restart", s.network, all, func(_ string, a hns.ACL) bool { return a.Ours() })
 	}
-}
-
-func cloneSets(in []hns.SetPolicy) []hns.SetPolicy {
-	out := slices.Clone(in)
-	for i, p := range out {
-		out[i].Values = slices.Clone(p.Values)
-	}
-	return out
-}
-
-func clonePolicies(in []hns.EndpointPolicy) []hns.EndpointPolicy {
-	out := slices.Clone(in)
-	for i, p := range out {
-		out[i].Settings = slices.Clone(p.Settings)
-	}
-	return out
 }

@@ -19,7 +19,7 @@ set group NESTEDIPSET web
 set lonely IPSET 10.9.0.0/16
 set web IPSET 10.0.0.4
 endpoint ep-1 addrs=10.0.0.4
-  acl In 222 Allow azure-acl-x.web proto=6 local-sets=front local-ports=80
+  acl In 222 Allow azure-acl-x.web proto=6 local=front local-ports=80
   policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
 endpoint ep-away addrs=10.7.0.4 remote
 endpoint ep-elsewhere addrs=10.8.0.4 network=other
@@ -33,7 +33,7 @@ func newTown(t testing.TB) *Sim {
 	for _, p := range []hns.SetPolicy{leaf("db", "10.0.0.5"), leaf("front"), leaf("lonely", "10.9.0.0/16"), leaf("web", "10.0.0.4"), list("group", "web")} {
 		require.NoError(t, s.PutSet(p))
 	}
-	web := allow(func(a *hns.ACL) { a.ID, a.LocalAddresses = "azure-acl-x.web", derivedID("front") })
+	web := allow(func(a *hns.ACL) { a.ID, a.LocalAddresses = "azure-acl-x.web", DerivedID("front") })
 	nat := hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`)}
 	for addr, n := range map[string]hnssim.NewEndpoint{
 		"10.0.0.4": {ID: "ep-1", Policies: []hns.EndpointPolicy{hns.NewACLPolicy(web), nat}},
@@ -49,13 +49,13 @@ func newTown(t testing.TB) *Sim {
 }
 
 func leaf(name string, values ...string) hns.SetPolicy {
-	return hns.SetPolicy{ID: derivedID(name), Name: name, Type: hns.IPSet, Values: values}
+	return hns.SetPolicy{ID: DerivedID(name), Name: name, Type: hns.IPSet, Values: values}
 }
 
 func list(name string, members ...string) hns.SetPolicy {
-	p := hns.SetPolicy{ID: derivedID(name), Name: name, Type: hns.NestedIPSet}
+	p := hns.SetPolicy{ID: DerivedID(name), Name: name, Type: hns.NestedIPSet}
 	for _, m := range members {
-		p.Values = append(p.Values, derivedID(m))
+		p.Values = append(p.Values, DerivedID(m))
 	}
 	return p
 }
@@ -64,7 +64,7 @@ func list(name string, members ...string) hns.SetPolicy {
 func allow(change func(*hns.ACL)) hns.ACL {
 	a := hns.ACL{
 		ID: "azure-acl-x.test", Protocols: "6", Action: hns.Allow, Direction: hns.In,
-		LocalAddresses: derivedID("web"), LocalPorts: "80", RuleType: hns.Switch, Priority: 222,
+		LocalAddresses: DerivedID("web"), LocalPorts: "80", RuleType: hns.Switch, Priority: 222,
 	}
 	if change != nil {
 		change(&a)

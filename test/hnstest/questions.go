@@ -23,7 +23,7 @@ type Question struct {
 // Phase is the kind of access that a question needs to a node.
 type Phase string
 
-// The phases. Run asks no questions of Limits; the doctor can ask all questions.
+// The phases.
 const (
 	ReadOnly   Phase = "read only"   // reads existing objects
 	OwnNetwork Phase = "own network" // writes to the suite's own network
@@ -97,8 +97,8 @@ func aboutRules() []Question {
 		{"added rules are appended", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
 		{"a rule that is added again is there twice", "A20", acn, rewritten, OwnNetwork, addKeepsTwice},
 		{"rules read back with the same meaning", "W6 W8 A9", guess, rewritten, OwnNetwork, readBackMeaning},
-		{"an added rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets(hns.OpACLAdd, addRule)},
-		{"a replacing rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets(hns.OpACLUpdate, replaceByRule)},
+		{"an added rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets(hns.OpACLAdd, (*bench).add)},
+		{"a replacing rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets(hns.OpACLUpdate, replaceBy)},
 		{"a malformed rule is refused", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, malformedRule},
 		{"a refused rule request does nothing", "C1", guess, stateWrong, OwnNetwork, rulesAllOrNothing},
 		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
@@ -146,8 +146,8 @@ func aboutEndpoints() []Question {
 		{"only attached endpoints are enumerated", "E1 W11", acn, unlisted, OwnNetwork, enumeration},
 		{"an endpoint that is not attached takes no rules", "E2 C3", guess, "nothing: the simulator is stricter than HNS", OwnNetwork, detachedRefuses},
 		{"two endpoints may have one address", "E5", acn, "nothing", OwnNetwork, sharedAddress},
-		{"an endpoint of another node is told apart", "E3", hcsshim, "the agent writes to an endpoint that is not here", OwnNetwork, elsewhere("of another node", onAnotherNode)},
-		{"an endpoint of another network is told apart", "", own, "the agent writes to an endpoint of another CNI", OwnNetwork, elsewhere("of another network", inAnotherNetwork)},
+		{"an endpoint of another node is told apart", "E3", hcsshim, "the agent writes to an endpoint that is not here", OwnNetwork, elsewhere("endpoint of another node", Endpoint{Remote: true})},
+		{"an endpoint of another network is told apart", "", own, "the agent writes to an endpoint of another CNI", OwnNetwork, elsewhere("endpoint of another network", Endpoint{Elsewhere: true})},
 		{"every address of an endpoint is read", "", own, "a pod is found by one address only", OwnNetwork, severalAddresses},
 	}
 }

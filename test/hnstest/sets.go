@@ -43,14 +43,14 @@ func updateOfMissing(b *bench) {
 func addTwice(b *bench) {
 	web := leaf("web", "10.90.0.4")
 	b.modify(hns.Add, web)
-	err := b.client.ModifySets(b.ctx, hns.Add, []hns.SetPolicy{leaf("web", "10.90.0.5")})
+	err := b.try(hns.Add, leaf("web", "10.90.0.5"))
 	b.refused(err, hns.ErrAlreadyExists, "SetPolicy/Add", hns.KindSet, web.ID)
 	b.wantSets(web)
 }
 
 func removeOfMissing(b *bench) {
 	gone := leaf("gone")
-	err := b.client.ModifySets(b.ctx, hns.Remove, []hns.SetPolicy{gone})
+	err := b.try(hns.Remove, gone)
 	b.refused(err, hns.ErrNotFound, "SetPolicy/Remove", hns.KindSet, gone.ID)
 	require.False(b, hns.EndpointGone(err))
 }
@@ -59,12 +59,12 @@ func listNeedsMembers(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
 	group := list("group", web, leaf("gone"))
-	err := b.client.ModifySets(b.ctx, hns.Add, []hns.SetPolicy{group})
+	err := b.try(hns.Add, group)
 	b.refused(err, hns.ErrNotFound, "SetPolicy/Add", hns.KindSet, group.ID)
 	b.wantSets(web)
 
 	b.modify(hns.Add, list("group", web))
-	err = b.client.ModifySets(b.ctx, hns.Update, []hns.SetPolicy{group})
+	err = b.try(hns.Update, group)
 	b.refused(err, hns.ErrNotFound, "SetPolicy/Update", hns.KindSet, group.ID)
 	b.wantSets(web, list("group", web))
 }
@@ -73,7 +73,7 @@ func removeOfMember(b *bench) {
 	web, db := leaf("web"), leaf("db")
 	b.modify(hns.Add, web, db)
 	b.modify(hns.Add, list("group", web, db))
-	remove := func(p hns.SetPolicy) error { return b.client.ModifySets(b.ctx, hns.Remove, []hns.SetPolicy{p}) }
+	remove := func(p hns.SetPolicy) error { return b.try(hns.Remove, p) }
 	b.refused(remove(web), hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, web.ID)
 
 	b.modify(hns.Update, list("group", db))
@@ -89,21 +89,21 @@ func removeOfSetInRule(b *bench) {
 	b.modify(hns.Add, web, ns)
 	b.modify(hns.Add, group)
 	ep := b.endpoint()
-	require.NoError(b, b.client.AddACLs(b.ctx, ep, []hns.ACL{allowFrom("one", ns, group)}))
+	require.NoError(b, b.add(ep, allowFrom("one", ns, group)))
 	for _, p := range []hns.SetPolicy{ns, group} {
-		err := b.client.ModifySets(b.ctx, hns.Remove, []hns.SetPolicy{p})
+		err := b.try(hns.Remove, p)
 		b.refused(err, hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, p.ID)
 	}
-	require.NoError(b, b.client.ReplacePolicies(b.ctx, ep, []hns.EndpointPolicy{hns.NewACLPolicy(allowFrom("one", ns))}))
+	require.NoError(b, b.replace(ep, nil, allowFrom("one", ns)))
 	b.modify(hns.Remove, group)
-	b.fixture.DeleteEndpoint(b.T, ep)
+	require.NoError(b, b.node.DeleteEndpoint(ep))
 	b.modify(hns.Remove, ns, web)
 }
 
 // malformed asks whether HNS refuses a set.
 func malformed(p hns.SetPolicy) func(*bench) {
 	return func(b *bench) {
-		err := b.client.ModifySets(b.ctx, hns.Add, []hns.SetPolicy{p})
+		err := b.try(hns.Add, p)
 		b.refused(err, hns.ErrInvalid, "SetPolicy/Add", hns.KindSet, p.ID)
 		b.wantSets()
 	}
@@ -114,11 +114,11 @@ func setsAllOrNothing(b *bench) {
 	b.modify(hns.Add, web, db)
 	b.modify(hns.Add, list("group", db))
 
-	err := b.client.ModifySets(b.ctx, hns.Add, []hns.SetPolicy{leaf("new"), web, leaf("newer")})
+	err := b.try(hns.Add, leaf("new"), web, leaf("newer"))
 	require.ErrorIs(b, err, hns.ErrAlreadyExists)
-	err = b.client.ModifySets(b.ctx, hns.Remove, []hns.SetPolicy{web, db})
+	err = b.try(hns.Remove, web, db)
 	require.ErrorIs(b, err, hns.ErrInUse)
-	err = b.client.ModifySets(b.ctx, hns.Update, []hns.SetPolicy{leaf("web", "10.90.0.9"), leaf("db", "everything")})
+	err = b.try(hns.Update, leaf("web", "10.90.0.9"), leaf("db", "everything"))
 	require.ErrorIs(b, err, hns.ErrInvalid)
 	b.wantSets(web, db, list("group", db))
 }
@@ -153,7 +153,6 @@ func largeSets(b *bench) {
 
 // wantSets checks the suite's sets. The order of values means nothing.
 func (b *bench) wantSets(want ...hns.SetPolicy) {
-	b.Helper()
 	members := func(p hns.SetPolicy) map[string]bool {
 		out := map[string]bool{}
 		for _, v := range p.Values {

@@ -106,8 +106,7 @@ func (a *agent) suffer(attack cluster.Attack, turn int) cost {
 	c.most, c.events = a.most, a.events
 	a.mu.Unlock()
 
-	a.server.Undo(attack)
-	a.server.Delete(late, odd, cluster.Fresh(turn))
+	a.server.Delete(append(attack.Objects[:len(attack.Objects):len(attack.Objects)], late, odd, cluster.Fresh(turn))...)
 	if err := a.sim.DeleteEndpoint(fresh); err != nil {
 		c.opens = append(c.opens, err.Error())
 	}

@@ -100,25 +100,17 @@ func AtSwitch(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint1
 	if !from.IsValid() || !to.IsValid() {
 		return Side{}, Side{}
 	}
-	p := packet{
-		namespaces: c.Namespaces, policies: c.Policies, nodes: c.NodeAddrs,
-		src: endAt(c, from), dst: endAt(c, to), protocol: protocol, port: port,
-		clusterPolicies: c.ClusterPolicies, clusterNodes: c.Nodes,
-	}
+	p := packet{Cluster: c, src: endAt(c, from), dst: endAt(c, to), protocol: protocol, port: port}
 	return p.judged(networkingv1.PolicyTypeIngress), p.judged(networkingv1.PolicyTypeEgress)
 }
 
 // packet opens a connection. It knows addresses only, as the network does.
 type packet struct {
-	namespaces []corev1.Namespace
-	policies   []networkingv1.NetworkPolicy
-	nodes      []netip.Addr
-	src, dst   end
-	protocol   corev1.Protocol
-	port       uint16
+	Cluster
 
-	clusterPolicies []v1alpha2.ClusterNetworkPolicy
-	clusterNodes    []corev1.Node
+	src, dst end
+	protocol corev1.Protocol
+	port     uint16
 }
 
 // end is an address.
@@ -157,7 +149,7 @@ func (p packet) side(direction networkingv1.PolicyType) Side {
 	isolated := 0 // subjects, in either direction
 	for _, pod := range own.subjects {
 		about := false
-		for _, np := range p.policies {
+		for _, np := range p.Policies {
 			if !applies(np, pod) {
 				continue
 			}
@@ -182,7 +174,7 @@ func (p packet) side(direction networkingv1.PolicyType) Side {
 	switch {
 	case len(isolating) == 0:
 		return Side{Allowed: true}
-	case direction == networkingv1.PolicyTypeIngress && slices.Contains(p.nodes, p.src.addr):
+	case direction == networkingv1.PolicyTypeIngress && slices.Contains(p.NodeAddrs, p.src.addr):
 		return Side{Allowed: true, Isolated: true}
 	case len(allowing) > 0:
 		return Side{Allowed: true, Policy: slices.Min(allowing), Isolated: true}

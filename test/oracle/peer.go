@@ -42,7 +42,7 @@ func (p packet) selects(peer networkingv1.NetworkPolicyPeer, namespace string, p
 // namespaceMatches reports whether the selector matches a namespace. Of one
 // whose object is not there nothing is known, so nothing matches it.
 func (p packet) namespaceMatches(selector *metav1.LabelSelector, name string) bool {
-	return slices.ContainsFunc(p.namespaces, func(ns corev1.Namespace) bool {
+	return slices.ContainsFunc(p.Namespaces, func(ns corev1.Namespace) bool {
 		return ns.Name == name && matches(selector, ns.Labels)
 	})
 }

@@ -43,7 +43,7 @@ func (p packet) judged(direction networkingv1.PolicyType) Side {
 	if !tiered {
 		return plain
 	}
-	if direction == networkingv1.PolicyTypeIngress && slices.Contains(p.nodes, p.src.addr) {
+	if direction == networkingv1.PolicyTypeIngress && slices.Contains(p.NodeAddrs, p.src.addr) {
 		return Side{Allowed: true, Isolated: plain.Isolated, Tiered: true}
 	}
 	if len(all) > 1 { // nobody knows whose traffic it is: all of them have to agree
@@ -60,7 +60,7 @@ func (p packet) judged(direction networkingv1.PolicyType) Side {
 
 // about returns the ClusterNetworkPolicies whose subject the pod is, or may be.
 func (p packet) about(pod *corev1.Pod) (found []v1alpha2.ClusterNetworkPolicy) {
-	for _, cnp := range p.clusterPolicies {
+	for _, cnp := range p.ClusterPolicies {
 		if p.isSubject(cnp.Spec.Subject, pod) != no {
 			found = append(found, cnp)
 		}
@@ -91,7 +91,7 @@ func (p packet) inNamespaces(selector *metav1.LabelSelector, name string, malfor
 	if _, err := read(selector); err != nil {
 		return malformed
 	}
-	if !slices.ContainsFunc(p.namespaces, func(ns corev1.Namespace) bool { return ns.Name == name }) {
+	if !slices.ContainsFunc(p.Namespaces, func(ns corev1.Namespace) bool { return ns.Name == name }) {
 		return maybe
 	}
 	return known3(p.namespaceMatches(selector, name))
@@ -183,54 +183,47 @@ func (p packet) rules(pod *corev1.Pod, direction networkingv1.PolicyType, tier v
 }
 
 func malformedSubject(s v1alpha2.ClusterNetworkPolicySubject) bool {
-	bad := func(selector *metav1.LabelSelector) bool {
-		_, err := read(selector)
-		return err != nil
-	}
-	return s.Namespaces != nil && bad(s.Namespaces) || s.Pods != nil && (bad(&s.Pods.NamespaceSelector) || bad(&s.Pods.PodSelector))
+	return malformed(s.Namespaces) || malformedPods(s.Pods)
+}
+
+// malformed reports whether a selector is there that cannot be read.
+func malformed(selector *metav1.LabelSelector) bool {
+	_, err := read(selector)
+	return selector != nil && err != nil
+}
+
+func malformedPods(pods *v1alpha2.NamespacedPod) bool {
+	return pods != nil && (malformed(&pods.NamespaceSelector) || malformed(&pods.PodSelector))
 }
 
 // ofPolicy holds the packet against each rule of a policy.
 func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networkingv1.PolicyType) (all []said) {
-	if direction == networkingv1.PolicyTypeIngress {
-		for i, r := range cnp.Spec.Ingress {
-			var peers []anyPeer
-			for _, from := range r.From {
-				peers = append(peers, anyPeer{namespaces: from.Namespaces, pods: from.Pods})
-			}
-			all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.src, false))
+	if direction == networkingv1.PolicyTypeEgress {
+		for i, r := range cnp.Spec.Egress {
+			all = append(all, p.said(i, r.Name, r.Action, r.To, r.Protocols, p.dst, true))
 		}
 		return all
 	}
-	for i, r := range cnp.Spec.Egress {
-		var peers []anyPeer
-		for _, to := range r.To {
-			peers = append(peers, anyPeer{to.Namespaces, to.Pods, to.Nodes, to.Networks, to.DomainNames})
+	for i, r := range cnp.Spec.Ingress {
+		var peers []v1alpha2.ClusterNetworkPolicyEgressPeer // which have all fields of the others
+		for _, from := range r.From {
+			peers = append(peers, v1alpha2.ClusterNetworkPolicyEgressPeer{Namespaces: from.Namespaces, Pods: from.Pods})
 		}
-		all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.dst, true))
+		all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.src, false))
 	}
 	return all
-}
-
-// anyPeer is a peer of either direction.
-type anyPeer struct {
-	namespaces *metav1.LabelSelector
-	pods       *v1alpha2.NamespacedPod
-	nodes      *metav1.LabelSelector
-	networks   []v1alpha2.CIDR
-	domains    []v1alpha2.DomainName
 }
 
 // said holds the packet against one rule. A rule with a part that cannot be read, or is
 // not known, accepts nothing, and denies everything where it would deny or pass. Names
 // of domains are known, and mean nobody to an Accept. peerServes: e is the destination.
-func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolicyRuleAction, peers []anyPeer, protocols []v1alpha2.ClusterNetworkPolicyProtocol, e end, peerServes bool) said {
+func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolicyRuleAction, peers []v1alpha2.ClusterNetworkPolicyEgressPeer, protocols []v1alpha2.ClusterNetworkPolicyProtocol, e end, peerServes bool) said {
 	r := said{index: index, name: name, action: action}
 	accepts := action == v1alpha2.ClusterNetworkPolicyRuleActionAccept
 	unread := slices.ContainsFunc(peers, unreadable) || slices.ContainsFunc(protocols, func(x v1alpha2.ClusterNetworkPolicyProtocol) bool {
 		return x.TCP == nil && x.UDP == nil && x.SCTP == nil && x.DestinationNamedPort == ""
 	})
-	domains := slices.ContainsFunc(peers, func(x anyPeer) bool { return x.domains != nil })
+	domains := slices.ContainsFunc(peers, func(x v1alpha2.ClusterNetworkPolicyEgressPeer) bool { return x.DomainNames != nil })
 	switch {
 	case unread && accepts:
 		return r
@@ -253,43 +246,36 @@ func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolic
 
 // unreadable reports whether a peer has no field that is known, or a selector that is
 // none.
-func unreadable(peer anyPeer) bool {
-	bad := func(selector *metav1.LabelSelector) bool {
-		_, err := read(selector)
-		return selector != nil && err != nil
-	}
-	if peer.pods != nil && (bad(&peer.pods.NamespaceSelector) || bad(&peer.pods.PodSelector)) {
-		return true
-	}
-	empty := peer.namespaces == nil && peer.pods == nil && peer.nodes == nil && peer.networks == nil && peer.domains == nil
-	return empty || bad(peer.namespaces) || bad(peer.nodes)
+func unreadable(peer v1alpha2.ClusterNetworkPolicyEgressPeer) bool {
+	empty := peer.Namespaces == nil && peer.Pods == nil && peer.Nodes == nil && peer.Networks == nil && peer.DomainNames == nil
+	return empty || malformed(peer.Namespaces) || malformed(peer.Nodes) || malformedPods(peer.Pods)
 }
 
 // isPeer reports whether a peer means the end. Whose address is in doubt may be any pod.
-func (p packet) isPeer(peer anyPeer, e end) truth {
+func (p packet) isPeer(peer v1alpha2.ClusterNetworkPolicyEgressPeer, e end) truth {
 	switch {
-	case peer.networks != nil:
-		return known3(slices.ContainsFunc(peer.networks, func(cidr v1alpha2.CIDR) bool {
+	case peer.Networks != nil:
+		return known3(slices.ContainsFunc(peer.Networks, func(cidr v1alpha2.CIDR) bool {
 			prefix, err := netip.ParsePrefix(string(cidr))
 			return err == nil && prefix.Masked().Contains(e.addr)
 		}))
-	case peer.nodes != nil:
-		return known3(slices.ContainsFunc(p.clusterNodes, func(n corev1.Node) bool {
-			return matches(peer.nodes, n.Labels) && slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
+	case peer.Nodes != nil:
+		return known3(slices.ContainsFunc(p.Nodes, func(n corev1.Node) bool {
+			return matches(peer.Nodes, n.Labels) && slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
 				return a.Address == e.addr.String()
 			})
 		}))
-	case peer.domains != nil:
+	case peer.DomainNames != nil:
 		return no
 	case e.doubtful:
 		return maybe
 	case e.pod == nil:
 		return no
-	case peer.namespaces != nil:
-		return p.inNamespaces(peer.namespaces, e.pod.Namespace, no)
+	case peer.Namespaces != nil:
+		return p.inNamespaces(peer.Namespaces, e.pod.Namespace, no)
 	}
-	in := p.inNamespaces(&peer.pods.NamespaceSelector, e.pod.Namespace, no)
-	if in == yes && !matches(&peer.pods.PodSelector, e.pod.Labels) {
+	in := p.inNamespaces(&peer.Pods.NamespaceSelector, e.pod.Namespace, no)
+	if in == yes && !matches(&peer.Pods.PodSelector, e.pod.Labels) {
 		return no
 	}
 	return in // of a namespace that is not known any pod may be meant

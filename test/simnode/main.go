@@ -1,7 +1,6 @@
-// Program simnode runs a simulated node that follows a live cluster, as kubectl npm simulate does
-// until its first convergence. It serves the pages of an agent, and at /npm/v1/simulate the result of
-// the simulation with the verdicts that the query asks for. The end-to-end suite uses it. It runs
-// until Ctrl-C.
+// Program simnode runs an agent with the simulator in place of HNS, and gives its pods endpoints. It
+// follows a live cluster, serves the pages of an agent, and at /npm/v1/simulate what kubectl npm
+// simulate prints as JSON, with the verdicts that the query asks for. The end-to-end suite uses it.
 package main
 
 import (
@@ -9,51 +8,103 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
+	"net/netip"
+	"sync"
+	"time"
 
+	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/hnssim"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "simnode:", err)
-		os.Exit(1)
-	}
+	kubeconfig := flag.String("kubeconfig", "", "file with the cluster's address")
+	node := flag.String("node", "", "name of the node")
+	flag.Parse()
+	log.Fatalln(serve(context.Background(), *kubeconfig, *node))
 }
 
-// run serves until ctx is done, and then returns nil.
-func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("simnode", flag.ContinueOnError)
-	kubeconfig := flags.String("kubeconfig", "", "file with the cluster's address")
-	node := flags.String("node", "", "name of the node")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	live, err := simulate.Start(ctx, simulate.Options{Kubeconfig: *kubeconfig, Node: *node, Version: "simnode"})
+// serve returns only on errors.
+func serve(ctx context.Context, kubeconfig, node string) error {
+	api, err := controllers.RESTConfig(kubeconfig)
 	if err != nil {
 		return err
 	}
+	source, err := controllers.ClusterSource(api, node)
+	if err != nil {
+		return err
+	}
+	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	dp := dataplane.New(dataplane.Config{Node: node, Now: time.Now, Client: sim})
+	pods := &kubelet{dp: dp, sim: sim, endpoints: map[desired.PodKey]string{}}
+	ctl := controllers.New(controllers.Config{Source: source, Applier: pods, Progress: dp.Progress, Node: node, Logger: klog.Logger{}})
+	go ctl.Run(ctx)
+	<-ctl.Settled()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	pages := http.NewServeMux()
-	pages.Handle("/", debug.Handler(live.Pages()))
+	pages.Handle("/", debug.Handler(debug.Config{Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready, Version: "simnode"}))
 	pages.HandleFunc("GET /npm/v1/simulate", func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer // a slow client must not hold up the simulation
 		query := r.URL.Query()
-		if err := live.WriteResult(r.Context(), &body, query["matrix"], query["trace"], query.Has("all")); err != nil {
+		o := simulate.Options{Node: node, Matrix: query["matrix"], Trace: query["trace"], All: query.Has("all")}
+		pods.mu.Lock()
+		err := simulate.WriteResult(r.Context(), &body, sim, dp.Dump(), o)
+		pods.mu.Unlock()
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		_, _ = body.WriteTo(w)
 	})
-	fmt.Fprintf(os.Stderr, "serving on http://%s\n", l.Addr())
+	log.Printf("serving on http://%s", l.Addr())
 	return debug.Serve(ctx, l, pages)
+}
+
+// kubelet creates and deletes the simulated endpoints of local pods before each transaction, as the
+// kubelet and the CNI do on a node.
+type kubelet struct {
+	dp  *dataplane.Dataplane
+	sim *hnssim.Sim
+
+	mu        sync.Mutex // guards endpoints; whoever holds it sees no half transaction
+	endpoints map[desired.PodKey]string
+}
+
+// ApplyDataplane implements controllers.Applier.
+func (k *kubelet) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, pod := range tx.Pods() {
+		id := ""
+		if pod != nil && pod.Local && !pod.HostNetwork && !pod.Finished && pod.Addr.IsValid() {
+			id = fmt.Sprintf("%s %s", pod.UID, pod.Addr) // another UID or address is another sandbox
+		}
+		if k.endpoints[key] == id {
+			continue
+		}
+		if k.endpoints[key] != "" {
+			if err := k.sim.DeleteEndpoint(k.endpoints[key]); err != nil {
+				return state.Report{}, err
+			}
+		}
+		if k.endpoints[key] = id; id == "" {
+			continue
+		}
+		if err := k.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{pod.Addr}}); err != nil {
+			return state.Report{}, err
+		}
+	}
+	return k.dp.ApplyDataplane(ctx, tx)
 }

@@ -1,17 +1,13 @@
-// Program teller runs the parts of npm start that kubectl npm simulate lacks, which are the Events and the
-// HTTP pages, with the simulator in place of HNS. The end-to-end suite uses it on Linux.
-// It runs until Ctrl-C.
+// Program teller runs the part of npm start that kubectl npm simulate lacks, which is the Events, with the
+// simulator in place of HNS. The end-to-end suite uses it on Linux. It runs until Ctrl-C.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
-	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -19,36 +15,28 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 func main() {
+	kubeconfig := flag.String("kubeconfig", "", "file with the cluster's address")
+	node := flag.String("node", "", "name of the node")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, *kubeconfig, *node); err != nil {
 		fmt.Fprintln(os.Stderr, "teller:", err)
 		os.Exit(1)
 	}
 }
 
 // run tells until ctx ends, which is no error.
-func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("teller", flag.ContinueOnError)
-	kubeconfig := flags.String("kubeconfig", "", "file with the cluster's address")
-	node := flags.String("node", "", "name of the node")
-	address := flags.String("serve", "", "address of the HTTP endpoint (default: none)")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	api, err := controllers.RESTConfig(*kubeconfig)
+func run(ctx context.Context, kubeconfig, node string) error {
+	api, err := controllers.RESTConfig(kubeconfig)
 	if err != nil {
 		return err
 	}
-	source, err := controllers.ClusterSource(api, *node)
+	source, err := controllers.ClusterSource(api, node)
 	if err != nil {
 		return err
 	}
@@ -56,40 +44,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-
-	sim := hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
-	dp := dataplane.New(dataplane.Config{Client: sim, Node: *node, Now: time.Now})
+	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	dp := dataplane.New(dataplane.Config{Client: sim, Node: node, Now: time.Now})
 	var recorder *events.Recorder
 	ctl := controllers.New(controllers.Config{
-		Source: source, Applier: dp, Observer: dp, Node: *node, RequireNodeAddr: true, Logger: klog.Background(),
+		Source: source, Applier: dp, Observer: dp, Node: node, RequireNodeAddr: true, Logger: klog.Background(),
 		OnApplied: func(done controllers.Applied) { recorder.Applied(done) },
 	})
-	recorder = events.New(events.Config{Sink: sink, Node: *node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Logger: klog.Background()})
-	pages := debug.Config{Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready, Pprof: true, Version: "teller"}
-	serve := func() error { return nil }
-	if *address != "" {
-		if serve, err = listen(ctx, *address, pages); err != nil {
-			return err
-		}
-	}
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	beside.Go(func() { recorder.Run(ctx) })
-	beside.Go(func() {
-		if err := serve(); err != nil {
-			fmt.Fprintln(os.Stderr, "teller:", err)
-		}
-	})
+	recorder = events.New(events.Config{Sink: sink, Node: node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Logger: klog.Background()})
+	go recorder.Run(ctx)
 	ctl.Run(ctx)
 	return nil
-}
-
-// listen opens the HTTP endpoint, says where it is, and returns what serves it.
-func listen(ctx context.Context, address string, pages debug.Config) (serve func() error, err error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(os.Stderr, "serves at http://%s\n", l.Addr())
-	return func() error { return debug.Serve(ctx, l, debug.Handler(pages)) }, nil
 }

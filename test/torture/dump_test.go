@@ -5,7 +5,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 // checkDump checks that the state of each endpoint in a dump fits the rest of the dump, as it
@@ -55,5 +55,5 @@ func inForce(ep state.Endpoint, sets []hns.SetPolicy) bool {
 		}
 		extra = slices.Delete(extra, at, at+1)
 	}
-	return !slices.ContainsFunc(extra, func(a hns.ACL) bool { return len(ep.Tiers) > 0 || !hnstest.Unused(a, byID) })
+	return !slices.ContainsFunc(extra, func(a hns.ACL) bool { return len(ep.Tiers) > 0 || !hnsfault.Unused(a, byID) })
 }

@@ -1,9 +1,7 @@
 package torture
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,13 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
-
-// azureID is the rule by which Azure NPM gives ids to names of sets.
-func azureID(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return hns.SetIDPrefix + fmt.Sprintf("%020s", new(big.Int).SetBytes(sum[:]).Text(36))[:20]
-}
 
 // left reads a line of what Azure NPM left in HNS:
 //
@@ -34,7 +27,7 @@ func (p *parser) left(args []string) error {
 	case "nested":
 		s := hns.SetPolicy{Name: args[1], Type: hns.NestedIPSet}
 		for _, leaf := range args[2:] {
-			s.Values = append(s.Values, azureID(leaf))
+			s.Values = append(s.Values, hnsfault.DerivedID(leaf))
 		}
 		p.leftSet(s)
 	case "rule":
@@ -46,7 +39,7 @@ func (p *parser) left(args []string) error {
 }
 
 func (p *parser) leftSet(s hns.SetPolicy) {
-	s.ID = azureID(s.Name)
+	s.ID = hnsfault.DerivedID(s.Name)
 	p.add(step{do: left, id: s.Name, by: func(r *replay) { require.NoError(r.t, r.sim.PutSet(s)) }})
 }
 
@@ -75,7 +68,7 @@ func (p *parser) leftRule(endpoint string, args []string) error {
 		case key == "sets":
 			names := strings.Split(value, ",")
 			for i, name := range names {
-				names[i] = azureID(name)
+				names[i] = hnsfault.DerivedID(name)
 			}
 			// Local is the source, Remote the destination.
 			if a.Direction == hns.In {

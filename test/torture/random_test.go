@@ -96,7 +96,7 @@ func drawScenario(t *rapid.T) *scenario {
 		} else {
 			*steps = append(append(*steps, h.endpoints(c)...), told)
 		}
-		if extra := rapid.SampledFrom([]action{"", "", observe, look, tell, settle, restart}).Draw(t, "then"); extra != "" {
+		if extra := rapid.SampledFrom([]action{"", "", observe, settle, restart}).Draw(t, "then"); extra != "" {
 			*steps = append(*steps, step{do: extra})
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -125,10 +124,10 @@ func (l *life) differs(f fair) string {
 	for _, e := range l.sim.Endpoints() {
 		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
 		rules = slices.DeleteFunc(rules, func(a hns.ACL) bool {
-			return hnstest.Unused(a, byID)
+			return hnsfault.Unused(a, byID)
 		})
 		want := slices.DeleteFunc(slices.Clone(f.rules[e.ID]), func(a hns.ACL) bool {
-			return hnstest.Unused(a, byID)
+			return hnsfault.Unused(a, byID)
 		})
 		if f.partly[e.ID] || !local(now, e.Addrs[0]) { // without a pod it keeps what it has
 			continue
@@ -171,7 +170,7 @@ func (l *life) unused() bool {
 	}
 	return slices.ContainsFunc(l.sim.Endpoints(), func(e hnssim.EndpointView) bool {
 		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
-		return slices.ContainsFunc(rules, func(a hns.ACL) bool { return hnstest.Unused(a, byID) })
+		return slices.ContainsFunc(rules, func(a hns.ACL) bool { return hnsfault.Unused(a, byID) })
 	})
 }
 
@@ -184,7 +183,7 @@ func (l *life) surplus(f fair) []string {
 	for _, e := range l.sim.Endpoints() {
 		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
 		for _, a := range rules {
-			if !hnstest.Unused(a, byID) {
+			if !hnsfault.Unused(a, byID) {
 				continue
 			}
 			for _, id := range a.SetIDs() {

@@ -20,8 +20,8 @@ import (
 // nothing, what was in force stays, and when the policy goes, so do its rules. It needs no packet.
 func TestAgent(t *testing.T) {
 	a := newAPI(t)
-	cni := newCNI(t)
-	adapter, err := hcsadapter.New(hcsadapter.Options{Network: networkName})
+	cni := nodeOf(t)
+	adapter, err := hcsadapter.New(hcsadapter.Options{Network: hnstest.NetworkName})
 	require.NoError(t, err)
 	t.Cleanup(adapter.Close)
 	pods := map[string]string{}
@@ -29,13 +29,13 @@ func TestAgent(t *testing.T) {
 	for i, name := range []string{"server", "client"} {
 		addr := nth(4 + i)
 		pods[name] = addr.String()
-		ids[name], err = cni.CreateEndpoint(t, hnstest.Endpoint{Addrs: []netip.Addr{addr}})
+		ids[name], err = cni.CreateEndpoint(hnstest.Endpoint{Addrs: []netip.Addr{addr}})
 		require.NoError(t, err)
 	}
 	a.cluster(t, "10.90.0.1", pods)
 	a.isolate(t, onlyClient, 80)
 
-	n := startNPM(t, a.kubeconfig, networkName)
+	n := startNPM(t, a.kubeconfig, hnstest.NetworkName)
 	var before []string
 	eventually(t, func() string {
 		before = ofHNS(t, adapter, ids)
@@ -50,7 +50,7 @@ func TestAgent(t *testing.T) {
 
 	n.kill()
 	began := time.Now()
-	n = startNPM(t, a.kubeconfig, networkName)
+	n = startNPM(t, a.kubeconfig, hnstest.NetworkName)
 	took := time.Since(began)
 	_, reads := n.calls()
 	require.NotEmpty(t, reads)

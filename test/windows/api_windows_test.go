@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	serversFlag    = flag.String("servers", "", "`program` apiserver-up, with kube-apiserver and etcd beside it: tests of the agent start them")
+	serversFlag    = flag.String("servers", "", "`program` apiserver-up, an API server: tests of the agent start it")
 	kubeconfigFlag = flag.String("kubeconfig", "", "`file` of an API server that nobody needs, in place of -servers")
 )
 

@@ -13,14 +13,40 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 var (
 	serveFlag  = flag.String("serve", "", "take connections at an `address` and run no test: what runs in the server's container")
 	dialFlag   = flag.String("dial", "", "make one connection to an `address` and run no test: exit code 0 when it is answered, 3 when not")
 	imageFlag  = flag.String("image", "", "container `image` for TestPackets, such as mcr.microsoft.com/windows/nanoserver:ltsc2025")
+	cleanFlag  = flag.Bool("cleanup", false, "take away what a run that was killed left behind, and run no test")
 	driverFlag = flag.String("driver", "nat", "`driver` of TestPackets' network in Docker: nat or l2bridge")
 )
+
+// TestMain runs the tests, or what a flag asks for in place of them.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	var err error
+	switch {
+	case *cleanFlag:
+		err = (&hnstest.Node{HNS: hnstest.ThisHNS()}).Clean()
+		sweepContainers()
+	case *serveFlag != "":
+		err = serve(*serveFlag)
+	case *dialFlag != "":
+		if !dial(*dialFlag) {
+			os.Exit(noAnswer)
+		}
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "contract:", err)
+		os.Exit(1)
+	}
+}
 
 // noAnswer is the exit code of a connection that nobody answered.
 const noAnswer = 3
@@ -70,20 +96,11 @@ var containers = map[string]string{"server": "10.94.0.4", "client": "10.94.0.5",
 func inDocker(pod string) string { return packetsNetwork + "-" + pod }
 
 // sweepContainers takes away what a killed run left in Docker, if there is a Docker.
-func sweepContainers() (gone []string) {
-	docker, err := exec.LookPath("docker")
-	if err != nil {
-		return nil
-	}
+func sweepContainers() {
 	for pod := range containers {
-		if exec.Command(docker, "container", "inspect", inDocker(pod)).Run() == nil && exec.Command(docker, "rm", "--force", inDocker(pod)).Run() == nil {
-			gone = append(gone, "container "+inDocker(pod))
-		}
+		_ = exec.Command("docker", "rm", "--force", inDocker(pod)).Run() // it may not be there
 	}
-	if exec.Command(docker, "network", "inspect", packetsNetwork).Run() == nil && exec.Command(docker, "network", "rm", packetsNetwork).Run() == nil {
-		gone = append(gone, "network "+packetsNetwork)
-	}
-	return gone
+	_ = exec.Command("docker", "network", "rm", packetsNetwork).Run()
 }
 
 // TestPackets: between containers of Docker only those connections get through that the policy
@@ -136,7 +153,7 @@ func TestPackets(t *testing.T) {
 func startContainers(t *testing.T) {
 	t.Helper()
 	sweepContainers()
-	t.Cleanup(func() { sweepContainers() })
+	t.Cleanup(sweepContainers)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	run(t, nil, "docker", "network", "create", "--driver", *driverFlag, "--subnet", packetsSubnet, "--gateway", packetsGateway, packetsNetwork)

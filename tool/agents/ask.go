@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/bounded"
 )
 
 const (
@@ -69,7 +69,7 @@ func (c *Cluster) Get(ctx context.Context, a Agent, path string, use func(io.Rea
 // Dump returns the dump of an agent.
 func Dump(ctx context.Context, from Getter, a Agent) (d state.Dump, err error) {
 	err = from.Get(ctx, a, debug.ManagerPath, func(body io.Reader) (err error) {
-		d, err = debug.ReadManager(body)
+		d, err = bounded.ReadDump(body)
 		return err
 	})
 	return d, err

@@ -9,9 +9,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/bounded"
 )
 
 // ErrNoBundle is a file that no agent made, or that is not whole.
@@ -66,7 +66,7 @@ func read(r io.ReaderAt, size int64) (Bundle, error) {
 			return err
 		}},
 		{debug.BundleDump, MaxSize, func(r io.Reader) (err error) {
-			b.Dump, err = debug.ReadManager(r)
+			b.Dump, err = bounded.ReadDump(r)
 			return err
 		}},
 		{debug.BundleRecording, MaxSize, func(r io.Reader) (err error) {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
+	"github.com/winnpm/winnpm/tool/bounded"
 )
 
 // ErrNoRecording is the error for a text that is not a recording of an agent.
@@ -113,9 +113,6 @@ func came(s recorder.Step) string {
 	}
 	if n := len(s.Events) + s.MoreEvents; len(parts) == 0 && n > 0 {
 		parts = append(parts, printable.Count(n, "object"))
-	}
-	if s.Observed {
-		parts = append(parts, "an observation")
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing, a retry")
 }

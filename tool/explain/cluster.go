@@ -38,7 +38,7 @@ type Cluster struct {
 	isolated map[hns.Direction]map[string][]string // the policies that isolate in a direction, by pod
 	// clusters are the ClusterNetworkPolicies in the order of their say; subjectRules are
 	// their rules by pod.
-	clusters     []*policy.Cluster
+	clusters     []*policy.Policy
 	subjectRules map[subjectKey][]tierRule
 }
 

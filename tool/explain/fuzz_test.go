@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/bounded"
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
@@ -51,7 +51,7 @@ func FuzzExplain(f *testing.F) {
 		f.Add([]byte(tiny), question)
 	}
 	f.Fuzz(func(t *testing.T, dump []byte, question string) {
-		d, err := debug.ReadManager(bytes.NewReader(dump))
+		d, err := bounded.ReadDump(bytes.NewReader(dump))
 		if err != nil {
 			return
 		}

@@ -27,14 +27,10 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	if own.pod.OverBudget != "" {
 		return out // no policy helps
 	}
-	closed := func(name string) bool { // because of its size, on every pod or on some
-		return len(c.tierRules(own.pod, q.dir)) > 0 && slices.ContainsFunc(c.dump.Warnings, func(w state.Warning) bool {
-			return w.Reason == state.ReasonOverBudget && w.Kind == "NetworkPolicy" && w.Object == name
-		})
-	}
+	tiers := len(c.tierRules(own.pod, q.dir)) > 0
 	for i := range c.dump.Policies {
 		p := &c.dump.Policies[i]
-		if namespaceOf(p.Policy) != namespaceOf(own.pod.Pod) || p.Spec == nil || closed(p.Policy) {
+		if namespaceOf(p.Policy) != namespaceOf(own.pod.Pod) || p.Spec == nil || tiers && c.overBudget(p.Policy) {
 			continue
 		}
 		subject, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
@@ -47,9 +43,11 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 				continue
 			}
 			path := rulePath(q.dir, r.Index)
-			for _, m := range (attempt{c, own, peer, q, subject, r}).misses() {
-				m.Policy, m.Path, m.Line = p.Policy, path, places.Rule(p.Policy, path)
-				out = append(out, m)
+			for _, from := range r.Peers {
+				for _, m := range (attempt{c, own, peer, q, subject, from, r.Ports}).misses() {
+					m.Policy, m.Path, m.Line = p.Policy, path, places.Rule(p.Policy, path)
+					out = append(out, m)
+				}
 			}
 		}
 	}
@@ -62,22 +60,31 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
 }
 
+// overBudget reports whether a NetworkPolicy is closed because of its size, on every pod
+// or on some.
+func (c *Cluster) overBudget(name string) bool {
+	return slices.ContainsFunc(c.dump.Warnings, func(w state.Warning) bool {
+		return w.Reason == state.ReasonOverBudget && w.Kind == "NetworkPolicy" && w.Object == name
+	})
+}
+
 // kindOrder orders the kinds of changes by how likely the user intended them.
 var kindOrder = []Kind{PodLabel, NamespaceLabel, PortNumber, PortName, SubjectLabel, OtherNamespace, Address}
 
-// attempt is a connection that is held against one rule of a NetworkPolicy.
+// attempt is a connection that is compared with one peer of a rule of a NetworkPolicy.
 type attempt struct {
 	c         *Cluster
 	own, peer End
 	q         question
 	subject   labels.Selector // of the policy
-	rule      policy.Rule
+	from      policy.Peer
+	ports     []policy.Port
 }
 
 // matches reports whether the policy selects the pod and the rule allows the connection.
 func (t attempt) matches() bool {
 	return t.subject.Matches(labels.Set(t.own.pod.Labels)) &&
-		anyPort(t.rule.Ports, destination(t.own, t.peer, t.q), t.q.packet) && t.c.isPeer(t.rule.Peer, t.peer, false) == yes
+		anyPort(t.ports, destination(t.own, t.peer, t.q), t.q.packet) && t.c.isPeer(t.from, t.peer, false) == yes
 }
 
 // misses returns the single changes with which the rule allows the connection, none when it does
@@ -133,11 +140,11 @@ func (t attempt) after(m Miss) []attempt {
 		pod.Pod = m.Object + "/"
 		t.peer.pod = &pod
 	case Address:
-		t.rule.Peer.Blocks = nil
+		t.from.Blocks = nil
 	case PortName:
-		t.rule.Ports = nil
+		t.ports = nil
 	case PortNumber:
-		t.rule.Ports = nil
+		t.ports = nil
 		var out []attempt
 		for _, p := range m.Ports {
 			for _, number := range []uint16{max(p.First, 1), max(p.Last, 1)} { // 0 is every port
@@ -168,7 +175,7 @@ func (t attempt) portMisses() []Miss {
 	pod := destination(t.own, t.peer, t.q)
 	var numbers []policy.Port
 	var texts, unnamed []string
-	for _, p := range t.rule.Ports {
+	for _, p := range t.ports {
 		if p.Name == "" {
 			numbers, texts = append(numbers, p), append(texts, portText(p))
 			continue
@@ -203,9 +210,9 @@ func (t attempt) portMisses() []Miss {
 func (t attempt) peerMisses() []Miss {
 	pod := t.peer.pod
 	switch {
-	case pod == nil && len(t.rule.Peer.Blocks) > 0:
-		texts := make([]string, len(t.rule.Peer.Blocks))
-		for i, b := range t.rule.Peer.Blocks {
+	case pod == nil && len(t.from.Blocks) > 0:
+		texts := make([]string, len(t.from.Blocks))
+		for i, b := range t.from.Blocks {
 			texts[i] = b.String()
 		}
 		return []Miss{{
@@ -218,7 +225,7 @@ func (t attempt) peerMisses() []Miss {
 	namespace := namespaceOf(pod.Pod)
 	var out []Miss
 	var onPod []labels.Requirement
-	for _, name := range t.rule.Peer.Sets {
+	for _, name := range t.from.Sets {
 		cond, _ := conditionOf(name.String(), name.Nested())
 		switch known, exists := t.c.namespaces[namespace]; {
 		case cond.kind != ipsets.KindNamespaceSelector:
@@ -260,14 +267,7 @@ func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requir
 				out = append(out, m)
 			}
 		}
-		var named []string
-		for _, other := range reqs {
-			if other.Key() == m.Key {
-				named = append(named, other.ValuesUnsorted()...)
-			}
-		}
-		slices.Sort(named)
-		named = slices.Compact(named)
+		named := valuesOf(m.Key, reqs)
 		m.far = far
 		for _, m.Value = range named {
 			try(fmt.Sprintf("with label %s=%s", m.Key, m.Value))
@@ -286,4 +286,15 @@ func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requir
 		}
 	}
 	return out
+}
+
+// valuesOf returns the values of a label that requirements name, sorted.
+func valuesOf(key string, reqs []labels.Requirement) (out []string) {
+	for _, r := range reqs {
+		if r.Key() == key {
+			out = append(out, r.ValuesUnsorted()...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -43,23 +42,27 @@ const clusterPrefix = "ClusterNetworkPolicy/"
 
 // tierRule is one rule of a ClusterNetworkPolicy that is about a pod.
 type tierRule struct {
-	policy.ClusterRule
-	of *policy.Cluster
+	policy.Rule
+	of *policy.Policy
+}
+
+// name returns the name of the policy.
+func (r tierRule) name() string {
+	name, _ := r.of.Key.Cluster()
+	return name
 }
 
 // compileClusters compiles the ClusterNetworkPolicies of a dump, in the order in which
 // they have their say.
-func compileClusters(dumped []state.ClusterPolicy) []*policy.Cluster {
-	var out []*policy.Cluster
+func compileClusters(dumped []state.ClusterPolicy) []*policy.Policy {
+	var out []*policy.Policy
 	for _, d := range dumped {
 		if d.Spec != nil {
 			compiled := policy.CompileCluster(&v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: *d.Spec})
 			out = append(out, &compiled)
 		}
 	}
-	slices.SortFunc(out, func(a, b *policy.Cluster) int {
-		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(out, (*policy.Policy).Compare)
 	return out
 }
 
@@ -76,7 +79,7 @@ func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 	var out []tierRule
 	labels, known := c.namespace(namespaceOf(pod.Pod))
 	for _, p := range c.clusters {
-		if !p.Pods.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
+		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
 			continue
 		}
 		for _, r := range p.Rules {
@@ -119,10 +122,10 @@ func (c *Cluster) stage(own, peer End, q question, isolated bool) stage {
 		if isolated && r.of.Tier != policy.Admin {
 			break
 		}
-		switch m := c.meets(r.ClusterRule, own, peer, q); {
+		switch m := c.meets(r.Rule, own, peer, q); {
 		case m == no || m == maybe && r.Action != policy.Deny:
 		case r.Action == policy.Pass:
-			s.passed = append(s.passed, Passed{Policy: clusterPrefix + r.of.Name, Tier: r.of.Tier.String(), Rule: r.Index})
+			s.passed = append(s.passed, Passed{Policy: clusterPrefix + r.name(), Tier: r.of.Tier.String(), Rule: r.Index})
 			skipped = r.of.Tier
 		default:
 			s.rule, s.namespaced = &r, false
@@ -142,7 +145,7 @@ const (
 )
 
 // meets reports whether a rule matches a connection.
-func (c *Cluster) meets(r policy.ClusterRule, own, peer End, q question) truth {
+func (c *Cluster) meets(r policy.Rule, own, peer End, q question) truth {
 	who, unclear := no, c.unclear(peer)
 	for _, p := range r.Peers {
 		who = max(who, c.isPeer(p, peer, unclear))
@@ -240,7 +243,7 @@ func (c *Cluster) Decider(h Half) Decider {
 		return Decider{Passed: s.passed}
 	case s.rule != nil && (h.Actual == Allowed) == (s.rule.Action == policy.Accept):
 		return Decider{
-			Policy: clusterPrefix + s.rule.of.Name, Tier: s.rule.of.Tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
+			Policy: clusterPrefix + s.rule.name(), Tier: s.rule.of.Tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
 		}
 	}
 	return byRule(h.Rules)

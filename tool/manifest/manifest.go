@@ -12,7 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
+	"github.com/winnpm/winnpm/tool/bounded"
 )
 
 // Objects are the objects of the manifests, each kind sorted by namespace and name.

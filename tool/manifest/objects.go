@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/bounded"
-	"github.com/winnpm/winnpm/pkg/similar"
+	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/tool/bounded"
 )
 
 // loader collects the objects of the documents.
@@ -138,7 +138,7 @@ func misspelt(version, kind string) string {
 	case kinds[clusterKind].version: // which has no other kind
 		return clusterKind
 	case kinds[namespacedKind].version:
-		return similar.Name(kind, []string{namespacedKind})
+		return printable.Similar(kind, []string{namespacedKind})
 	}
 	return ""
 }
@@ -153,7 +153,7 @@ func alike(version, kind string) string {
 	if slices.Contains(ownGroups, groupOf(version)) {
 		names = slices.Sorted(maps.Keys(kinds))
 	}
-	return similar.Name(kind, names)
+	return printable.Similar(kind, names)
 }
 
 // ownGroups are the groups of Kubernetes whose kinds are read.
@@ -324,7 +324,7 @@ func (l *loader) nodeIsThere(name string, paths []string) error {
 	}
 	slices.Sort(names)
 	reason := fmt.Sprintf("no Node is called %q; of %d Nodes the first are %s", name, len(names), strings.Join(names[:min(len(names), 5)], ", "))
-	if like := similar.Name(name, names); like != "" {
+	if like := printable.Similar(name, names); like != "" {
 		reason = fmt.Sprintf("no Node is called %q; did you mean %s?", name, like)
 	}
 	var read []string

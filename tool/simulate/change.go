@@ -83,53 +83,37 @@ func Apply(w whatif.World, o manifest.Objects, how ChangeOptions) (whatif.Change
 	return whatif.Change{After: a.world(), Named: slices.Sorted(maps.Keys(a.named)), Objects: a.objects, Warnings: a.warnings}, nil
 }
 
-// clusterPrefix begins what a ClusterNetworkPolicy is called among policies of all tiers.
-const clusterPrefix = "ClusterNetworkPolicy/"
-
-// policyNames are what the policies of objects are called.
-func policyNames(policies []*networkingv1.NetworkPolicy, clusters []*v1alpha2.ClusterNetworkPolicy) map[string]bool {
-	out := map[string]bool{}
-	for _, np := range policies {
-		out[np.Namespace+"/"+np.Name] = true
-	}
-	for _, cnp := range clusters {
-		out[clusterPrefix+cnp.Name] = true
-	}
-	return out
+// specs returns the specs of the policies of objects, by what they are called.
+func specs(o manifest.Objects) map[string]any {
+	return whatif.World{Policies: o.Policies, ClusterPolicies: o.ClusterPolicies}.Specs()
 }
 
-// setPolicies adds policies, or puts them in the place of those of their names.
-func (a *applying) setPolicies(o manifest.Objects) {
-	a.removePolicies(policyNames(o.Policies, o.ClusterPolicies))
-	a.after.Policies = append(a.after.Policies, o.Policies...)
-	a.after.ClusterPolicies = append(a.after.ClusterPolicies, o.ClusterPolicies...)
-}
-
-func (a *applying) removePolicies(names map[string]bool) {
-	maps.Copy(a.named, names)
-	a.after.Policies = slices.DeleteFunc(slices.Clone(a.after.Policies), func(np *networkingv1.NetworkPolicy) bool { return names[np.Namespace+"/"+np.Name] })
-	a.after.ClusterPolicies = slices.DeleteFunc(slices.Clone(a.after.ClusterPolicies), func(cnp *v1alpha2.ClusterNetworkPolicy) bool { return names[clusterPrefix+cnp.Name] })
+// removePolicies removes policies by what they are called.
+func (a *applying) removePolicies(specs map[string]any) {
+	for name := range specs {
+		a.named[name] = true
+	}
+	gone := func(name string) bool { _, is := specs[name]; return is }
+	a.after.Policies = slices.DeleteFunc(slices.Clone(a.after.Policies), func(np *networkingv1.NetworkPolicy) bool { return gone(np.Namespace + "/" + np.Name) })
+	a.after.ClusterPolicies = slices.DeleteFunc(slices.Clone(a.after.ClusterPolicies), func(cnp *v1alpha2.ClusterNetworkPolicy) bool { return gone(whatif.ClusterPrefix + cnp.Name) })
 }
 
 // deletePolicies deletes policies, and those in namespaces.
 func (a *applying) deletePolicies(o manifest.Objects) error {
-	names, have := policyNames(o.Policies, o.ClusterPolicies), policyNames(a.before.Policies, a.before.ClusterPolicies)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if have[name] {
-			continue
+	remove, have := specs(o), a.before.Specs()
+	for _, name := range slices.Sorted(maps.Keys(remove)) {
+		if _, is := have[name]; !is {
+			object := strings.Replace("NetworkPolicy "+name, "NetworkPolicy "+whatif.ClusterPrefix, "ClusterNetworkPolicy ", 1)
+			return GoneError{object, name}
 		}
-		if cluster, is := strings.CutPrefix(name, clusterPrefix); is {
-			return GoneError{"ClusterNetworkPolicy " + cluster, name}
-		}
-		return GoneError{"NetworkPolicy " + name, name}
 	}
-	for name := range have {
+	for name, spec := range have {
 		namespace, _, _ := strings.Cut(name, "/")
 		if slices.ContainsFunc(o.Namespaces, func(ns *corev1.Namespace) bool { return ns.Name == namespace }) {
-			names[name] = true
+			remove[name] = spec
 		}
 	}
-	a.removePolicies(names)
+	a.removePolicies(remove)
 	return nil
 }
 
@@ -137,7 +121,7 @@ func (a *applying) deletePolicies(o manifest.Objects) error {
 type applying struct {
 	how        ChangeOptions
 	before     whatif.World
-	old        map[desired.PodKey]*whatif.Pod // of before
+	old        map[desired.PodKey]bool // pods of before
 	pods       map[desired.PodKey]whatif.Pod
 	kept       map[desired.PodKey]bool // that an object is about
 	named      map[string]bool         // policies that the change sets or deletes
@@ -153,14 +137,14 @@ type applying struct {
 
 func newApplying(w whatif.World, how ChangeOptions, makers map[string]string) *applying {
 	a := &applying{
-		how: how, before: w, after: w, old: map[desired.PodKey]*whatif.Pod{}, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{}, named: map[string]bool{},
+		how: how, before: w, after: w, old: map[desired.PodKey]bool{}, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{}, named: map[string]bool{},
 		warned: map[string]bool{}, makers: map[string]string{},
 	}
 	maps.Copy(a.makers, w.Makers)
 	maps.Copy(a.makers, makers)
 	var taken []netip.Addr
-	for i, p := range w.Pods {
-		a.pods[p.Key()], a.old[p.Key()] = p, &w.Pods[i]
+	for _, p := range w.Pods {
+		a.pods[p.Key()], a.old[p.Key()] = p, true
 		taken = append(taken, p.Addr)
 	}
 	for _, n := range w.Peers {
@@ -227,7 +211,9 @@ func was(there, same bool) string {
 
 // set applies objects.
 func (a *applying) set(o manifest.Objects) error {
-	a.setPolicies(o)
+	a.removePolicies(specs(o))
+	a.after.Policies = append(a.after.Policies, o.Policies...)
+	a.after.ClusterPolicies = append(a.after.ClusterPolicies, o.ClusterPolicies...)
 	a.setNamespaces(o.Namespaces)
 	a.setNodes(o.Nodes)
 	for _, p := range o.Pods {
@@ -308,10 +294,15 @@ func (a *applying) setNodes(list []*corev1.Node) {
 
 // unknownNode reports whether it is unknown if a node exists, and adds a warning if so.
 func (a *applying) unknownNode(n *corev1.Node) bool {
-	if a.before.PeersUnknown {
-		a.warn("Node", n.Name, reasonNotPlanned, "it is left out, as the dump does not say which nodes there are; take the cluster of --kubeconfig or --manifests")
+	return a.unknown(a.before.PeersUnknown, "Node", n.Name, "the dump does not say which nodes there are")
+}
+
+// unknown returns is, and adds a warning about an object that is left out if so.
+func (a *applying) unknown(is bool, kind, object, why string) bool {
+	if is {
+		a.warn(kind, object, reasonNotPlanned, "it is left out, as "+why+"; take the cluster of --kubeconfig or --manifests")
 	}
-	return a.before.PeersUnknown
+	return is
 }
 
 // warnOf warns of a pod that no workload of the change makes, where what is planned for it may
@@ -366,8 +357,8 @@ func (a *applying) put(p *corev1.Pod) string {
 
 // prune deletes what no object is about.
 func (a *applying) prune(o manifest.Objects) {
-	old := policyNames(a.before.Policies, a.before.ClusterPolicies)
-	maps.DeleteFunc(old, func(name string, _ bool) bool { return a.named[name] })
+	old := a.before.Specs()
+	maps.DeleteFunc(old, func(name string, _ any) bool { return a.named[name] })
 	a.removePolicies(old)
 	gone := map[string][]desired.PodKey{} // by owner, or the pod itself
 	for _, key := range a.in(func(p whatif.Pod) bool { return !a.kept[p.Key()] }) {
@@ -438,10 +429,10 @@ func (a *applying) delete(o manifest.Objects) error {
 	}
 	for _, p := range o.Pods {
 		key := desired.PodKey{Namespace: p.Namespace, Name: p.Name}
-		if !a.isThere(key) {
+		if !a.old[key] {
 			return gone("Pod " + key.String())
 		}
-		a.remove("Pod", key.String(), slices.DeleteFunc([]desired.PodKey{key}, func(key desired.PodKey) bool { return !a.has(key) }))
+		a.remove("Pod", key.String(), a.in(func(p whatif.Pod) bool { return p.Key() == key }))
 	}
 	if err := a.deleteNodes(o.Nodes); err != nil {
 		return err
@@ -471,6 +462,3 @@ func (a *applying) deleteNodes(list []*corev1.Node) error {
 	}
 	return nil
 }
-
-// isThere reports whether a pod existed before the change.
-func (a *applying) isThere(key desired.PodKey) bool { return a.old[key] != nil }

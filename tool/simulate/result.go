@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"iter"
 	"math"
@@ -49,12 +50,23 @@ type Endpoint struct {
 	Foreign []json.RawMessage `json:"foreign"`
 }
 
-// newResult reads the simulator. Nothing may change while the result is in use.
-func newResult(sim *hnssim.Sim, d state.Dump, loaded []manifest.Warning) Result {
+// newResult reads the simulator and answers questions. Nothing may change while the result is in use.
+func newResult(ctx context.Context, s simulation, j judge, loaded []manifest.Warning, q questions) (Result, error) {
+	rows, err := j.check(q)
+	if err != nil {
+		return Result{}, err
+	}
+	sim, d := s.sim, s.dump
 	r := Result{
 		Sets:     []Set{},
 		Calls:    sim.Counts(),
+		Verdicts: j.all(ctx, q, rows),
+		Grids:    j.grids(ctx, q, rows),
+		Traces:   j.traces(q),
 		Warnings: append(warnings(loaded, d.Warnings), explain.Idle(d, math.MaxInt)...),
+	}
+	if len(q.matrix) > 0 && !q.all {
+		r.Workloads = explain.Workloads(j.cluster)
 	}
 	for _, s := range sim.Sets() {
 		r.Sets = append(r.Sets, Set{ID: s.ID, Name: s.Name, Type: s.Type, Values: append([]string{}, s.Values...)})
@@ -73,7 +85,7 @@ func newResult(sim *hnssim.Sim, d state.Dump, loaded []manifest.Warning) Result 
 			}
 		}
 	}
-	return r
+	return r, nil
 }
 
 // shown is the endpoint of a pod as HNS shows it.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestWorkloadsSpeakForTheirPods(t *testing.T) {
 		for _, v := range few.Verdicts {
 			from, to := v.From, v.To
 			v.From, v.To = "", ""
-			says[fmt.Sprintf("%s %s %d", from, to, v.Port)] = row(v)
+			says[fmt.Sprintf("%s %s %d", from, to, v.Port)] = line(v)
 		}
 		o.All = true
 		_, many := onceJSON(t, o)
@@ -40,7 +41,7 @@ func TestWorkloadsSpeakForTheirPods(t *testing.T) {
 		for _, v := range many.Verdicts {
 			key := fmt.Sprintf("%s %s %d", of[v.From], of[v.To], v.Port)
 			v.From, v.To = "", ""
-			require.Equal(t, says[key], row(v), key)
+			require.Equal(t, says[key], line(v), key)
 		}
 		require.LessOrEqual(t, len(says), len(many.Verdicts))
 	}
@@ -49,18 +50,18 @@ func TestWorkloadsSpeakForTheirPods(t *testing.T) {
 // TestMatrixIsCountedFirst: what would take minutes is refused before a line of it, and
 // workloads make it small.
 func TestMatrixIsCountedFirst(t *testing.T) {
-	o := Options{Manifests: []string{"-"}, Matrix: []string{"80/TCP"}, All: true}
-	o.Stdin = strings.NewReader(thousands(2000))
+	o := Options{Manifests: []string{"-"}, Matrix: slices.Repeat([]string{"80/TCP"}, 100), All: true}
+	o.Stdin = strings.NewReader(thousands(200))
 	code, stdout, stderr := once(t, o)
 	require.Equal(t, cli.ExitBadInput, code)
 	require.Empty(t, stdout)
-	require.Equal(t, "npm: simulate: --matrix: 2001 pods are 4004001 pairs for each port, more than 4000000 in all: "+
+	require.Equal(t, "npm: simulate: --matrix: 201 pods are 40401 pairs for each port, more than 4000000 in all: "+
 		"without --all it is one of workloads; else give --node, or ask kubectl npm trace for a pair\n", stderr)
 
-	o.All, o.Stdin = false, strings.NewReader(thousands(2000))
+	o.All, o.Stdin = false, strings.NewReader(thousands(200))
 	code, stdout, _ = once(t, o)
 	require.Equal(t, cli.ExitOK, code)
-	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 2001 pods: ")
+	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 201 pods: ")
 }
 
 // TestMatrixOfPodsIsAskedFor: one row for a Deployment, unless each pod is wanted.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,10 +19,11 @@ import (
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
@@ -30,7 +32,6 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
-	utilruntime.ErrorHandlers = nil // one of them mixes the real clock with that of a bubble
 	goleak.VerifyTestMain(m)
 }
 
@@ -49,10 +50,23 @@ type document struct {
 // once runs the command and returns what it printed.
 func once(t *testing.T, o Options) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	o.Stdout, o.Stderr = &out, &errs
-	code = Run(t.Context(), o)
-	return code, out.String(), errs.String()
+	return ended(t.Context(), o)
+}
+
+// ended runs the command and returns what a program prints, with the lines of its error.
+func ended(ctx context.Context, o Options) (code int, stdout, stderr string) {
+	var out bytes.Buffer
+	if o.Stdout == nil {
+		o.Stdout = &out
+	}
+	o.Connect = func() (*rest.Config, error) { return controllers.RESTConfig(o.Kubeconfig) }
+	var end cli.Exit
+	if errors.As(Run(ctx, o), &end) && end.Err != nil {
+		for _, line := range manifest.Lines(end.Err) {
+			stderr += "npm: " + line + "\n"
+		}
+	}
+	return end.Code, out.String(), stderr
 }
 
 // onceJSON is once for a run that is expected to print a result.
@@ -179,16 +193,14 @@ func TestExitCodes(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		var out, errs bytes.Buffer
-		o := Options{Manifests: []string{small}, Stdout: &out, Stderr: &errs}
-		require.Equal(t, cli.ExitBadInput, Run(ctx, o))
-		require.Equal(t, "npm: simulate: interrupted before the first convergence\n", errs.String())
+		code, _, stderr := ended(ctx, Options{Manifests: []string{small}})
+		require.Equal(t, cli.ExitBadInput, code)
+		require.Equal(t, "npm: simulate: interrupted before the first convergence\n", stderr)
 	})
 	t.Run("closed output", func(t *testing.T) {
-		var errs bytes.Buffer
-		o := Options{Manifests: []string{small}, Stdout: closed{}, Stderr: &errs}
-		require.Equal(t, cli.ExitBadInput, Run(t.Context(), o))
-		require.Equal(t, "npm: simulate: closed\n", errs.String())
+		code, _, stderr := once(t, Options{Manifests: []string{small}, Stdout: closed{}})
+		require.Equal(t, cli.ExitBadInput, code)
+		require.Equal(t, "npm: simulate: closed\n", stderr)
 	})
 }
 
@@ -222,38 +234,32 @@ func TestWarningsOfTheLoaderCome(t *testing.T) {
 	require.Equal(t, state.Reason(manifest.SkippedKind), d.Warnings[0].Reason)
 }
 
-// A server that never gives a list ends the command after 15 seconds.
+// sourceOf is a cluster without objects, whose policies are listed by a function.
+func sourceOf(policies func(context.Context) error) controllers.Source {
+	list := func(do func(context.Context) error) cache.ListerWatcher {
+		return &cache.ListWatch{ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			return &metav1.List{}, do(ctx)
+		}}
+	}
+	none := list(func(context.Context) error { return nil })
+	return controllers.Source{Pods: none, Namespaces: none, ClusterPolicies: none, Nodes: none, AllNodes: none, Policies: list(policies)}
+}
+
+// A server that never gives a list ends the command after 15 seconds, and one that refuses at once.
 func TestServerWithoutList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := memorySource(manifest.Objects{}, "")
-		source.Policies = refusing{}
-		s := newSession(Options{}, &input{source: source}, false)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			s.controller.Run(ctx)
-		}()
 		began := time.Now()
-		err := s.settle(ctx, Options{Kubeconfig: "config"})
-		require.EqualError(t, err, "kubeconfig config: the server gave no full list within 15s: list networkpolicies: no route to host")
+		_, err := list(t.Context(), sourceOf(func(context.Context) error { return errors.New("no route to host") }))
+		require.EqualError(t, err, "no route to host")
+		require.Equal(t, time.Duration(0), time.Since(began))
+		_, err = list(t.Context(), sourceOf(func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("list networkpolicies: %w", ctx.Err())
+		}))
+		require.EqualError(t, err, "no answer within 15s")
 		require.Equal(t, firstList, time.Since(began))
-		cancel()
-		<-done
 	})
 }
-
-type refusing struct{}
-
-func (refusing) List(metav1.ListOptions) (runtime.Object, error) {
-	return nil, errors.New("no route to host")
-}
-
-func (refusing) Watch(metav1.ListOptions) (watch.Interface, error) {
-	return nil, errors.New("no route to host")
-}
-
-func (refusing) IsWatchListSemanticsUnSupported() bool { return true }
 
 func TestManyPodsAreQuick(t *testing.T) {
 	var b strings.Builder

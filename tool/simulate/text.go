@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -31,29 +32,23 @@ func (r Result) writeText(w io.Writer) error {
 	if len(r.Warnings) > 0 {
 		fmt.Fprintf(b, "\nWARNINGS (%d)\n", len(r.Warnings))
 		for _, w := range r.Warnings {
-			say(b, "  %s %s: %s: %s\n", w.Kind, w.Object, w.Reason, w.Message)
+			say(b, "  %s %s: %s: %s", w.Kind, w.Object, w.Reason, w.Message)
 		}
 	}
 	return b.Flush()
 }
 
-// say is fmt.Fprintf, which fails in a bufio.Writer's Flush only. The values may be
-// anybody's: none ends the line, or a cell of a table.
+// say writes one printable line, whatever the values hold. It fails in a bufio.Writer's Flush only.
 func say(w io.Writer, format string, values ...any) {
-	for i, v := range values {
-		if _, number := v.(int); !number { // which may be a width
-			values[i] = others{v}
-		}
-	}
-	fmt.Fprintf(w, format, values...)
+	fmt.Fprintln(w, printable.Line(fmt.Sprintf(format, values...)))
 }
 
-// others is a value from untrusted input. It is formatted as usual, but on one printable line.
-type others struct{ value any }
-
-// Format implements fmt.Formatter.
-func (o others) Format(f fmt.State, verb rune) {
-	_, _ = io.WriteString(f, printable.Line(fmt.Sprintf(fmt.FormatString(f, verb), o.value))) // it fails as say does
+// row writes a row of a table, whatever the cells hold.
+func row(t *tabwriter.Writer, cells ...string) {
+	for i := range cells {
+		cells[i] = printable.Line(cells[i])
+	}
+	fmt.Fprintln(t, strings.Join(cells, "\t"))
 }
 
 // textSets writes the sets as rows; members of nested sets by name.
@@ -66,10 +61,9 @@ func (r Result) textSets(b io.Writer) {
 		if s.Type == hns.NestedIPSet {
 			values = slices.Sorted(slices.Values(names.Of(values)))
 		}
-		text := cmp.Or(strings.Join(values, " "), "(empty)")
-		say(t, "  %s\t%s\t%s\n", s.Name, s.Type, text)
+		row(t, "  "+s.Name, string(s.Type), cmp.Or(strings.Join(values, " "), "(empty)"))
 	}
-	flush(t)
+	_ = t.Flush() // the writer below keeps its error until its own Flush
 }
 
 func (r Result) setNames() explain.SetNames {
@@ -92,17 +86,17 @@ func (r Result) textEndpoints(b io.Writer) {
 			open = append(open, e.Pod)
 			continue
 		}
-		say(t, "  %s %s\n", e.Pod, e.IP)
+		row(t, "  "+e.Pod+" "+e.IP)
 		acls := slices.SortedStableFunc(slices.Values(e.ACLs), func(a, b hns.ACL) int {
 			return cmp.Or(cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 		})
 		for _, a := range acls {
-			say(t, "    %s\t%s\t%d\t%s\t%s\t%s\n", a.Direction, a.Action, a.Priority, names.Peer(a), explain.PortsText(a), owner(a))
+			row(t, "    "+string(a.Direction), string(a.Action), strconv.Itoa(int(a.Priority)), names.Peer(a), explain.PortsText(a), owner(a))
 		}
 	}
-	flush(t)
+	_ = t.Flush()
 	if len(open) > 0 {
-		say(b, "  open, as no policy selects them: %s\n", strings.Join(open, " "))
+		say(b, "  open, as no policy selects them: %s", strings.Join(open, " "))
 	}
 }
 
@@ -143,20 +137,17 @@ func (r Result) textVerdicts(b io.Writer) error {
 
 // textCalls writes how many HNS requests it took.
 func (r Result) textCalls(b io.Writer) {
-	fmt.Fprint(b, "\nCALLS ")
+	words := []string{"CALLS "}
 	for _, op := range slices.Sorted(maps.Keys(r.Calls)) {
-		say(b, " %s %d", op, r.Calls[op])
+		words = append(words, fmt.Sprintf("%s %d", op, r.Calls[op]))
 	}
 	fmt.Fprintln(b)
+	say(b, "%s", strings.Join(words, " "))
 }
-
-// flush ends a table. The writer below is buffered and keeps its error until
-// its own Flush.
-func flush(t *tabwriter.Writer) { _ = t.Flush() }
 
 // grid is the matrix of one port: rows open connections to columns.
 type grid struct {
-	port  port
+	port  explain.Question
 	names []string // sorted
 	pods  int
 	cells [][]byte // by from and to; 0: not asked
@@ -167,8 +158,8 @@ type grid struct {
 // gridColumns is the number of rows up to which there is a column for each.
 const gridColumns = 80
 
-func newGrid(p port, rows []gridRow) *grid {
-	g := &grid{port: p, cells: make([][]byte, len(rows))}
+func newGrid(port explain.Question, rows []gridRow) *grid {
+	g := &grid{port: port, cells: make([][]byte, len(rows))}
 	for i, r := range rows {
 		g.names = append(g.names, r.name)
 		g.pods += r.count
@@ -218,7 +209,8 @@ func (g *grid) write(b io.Writer) {
 	if g.half {
 		words += halfLegend
 	}
-	say(b, "\nMATRIX %d/%s%s: row connects to column; %s\n", g.port.number, g.port.protocol, g.size(), words)
+	fmt.Fprintln(b)
+	say(b, "MATRIX %d/%s%s: row connects to column; %s", g.port.Port, g.port.Protocol, g.size(), words)
 	width := 0
 	for _, name := range names {
 		width = max(width, len(printable.Line(name)))
@@ -243,7 +235,7 @@ func (g *grid) write(b io.Writer) {
 			}
 			fmt.Fprintf(&row, "  %c", c)
 		}
-		say(b, "  %2d %-*s%s\n", i+1, width, from, strings.TrimRight(row.String(), " "))
+		say(b, "  %2d %-*s%s", i+1, width, from, strings.TrimRight(row.String(), " "))
 	}
 }
 
@@ -254,11 +246,11 @@ func (g *grid) summary(b io.Writer, names []string, width int) {
 		for _, c := range g.cells[i] {
 			count[c]++
 		}
-		say(b, "  %-*s  + %d  E %d  I %d  X %d", width, from, count['+'], count['E'], count['I'], count['X'])
+		unknown := ""
 		if g.half {
-			say(b, "  ? %d", count['?'])
+			unknown = fmt.Sprintf("  ? %d", count['?'])
 		}
-		say(b, "\n")
+		say(b, "  %-*s  + %d  E %d  I %d  X %d%s", width, from, count['+'], count['E'], count['I'], count['X'], unknown)
 	}
 }
 
@@ -272,10 +264,11 @@ func (v Verdict) textTrace(b io.Writer, names explain.SetNames) {
 	default:
 		word = explain.Blocked
 	}
-	say(b, "\nTRACE %s->%s:%d/%s  %s\n", v.From, v.To, v.Port, v.Protocol, strings.ToUpper(string(word)))
+	fmt.Fprintln(b)
+	say(b, "TRACE %s->%s:%d/%s  %s", v.From, v.To, v.Port, v.Protocol, strings.ToUpper(string(word)))
 	v.Egress.write(b, v.From, names, policy.Egress)
 	if v.fromOther {
-		say(b, "  %s of %s: not judged, %s is the address of a node that may be another one: --node says which one is asked\n", policy.Ingress, v.To, v.From)
+		say(b, "  %s of %s: not judged, %s is the address of a node that may be another one: --node says which one is asked", policy.Ingress, v.To, v.From)
 		return
 	}
 	v.Ingress.write(b, v.To, names, policy.Ingress)
@@ -283,12 +276,12 @@ func (v Verdict) textTrace(b io.Writer, names explain.SetNames) {
 
 // write writes the rule or policy that decided at one end.
 func (s *Side) write(b io.Writer, of string, names explain.SetNames, dir policy.Direction) {
-	say(b, "  %s of %s: %s\n", dir, of, s.text(dir))
+	say(b, "  %s of %s: %s", dir, of, s.text(dir))
 	if s == nil {
 		return
 	}
 	for _, a := range s.Rules {
-		say(b, "    %s %s %d  %s  %s  %s\n", a.Direction, a.Action, a.Priority, names.Peer(a), explain.PortsText(a), owner(a))
+		say(b, "    %s %s %d  %s  %s  %s", a.Direction, a.Action, a.Priority, names.Peer(a), explain.PortsText(a), owner(a))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
@@ -104,11 +105,13 @@ func TestWorldHasTiers(t *testing.T) {
 // Policies of the older version are found in a live cluster, and count.
 func TestOlderPoliciesOfACluster(t *testing.T) {
 	older := state.Warning{Object: "a", Kind: "AdminNetworkPolicy", Reason: state.Reason(manifest.NotEnforced), Message: "m"}
-	source := memorySource(manifest.Objects{}, "")
+	source := sourceOf(func(context.Context) error { return nil })
 	source.Older = func(context.Context) []state.Warning { return []state.Warning{older} }
-	m, err := converge(t.Context(), Options{}, &input{source: source})
+	c, err := list(t.Context(), source)
 	require.NoError(t, err)
-	r, err := m.result(t.Context(), questions{})
+	s, err := c.simulate(t.Context(), Options{}, nil)
+	require.NoError(t, err)
+	r, err := newResult(t.Context(), s, judge{cluster: explain.New(s.dump)}, nil, questions{})
 	require.NoError(t, err)
 	require.Equal(t, []state.Warning{older}, r.Warnings)
 	require.False(t, complete(r.Warnings))

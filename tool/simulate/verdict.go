@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -47,12 +46,74 @@ type judge struct {
 	own map[string][]netip.Addr
 }
 
+// answer is what each end of a connection says; nil where that is not known here.
+type answer struct {
+	egress, ingress *explain.Half
+	// fromOther says that the connection comes from the address of a node that may not be the
+	// receiver's own.
+	fromOther bool
+}
+
+// asking is explain.Cluster.Between, or for a great many questions explain.Cluster.Actual.
+type asking func(from, to explain.End, port uint16, protocol policy.Protocol) (egress, ingress explain.Half)
+
+// ask asks both ends. A pod of another node is judged there, and nowhere else, also where nothing is
+// filtered. It fails where an answer should be known.
+func (j judge) ask(from, to explain.End, q explain.Question, how asking) (answer, error) {
+	egress, ingress := how(from, to, q.Port, q.Protocol)
+	a := answer{fromOther: j.ofOtherNode(from, to)}
+	for _, side := range []struct {
+		end     explain.End
+		half    *explain.Half
+		unknown bool
+		to      **explain.Half
+	}{{from, &egress, false, &a.egress}, {to, &ingress, a.fromOther, &a.ingress}} {
+		switch p := side.end.Pod(); {
+		case p != nil && !p.Local, side.unknown:
+		case side.half.Actual == explain.Unknown:
+			return a, fmt.Errorf("%s: what HNS has there is not known", side.end.Name)
+		default:
+			*side.to = side.half
+		}
+	}
+	return a, nil
+}
+
+// ofOtherNode reports whether a connection comes from the address of a node that is not known
+// to be the pod's own, although all of them may come in here: each pod is on every node.
+func (j judge) ofOtherNode(from, to explain.End) bool {
+	addrs := j.cluster.Dump().NodeAddrs
+	if j.node != "" || len(addrs) < 2 || to.Pod() == nil || to.Pod().HostNetwork || !slices.Contains(addrs, from.Addr().String()) {
+		return false
+	}
+	return !slices.Contains(j.own[to.Pod().Pod], from.Addr())
+}
+
+// verdict returns the verdict of an answer. If only one end is judged and allows, it is unknown.
+func (j judge) verdict(q explain.Question, a answer) Verdict {
+	side := func(half *explain.Half) *Side {
+		if half == nil {
+			return nil
+		}
+		return &Side{Allowed: half.Actual == explain.Allowed, Decider: j.cluster.Decider(*half), Rules: half.Rules}
+	}
+	v := Verdict{From: q.From, To: q.To, Port: q.Port, Protocol: q.Protocol, Egress: side(a.egress), Ingress: side(a.ingress), fromOther: a.fromOther}
+	blocked := v.Egress != nil && !v.Egress.Allowed || v.Ingress != nil && !v.Ingress.Allowed
+	if allowed := !blocked; blocked || v.Egress != nil && v.Ingress != nil {
+		v.Allowed = &allowed
+	}
+	return v
+}
+
 // all answers every question, in order.
 func (j judge) all(ctx context.Context, q questions, rows []gridRow) iter.Seq2[Verdict, error] {
 	return func(yield func(Verdict, error) bool) {
-		for _, p := range q.matrix {
-			if !j.matrix(ctx, rows, p, yield) {
-				return
+		for _, port := range q.matrix {
+			for c, err := range j.cells(ctx, rows, port, j.cluster.Between) {
+				port.From, port.To = rows[c.from].name, rows[c.to].name
+				if !yield(j.verdict(port, c.answer), err) || err != nil {
+					return
+				}
 			}
 		}
 		for v, err := range j.traces(q) {
@@ -66,16 +127,16 @@ func (j judge) all(ctx context.Context, q questions, rows []gridRow) iter.Seq2[V
 // traces answers the questions about two ends.
 func (j judge) traces(q questions) iter.Seq2[Verdict, error] {
 	return func(yield func(Verdict, error) bool) {
-		for _, probe := range q.trace {
-			from, to, err := j.ends(probe)
-			if err != nil {
-				yield(Verdict{}, err)
-				return
-			}
-			if !j.judged(from, to) {
+		for _, question := range q.trace {
+			from, to, err := j.ends(question)
+			if err == nil && !j.judged(from, to) {
 				continue
 			}
-			if !yield(j.verdict(from, to, probe.port)) {
+			var a answer
+			if err == nil {
+				a, err = j.ask(from, to, question, j.cluster.Between)
+			}
+			if !yield(j.verdict(question, a), err) || err != nil {
 				return
 			}
 		}
@@ -85,8 +146,8 @@ func (j judge) traces(q questions) iter.Seq2[Verdict, error] {
 // check finds what is wrong with questions before they are answered, and returns the rows
 // of their matrices.
 func (j judge) check(q questions) ([]gridRow, error) {
-	for _, probe := range q.trace {
-		if _, _, err := j.ends(probe); err != nil {
+	for _, question := range q.trace {
+		if _, _, err := j.ends(question); err != nil {
 			return nil, err
 		}
 	}
@@ -100,37 +161,14 @@ func (j judge) check(q questions) ([]gridRow, error) {
 	return rows, err
 }
 
-// ofOtherNode reports whether a connection comes from the address of a node that is not known
-// to be the pod's own, although all of them may come in here: each pod is on every node.
-func (j judge) ofOtherNode(from, to explain.End) bool {
-	addrs := j.cluster.Dump().NodeAddrs
-	if j.node != "" || len(addrs) < 2 || to.Pod() == nil || to.Pod().HostNetwork || !slices.Contains(addrs, from.Addr().String()) {
-		return false
-	}
-	return !slices.Contains(j.own[to.Pod().Pod], from.Addr())
-}
-
-func (j judge) ends(p probe) (from, to explain.End, err error) {
-	if from, err = j.cluster.End(p.from); err == nil {
-		to, err = j.cluster.End(p.to)
+func (j judge) ends(q explain.Question) (from, to explain.End, err error) {
+	if from, err = j.cluster.End(q.From); err == nil {
+		to, err = j.cluster.End(q.To)
 	}
 	if err != nil {
-		err = fmt.Errorf("trace %s->%s: %w", p.from, p.to, err)
+		err = fmt.Errorf("trace %s->%s: %w", q.From, q.To, err)
 	}
 	return from, to, err
-}
-
-// matrix answers for every ordered pair and reports whether to go on.
-func (j judge) matrix(ctx context.Context, rows []gridRow, p port, yield func(Verdict, error) bool) bool {
-	return j.pairs(rows, func(from, to int, a, b explain.End) bool {
-		if err := ctx.Err(); err != nil {
-			yield(Verdict{}, err)
-			return false
-		}
-		v, err := j.verdict(a, b, p)
-		v.From, v.To = rows[from].name, rows[to].name
-		return yield(v, err)
-	})
 }
 
 // judged reports whether there is anything to say about a pair here: with a
@@ -141,55 +179,6 @@ func (j judge) judged(from, to explain.End) bool {
 
 func local(p *state.Pod) bool { return p != nil && p.Local }
 
-// verdict asks both ends.
-func (j judge) verdict(from, to explain.End, p port) (Verdict, error) {
-	v := Verdict{From: from.Name, To: to.Name, Port: p.number, Protocol: p.protocol, fromOther: j.ofOtherNode(from, to)}
-	egress, ingress := j.cluster.Between(from, to, p.number, p.protocol)
-	halves, err := j.judgedHere(from, to, egress, ingress)
-	if err != nil {
-		return Verdict{}, err
-	}
-	v.Egress, v.Ingress = j.side(halves[0]), j.side(halves[1])
-	v.Allowed = whole(v.Egress, v.Ingress)
-	return v, nil
-}
-
-// whole joins the verdicts of both ends. If only one end is judged and allows, the verdict is unknown.
-func whole(egress, ingress *Side) *bool {
-	yes, no := true, false
-	switch {
-	case egress != nil && !egress.Allowed, ingress != nil && !ingress.Allowed:
-		return &no
-	case egress == nil || ingress == nil:
-		return nil
-	}
-	return &yes
-}
-
-// side is what one end says; nil where it is not judged.
-func (j judge) side(half *explain.Half) *Side {
-	if half == nil {
-		return nil
-	}
-	return &Side{Allowed: half.Actual == explain.Allowed, Decider: j.cluster.Decider(*half), Rules: half.Rules}
-}
-
-// judgedHere returns what each end says, nil where that is not known here: a pod of another node is
-// judged there, and nowhere else, also where nothing is filtered. It fails where it should be known.
-func (j judge) judgedHere(from, to explain.End, egress, ingress explain.Half) (halves [2]*explain.Half, err error) {
-	ends, said := [2]explain.End{from, to}, [2]*explain.Half{&egress, &ingress}
-	for i, e := range ends {
-		switch p := e.Pod(); {
-		case p != nil && !p.Local, i == 1 && j.ofOtherNode(from, to):
-		case said[i].Actual == explain.Unknown:
-			return halves, fmt.Errorf("%s: what HNS has there is not known", e.Name)
-		default:
-			halves[i] = said[i]
-		}
-	}
-	return halves, nil
-}
-
 // gridRow is an end of a matrix: a workload, or one pod.
 type gridRow struct {
 	name  string
@@ -197,76 +186,69 @@ type gridRow struct {
 	pods  []explain.End // the first stands for all; the second, if any, for its neighbours
 }
 
-// local reports whether what a row says is judged here.
-func (r gridRow) local() bool { return local(r.pods[0].Pod()) }
-
 // rows returns the ends of a matrix, sorted: every pod that runs in the pod network, or what
 // nothing tells apart of them. A pod that shares its address is a row of its own.
 func (j judge) rows(all bool) ([]gridRow, error) {
-	in := map[string]string{} // the workload of a pod
+	var groups []explain.Workload
 	if !all {
-		for _, w := range j.workloads() {
-			for _, p := range w.Pods {
-				in[p] = w.Name
-			}
+		groups = explain.Workloads(j.cluster)
+	}
+	grouped := map[string]bool{}
+	for _, w := range groups {
+		for _, p := range w.Pods {
+			grouped[p] = true
 		}
 	}
-	at := map[string]int{}
-	var rows []gridRow
 	for _, p := range j.cluster.Dump().Pods {
-		if !networked(p) {
-			continue
-		}
-		e, err := j.cluster.End(p.Pod)
-		if err != nil {
-			return nil, err
-		}
-		name, grouped := in[p.Pod]
-		if !grouped {
-			name = p.Pod
-		}
-		i, ok := at[name]
-		switch {
-		case !ok || !grouped:
-			at[name] = len(rows)
-			rows = append(rows, gridRow{name, 1, []explain.End{e}})
-		default:
-			if rows[i].count++; rows[i].count == 2 {
-				rows[i].pods = append(rows[i].pods, e)
-			}
+		if !grouped[p.Pod] && !p.HostNetwork && !p.Finished && p.Addr != "" {
+			groups = append(groups, explain.Workload{Name: p.Pod, Pods: []string{p.Pod}})
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b gridRow) int { return strings.Compare(a.name, b.name) })
+	slices.SortStableFunc(groups, func(a, b explain.Workload) int { return strings.Compare(a.Name, b.Name) })
+	var rows []gridRow
+	for _, w := range groups {
+		row := gridRow{name: w.Name, count: len(w.Pods)}
+		for _, pod := range w.Pods[:min(len(w.Pods), 2)] {
+			e, err := j.cluster.End(pod)
+			if err != nil {
+				return nil, err
+			}
+			row.pods = append(row.pods, e)
+		}
+		rows = append(rows, row)
+	}
 	return rows, nil
 }
 
-// networked reports whether a pod runs in the pod network.
-func networked(p state.Pod) bool { return !p.HostNetwork && !p.Finished && p.Addr != "" }
+// cell is the answer for a pair of rows.
+type cell struct {
+	from, to int
+	answer
+}
 
-// workloads are those of the cluster.
-func (j judge) workloads() []explain.Workload { return explain.Workloads(j.cluster) }
-
-// pairs calls each with every pair of rows that is judged here, and with a pod of each. It
-// reports whether each always went on.
-func (j judge) pairs(rows []gridRow, each func(from, to int, a, b explain.End) bool) bool {
-	for i := range rows {
-		for k := range rows {
-			if !j.judgedRows(rows[i], rows[k]) || i == k && len(rows[i].pods) < 2 {
-				continue
-			}
-			to := rows[k].pods[0]
-			if i == k {
-				to = rows[k].pods[1]
-			}
-			if !each(i, k, rows[i].pods[0], to) {
-				return false
+// cells asks about every pair of rows that is judged here, with a pod of each.
+func (j judge) cells(ctx context.Context, rows []gridRow, port explain.Question, how asking) iter.Seq2[cell, error] {
+	return func(yield func(cell, error) bool) {
+		for i := range rows {
+			for k := range rows {
+				from, to := rows[i].pods[0], rows[k].pods[0]
+				if !j.judged(from, to) || i == k && rows[i].count < 2 {
+					continue
+				}
+				if i == k {
+					to = rows[k].pods[1]
+				}
+				a, err := j.ask(from, to, port, how)
+				if err == nil {
+					err = ctx.Err()
+				}
+				if !yield(cell{i, k, a}, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
-	return true
 }
-
-func (j judge) judgedRows(from, to gridRow) bool { return j.node == "" || from.local() || to.local() }
 
 // maxPairs is the most that one matrix has. They take some seconds; of pods that is two
 // thousand, and of ten thousand it would be minutes and gigabytes.
@@ -276,7 +258,7 @@ const maxPairs = 4_000_000
 func (j judge) checkSize(rows []gridRow, q questions) error {
 	away := 0
 	for _, r := range rows {
-		if j.node != "" && !r.local() {
+		if !j.judged(r.pods[0], r.pods[0]) {
 			away++
 		}
 	}
@@ -294,115 +276,63 @@ func (j judge) checkSize(rows []gridRow, q questions) error {
 // grids fills a grid for each port, with what HNS has alone: there may be millions of cells.
 func (j judge) grids(ctx context.Context, q questions, rows []gridRow) iter.Seq2[*grid, error] {
 	return func(yield func(*grid, error) bool) {
-		for _, p := range q.matrix {
-			g := newGrid(p, rows)
-			var err error
-			j.pairs(rows, func(from, to int, a, b explain.End) bool {
-				var c byte
-				if c, err = j.cell(a, b, p); err == nil {
-					err = ctx.Err()
+		for _, port := range q.matrix {
+			g := newGrid(port, rows)
+			for c, err := range j.cells(ctx, rows, port, j.cluster.Actual) {
+				if err != nil {
+					yield(nil, err)
+					return
 				}
-				g.put(from, to, c)
-				return err == nil
-			})
-			if !yield(g, err) || err != nil {
+				g.put(c.from, c.to, symbol(c.egress, c.ingress))
+			}
+			if !yield(g, nil) {
 				return
 			}
 		}
 	}
 }
 
-// cell is the verdict of two pods in one letter.
-func (j judge) cell(from, to explain.End, p port) (byte, error) {
-	egress, ingress := j.cluster.Actual(from, to, p.number, p.protocol)
-	halves, err := j.judgedHere(from, to, egress, ingress)
-	if err != nil {
-		return 0, err
-	}
-	return symbol(halves[0], halves[1]), nil
-}
-
-// Answer runs the program on manifests as Snapshot does, and answers a question. A question
+// Answer simulates manifests as Snapshot does, and answers a question. A question
 // about a node's address is answered on the node of the pod at the other end: only there is it
 // known whether it is the pod's own node, which may always come in. Answer uses only the
 // options that say what to simulate.
 func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer, error) {
-	in, err := open(o, true)
+	c, err := read(ctx, o, true)
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	if o.Node == "" {
-		if o.Node, err = in.judgedOn(q); err != nil {
-			return explain.Answer{}, err
-		}
-		if o.Node != "" {
-			in.source = memorySource(in.objects, o.Node)
+	s, err := c.simulate(ctx, o, nil)
+	if err == nil && o.Node == "" {
+		if o.Node, err = c.judgedOn(explain.New(s.dump), q); o.Node != "" {
+			s, err = c.simulate(ctx, o, nil)
 		}
 	}
-	m, err := converge(ctx, o, in)
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	return explain.Explain(m.dump, q, m.places)
+	return explain.Explain(s.dump, q, c.Places)
 }
 
 // judgedOn returns the node on which a question has to be answered, "" for any.
-func (in *input) judgedOn(q explain.Question) (string, error) {
-	if len(in.objects.Nodes) < 2 {
-		return "", nil
+func (c *cluster) judgedOn(everywhere *explain.Cluster, q explain.Question) (string, error) {
+	from, err := everywhere.End(q.From)
+	to, err2 := everywhere.End(q.To)
+	isNode := func(e explain.End) bool {
+		return e.Pod() != nil && e.Pod().HostNetwork || slices.Contains(everywhere.Dump().NodeAddrs, e.Addr().String())
 	}
-	from, to := in.place(q.From), in.place(q.To)
-	end, name, address := to.pod, q.To, q.From
+	if err != nil || err2 != nil || len(c.Nodes) < 2 || isNode(from) == isNode(to) {
+		return "", nil // nothing is filtered on nodes
+	}
+	end, address := to, q.From
+	if isNode(to) {
+		end, address = from, q.To
+	}
+	i := slices.IndexFunc(c.Pods, func(p *corev1.Pod) bool { return end.Pod() != nil && p.Namespace+"/"+p.Name == end.Pod().Pod })
 	switch {
-	case from.isNode == to.isNode: // nothing is filtered on nodes
+	case i < 0:
 		return "", nil
-	case to.isNode:
-		end, name, address = from.pod, q.From, q.To
+	case c.Pods[i].Spec.NodeName == "" && address != explain.Node:
+		return "", fmt.Errorf("%s is on no node yet, and %s is the address of one: say with --node where it is to run", end.Name, address)
 	}
-	switch {
-	case end == nil:
-		return "", nil
-	case end.Spec.NodeName == "" && address != explain.Node:
-		return "", fmt.Errorf("%s is on no node yet, and %s is the address of one: say with --node where it is to run", name, address)
-	}
-	return end.Spec.NodeName, nil
-}
-
-// where is what an end of a question is in the cluster.
-type where struct {
-	isNode bool        // also a pod in the network of its node
-	pod    *corev1.Pod // nil: none
-}
-
-// place finds an end of a question.
-func (in *input) place(name string) where {
-	if name == explain.Node {
-		return where{isNode: true}
-	}
-	addr, err := netip.ParseAddr(name)
-	i := slices.IndexFunc(in.objects.Pods, func(p *corev1.Pod) bool {
-		return err == nil && p.Status.PodIP == name && !controllers.OnHostNetwork(p) || p.Namespace+"/"+p.Name == name
-	})
-	if i >= 0 {
-		p := in.objects.Pods[i]
-		return where{isNode: controllers.OnHostNetwork(p), pod: p}
-	}
-	return where{isNode: slices.ContainsFunc(in.objects.Nodes, func(n *corev1.Node) bool {
-		return slices.Contains(controllers.NodeAddrs(n), addr)
-	})}
-}
-
-// ownNodes returns the addresses of each pod's node, where both are in the manifests. Each
-// node has one list.
-func (in *input) ownNodes() map[string][]netip.Addr {
-	nodes, own := map[string][]netip.Addr{}, map[string][]netip.Addr{}
-	for _, n := range in.objects.Nodes {
-		nodes[n.Name] = controllers.NodeAddrs(n)
-	}
-	for _, p := range in.objects.Pods {
-		if addrs := nodes[p.Spec.NodeName]; len(addrs) > 0 {
-			own[p.Namespace+"/"+p.Name] = addrs
-		}
-	}
-	return own
+	return c.Pods[i].Spec.NodeName, nil
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// row is a verdict in one line.
-func row(v Verdict) string {
+// line is a verdict in one line.
+func line(v Verdict) string {
 	side := func(s *Side) string {
 		switch {
 		case s == nil:
@@ -43,7 +43,7 @@ func row(v Verdict) string {
 func rows(vs []Verdict) []string {
 	out := []string{}
 	for _, v := range vs {
-		out = append(out, row(v))
+		out = append(out, line(v))
 	}
 	return out
 }
@@ -224,14 +224,14 @@ func TestSide(t *testing.T) {
 			Endpoints: []state.Endpoint{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
 			Policies:  []state.Policy{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
 		})}
-		for v, err := range j.all(t.Context(), questions{trace: []probe{{"8.8.8.8", "x/pod", port{80, policy.TCP}}}}, nil) {
+		for v, err := range j.all(t.Context(), questions{trace: []explain.Question{{From: "8.8.8.8", To: "x/pod", Port: 80, Protocol: policy.TCP}}}, nil) {
 			if tc.want == "" {
 				require.EqualError(t, err, "x/pod: what HNS has there is not known", tc.endpoints)
 				continue
 			}
 			require.NoError(t, err)
 			word := map[byte]string{'+': "allow", '-': "deny"}[tc.want[0]]
-			require.Equal(t, "8.8.8.8->x/pod:80/TCP "+word+" in "+tc.want+" out +", row(v))
+			require.Equal(t, "8.8.8.8->x/pod:80/TCP "+word+" in "+tc.want+" out +", line(v))
 		}
 	}
 }
@@ -241,43 +241,40 @@ func TestSide(t *testing.T) {
 func TestVerdictsAreTheSimulators(t *testing.T) {
 	traced, blocked := 0, 0
 	o := Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}
-	in, err := open(o, true)
+	c, err := read(t.Context(), o, true)
 	require.NoError(t, err)
-	err = run(t.Context(), o, in, false, func(s *session) error {
-		d := s.dataplane.Dump()
-		pods := map[string]state.Pod{}
-		for _, p := range d.Pods {
-			pods[p.Pod] = p
-		}
-		decide := func(pod string, dir hns.Direction, packet hnssim.Packet) bool {
-			allowed := true
-			for _, id := range pods[pod].Endpoints {
-				v, err := s.sim.Trace(id, dir, packet)
-				require.NoError(t, err)
-				allowed = allowed && v.Allowed
-				traced++
-			}
-			return allowed
-		}
-		j := judge{cluster: explain.New(d)}
-		q := questions{matrix: []port{{80, policy.TCP}, {5432, policy.TCP}, {53, policy.UDP}}, all: true}
-		each, err := j.check(q)
-		require.NoError(t, err)
-		for v, err := range j.all(t.Context(), q, each) {
+	node, err := c.simulate(t.Context(), o, nil)
+	require.NoError(t, err)
+	pods := map[string]state.Pod{}
+	for _, p := range node.dump.Pods {
+		pods[p.Pod] = p
+	}
+	decide := func(pod string, dir hns.Direction, packet hnssim.Packet) bool {
+		allowed := true
+		for _, id := range pods[pod].Endpoints {
+			v, err := node.sim.Trace(id, dir, packet)
 			require.NoError(t, err)
-			packet := hnssim.Packet{
-				Src: netip.MustParseAddr(pods[v.From].Addr), Dst: netip.MustParseAddr(pods[v.To].Addr), DstPort: v.Port,
-				Protocol: map[policy.Protocol]uint8{policy.TCP: 6, policy.UDP: 17}[v.Protocol],
-			}
-			require.Equal(t, decide(v.To, hns.In, packet), v.Ingress.Allowed, row(v))
-			require.Equal(t, decide(v.From, hns.Out, packet), v.Egress.Allowed, row(v))
-			if !*v.Allowed {
-				blocked++
-			}
+			allowed = allowed && v.Allowed
+			traced++
 		}
-		return nil
-	})
+		return allowed
+	}
+	j := judge{cluster: explain.New(node.dump)}
+	q := questions{matrix: []explain.Question{{Port: 80, Protocol: policy.TCP}, {Port: 5432, Protocol: policy.TCP}, {Port: 53, Protocol: policy.UDP}}, all: true}
+	each, err := j.check(q)
 	require.NoError(t, err)
+	for v, err := range j.all(t.Context(), q, each) {
+		require.NoError(t, err)
+		packet := hnssim.Packet{
+			Src: netip.MustParseAddr(pods[v.From].Addr), Dst: netip.MustParseAddr(pods[v.To].Addr), DstPort: v.Port,
+			Protocol: map[policy.Protocol]uint8{policy.TCP: 6, policy.UDP: 17}[v.Protocol],
+		}
+		require.Equal(t, decide(v.To, hns.In, packet), v.Ingress.Allowed, line(v))
+		require.Equal(t, decide(v.From, hns.Out, packet), v.Egress.Allowed, line(v))
+		if !*v.Allowed {
+			blocked++
+		}
+	}
 	require.Greater(t, traced, 50)
 	require.Positive(t, blocked)
 }

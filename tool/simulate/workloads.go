@@ -17,11 +17,7 @@ import (
 
 // unplanned reports whether the pods of a workload are unknown, and adds a warning if so.
 func (a *applying) unplanned(w *manifest.Workload) bool {
-	if a.before.OwnersUnknown {
-		a.warn(w.Kind, w.Namespace+"/"+w.Name, reasonNotPlanned,
-			"it is left out, as a dump does not say which pods are whose; take the cluster of --kubeconfig or --manifests")
-	}
-	return a.before.OwnersUnknown
+	return a.unknown(a.before.OwnersUnknown, w.Kind, w.Namespace+"/"+w.Name, "a dump does not say which pods are whose")
 }
 
 // setWorkload gives the pods of a workload the labels and ports of its template, makes those
@@ -44,14 +40,14 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 	number := 0
 	for _, node := range lacking {
 		key := desired.PodKey{Namespace: w.Namespace}
-		for key.Name == "" || a.has(key) {
+		for taken := true; taken; number++ {
 			key.Name = fmt.Sprintf("%s-%d", w.Name, number)
-			number++
+			_, taken = a.pods[key]
 		}
 		a.put(w.Pod(key.Name, node))
 	}
 	for _, key := range surplus {
-		if !a.isThere(key) {
+		if !a.old[key] {
 			a.warn("Pod", key.String(), reasonNotPlanned, fmt.Sprintf("it is one more than %s %s/%s is to have, which deletes it at once, so its connections are not counted; "+
 				"take it out, or have that make more pods", w.Kind, w.Namespace, w.Name))
 		}
@@ -63,11 +59,6 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 	change.Pods, change.New, change.Deleted = len(pods)+len(lacking), len(lacking), len(surplus)
 	a.objects = append(a.objects, change)
 	return nil
-}
-
-func (a *applying) has(key desired.PodKey) bool {
-	_, ok := a.pods[key]
-	return ok
 }
 
 // of returns the pods of a workload that run, and how many have run to their end. One that is
@@ -149,14 +140,14 @@ func (a *applying) withControllers(labels, old map[string]string) map[string]str
 	}
 	out := maps.Clone(labels)
 	for _, key := range keys {
-		if value, ok := old[key]; ok {
-			if out == nil {
-				out = map[string]string{}
-			}
-			if _, ok := out[key]; !ok {
-				out[key] = value
-			}
+		value, had := old[key]
+		if _, has := out[key]; !had || has {
+			continue
 		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
 	}
 	return out
 }

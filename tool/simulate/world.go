@@ -6,81 +6,77 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// World reads the objects of manifests, or lists those of a live cluster once. Nodes that
-// say they run Linux are left out, as other agents serve them; with Options.Node, all but
-// that one are. It uses only the options that say what to simulate.
-func World(ctx context.Context, o Options) (whatif.World, error) {
-	in, err := open(o, true)
-	if err != nil {
-		return whatif.World{}, err
-	}
-	l := lists{in.objects.Pods, in.objects.Namespaces, in.objects.Policies, in.objects.Nodes, in.objects.ClusterPolicies}
-	if o.Kubeconfig != "" {
-		if err := l.list(ctx, in.source); err != nil {
-			return whatif.World{}, fmt.Errorf("kubeconfig %s: the server gave no full list: %w", o.Kubeconfig, err)
-		}
-	}
-	if o.Node != "" && len(l.nodes) > 0 && !slices.ContainsFunc(l.nodes, func(n *corev1.Node) bool { return n.Name == o.Node }) {
-		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
-	}
-	w := l.world(o.Node, in.objects.Makers, o.Kubeconfig == "")
-	for _, p := range l.pods {
-		if warning, is := manifest.OnlyIPv6(p); is && o.Kubeconfig != "" {
-			in.loaded = append(in.loaded, warning)
-		}
-	}
-	for _, loaded := range in.loaded {
-		if loaded.Misleads() {
-			w.Warnings = append(w.Warnings, warnings([]manifest.Warning{loaded}, nil)...)
-		}
-	}
-	return w, nil
+// firstList is how long a server may take for its lists.
+const firstList = 15 * time.Second
+
+// cluster has the objects of manifests or of a live cluster.
+type cluster struct {
+	manifest.Objects
+	loaded []manifest.Warning
+	older  func(context.Context) []state.Warning // finds policies of older versions, which nothing enforces; nil: none
 }
 
-// lists are the objects of a cluster.
-type lists struct {
-	pods       []*corev1.Pod
-	namespaces []*corev1.Namespace
-	policies   []*networkingv1.NetworkPolicy
-	nodes      []*corev1.Node
-	clusters   []*v1alpha2.ClusterNetworkPolicy
+// read reads the manifests, or lists the objects of a live cluster once.
+func read(ctx context.Context, o Options, allMakers bool) (*cluster, error) {
+	if o.Kubeconfig == "" {
+		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Inputs: o.Inputs, Recursive: o.Recursive, AllMakers: allMakers, Namespace: o.Namespace})
+		return &cluster{Objects: objects, loaded: loaded}, err
+	}
+	cfg, err := o.Connect()
+	if err != nil {
+		return nil, err
+	}
+	source, err := controllers.ClusterSource(cfg, o.Node)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
+	}
+	c, err := list(ctx, source)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: the server gave no full list: %w", o.Kubeconfig, err)
+	}
+	return c, nil
 }
 
 // list lists the objects of a live cluster.
-func (l *lists) list(ctx context.Context, from controllers.Source) error {
-	ctx, cancel := context.WithTimeout(ctx, firstList)
+func list(ctx context.Context, from controllers.Source) (*cluster, error) {
+	limited, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
-	err := listInto(ctx, from.Pods, &l.pods)
+	c := cluster{older: from.Older}
+	err := listInto(limited, from.Pods, &c.Pods)
 	if err == nil {
-		err = listInto(ctx, from.Namespaces, &l.namespaces)
+		err = listInto(limited, from.Namespaces, &c.Namespaces)
 	}
 	if err == nil {
-		err = listInto(ctx, from.Policies, &l.policies)
+		err = listInto(limited, from.Policies, &c.Policies)
 	}
 	if err == nil {
-		err = listInto(ctx, from.ClusterPolicies, &l.clusters)
+		err = listInto(limited, from.ClusterPolicies, &c.ClusterPolicies)
 	}
 	if err == nil {
-		err = listInto(ctx, from.AllNodes, &l.nodes)
+		err = listInto(limited, from.AllNodes, &c.Nodes)
 	}
-	return err
+	if late, is := errors.AsType[net.Error](err); ctx.Err() == nil && is && late.Timeout() {
+		return nil, fmt.Errorf("no answer within %s", firstList)
+	}
+	return &c, err
 }
 
 // listInto lists objects of one kind. A cluster that does not have the kind has none.
@@ -102,33 +98,88 @@ func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, t
 	})
 }
 
-func (l *lists) world(only string, makers map[string]string, manifests bool) whatif.World {
-	w := whatif.World{Now: time.Now(), FromManifests: manifests, OthersLabels: map[string]map[string]string{}, Makers: makers}
-	for _, n := range l.nodes {
+// World reads the objects of manifests, or lists those of a live cluster once. Nodes that
+// say they run Linux are left out, as other agents serve them; with Options.Node, all but
+// that one are. It uses only the options that say what to simulate.
+func World(ctx context.Context, o Options) (whatif.World, error) {
+	c, err := read(ctx, o, true)
+	if err != nil {
+		return whatif.World{}, err
+	}
+	if o.Node != "" && len(c.Nodes) > 0 && !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == o.Node }) {
+		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
+	}
+	w := c.world(o)
+	for _, p := range c.Pods {
+		if warning, is := manifest.OnlyIPv6(p); is && o.Kubeconfig != "" {
+			c.loaded = append(c.loaded, warning)
+		}
+	}
+	for _, loaded := range c.loaded {
+		if loaded.Misleads() {
+			w.Warnings = append(w.Warnings, warnings([]manifest.Warning{loaded}, nil)...)
+		}
+	}
+	return w, nil
+}
+
+// world returns the cluster as the dataplane has it.
+func (c *cluster) world(o Options) whatif.World {
+	w := whatif.World{Now: time.Now(), FromManifests: o.Kubeconfig == "", OthersLabels: map[string]map[string]string{}, Makers: c.Makers}
+	for _, n := range c.Nodes {
 		w.Peers = append(w.Peers, controllers.ClusterNode(n))
 		if ofInterest(n) {
 			w.Nodes = append(w.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
 		}
 	}
-	for _, p := range l.pods {
-		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName, Owners: Owners(p, makers)}
+	for _, p := range c.Pods {
+		pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: p.Spec.NodeName, Owners: Owners(p, c.Makers)}
 		pod.Fit()
 		w.Pods = append(w.Pods, pod)
 	}
-	for _, o := range l.namespaces {
-		ns := desired.Namespace{Name: o.Name, Labels: o.Labels}
-		if !manifests {
-			w.OthersLabels[ns.Name] = othersLabels(o)
+	for _, n := range c.Namespaces {
+		ns := desired.Namespace{Name: n.Name, Labels: n.Labels}
+		if !w.FromManifests {
+			w.OthersLabels[ns.Name] = othersLabels(n)
 		}
 		ns.Fit()
 		w.Namespaces = append(w.Namespaces, ns)
 	}
-	w.Policies, w.ClusterPolicies = l.policies, l.clusters
+	w.Policies, w.ClusterPolicies = c.Policies, c.ClusterPolicies
 	w.AddNodes()
-	if only != "" {
-		w.Nodes = slices.DeleteFunc(w.Nodes, func(n whatif.Node) bool { return n.Name != only })
+	if o.Node != "" {
+		w.Nodes = slices.DeleteFunc(w.Nodes, func(n whatif.Node) bool { return n.Name != o.Node })
 	}
 	return w
+}
+
+// nodeAddrs returns the addresses of a node, or with "" those of all nodes.
+func (c *cluster) nodeAddrs(node string) []netip.Addr {
+	var out []netip.Addr
+	for _, n := range c.Nodes {
+		if node == "" || n.Name == node {
+			out = append(out, controllers.NodeAddrs(n)...)
+		}
+	}
+	return out
+}
+
+// nodeAddrsOfPods returns the addresses of each pod's node, where both are in manifests. Each
+// node has one list.
+func (c *cluster) nodeAddrsOfPods(o Options) map[string][]netip.Addr {
+	nodes, out := map[string][]netip.Addr{}, map[string][]netip.Addr{}
+	if o.Kubeconfig != "" {
+		return out
+	}
+	for _, n := range c.Nodes {
+		nodes[n.Name] = controllers.NodeAddrs(n)
+	}
+	for _, p := range c.Pods {
+		if addrs := nodes[p.Spec.NodeName]; len(addrs) > 0 {
+			out[p.Namespace+"/"+p.Name] = addrs
+		}
+	}
+	return out
 }
 
 // ofInterest reports whether WinNPM serves a node: it does not say that it runs Linux.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -122,12 +123,12 @@ func TestClusterPoliciesInForce(t *testing.T) {
 		"a rule is not there": {func(d *state.Dump) {
 			d.Endpoints[0].Wanted = append(d.Endpoints[0].Wanted, hns.ACL{ID: state.ClusterACLID("all"), Direction: hns.In})
 		}, isPending},
-		"HNS refuses": {func(d *state.Dump) { d.Endpoints[0].Next.Refused = []string{state.ClusterKey("all").String()} }, isRefused},
+		"HNS refuses": {func(d *state.Dump) { d.Endpoints[0].Next.Refused = []string{policy.ClusterKey("all").String()} }, isRefused},
 		"a budget": {func(d *state.Dump) {
 			d.Warnings = []state.Warning{{Kind: "ClusterNetworkPolicy", Object: "all", Reason: state.ReasonOverBudget, Message: "too much"}}
 		}, isLeftOut},
 		"a set lacks a member": {func(d *state.Dump) {
-			d.Sets = []state.Set{{Name: "ns-x", Missing: []string{"10.0.0.1"}, Holders: []string{"selector " + state.ClusterKey("all").String()}}}
+			d.Sets = []state.Set{{Name: "ns-x", Missing: []string{"10.0.0.1"}, Holders: []string{"selector " + policy.ClusterKey("all").String()}}}
 		}, isPending},
 	} {
 		d := dump()

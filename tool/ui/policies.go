@@ -53,7 +53,7 @@ func (p anyPolicy) kindWord() string {
 // shownName is the name of a policy by its key.
 func shownName(key string) string {
 	namespace, name, _ := strings.Cut(key, "/")
-	if cluster, is := state.ClusterName(policy.Key{Namespace: namespace, Name: name}); is {
+	if cluster, is := (policy.Key{Namespace: namespace, Name: name}).Cluster(); is {
 		return cluster
 	}
 	return key

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/similar"
+	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 )
@@ -31,9 +30,9 @@ type Change struct {
 	Warnings []state.Warning
 }
 
-// clusterPrefix begins what a ClusterNetworkPolicy is called among policies of all
+// ClusterPrefix begins what a ClusterNetworkPolicy is called among policies of all
 // tiers. No namespace is called so.
-const clusterPrefix = "ClusterNetworkPolicy/"
+const ClusterPrefix = "ClusterNetworkPolicy/"
 
 // PolicyChange is what becomes of one policy.
 type PolicyChange struct {
@@ -52,21 +51,21 @@ const (
 	deleted   = "deleted"
 )
 
-// specs returns the specs of the policies of all tiers by what they are called.
-func (w World) specs() map[string]any {
+// Specs returns the specs of the policies of all tiers by what they are called.
+func (w World) Specs() map[string]any {
 	out := map[string]any{}
 	for _, np := range w.Policies {
 		out[keyOf(np).String()] = np.Spec
 	}
 	for _, cnp := range w.ClusterPolicies {
-		out[clusterPrefix+cnp.Name] = cnp.Spec
+		out[ClusterPrefix+cnp.Name] = cnp.Spec
 	}
 	return out
 }
 
 // classify returns the change of each named policy.
 func (w World) classify(c Change) []PolicyChange {
-	before, after := w.specs(), c.After.specs()
+	before, after := w.Specs(), c.After.Specs()
 	out := []PolicyChange{}
 	for _, name := range c.Named {
 		old, had := before[name]
@@ -92,7 +91,7 @@ func idle(d *state.Dump) map[string]bool {
 	out := map[string]bool{}
 	for _, w := range explain.Idle(*d, math.MaxInt) {
 		if w.Kind == "ClusterNetworkPolicy" {
-			w.Object = clusterPrefix + w.Object
+			w.Object = ClusterPrefix + w.Object
 		}
 		out[w.Object] = true
 	}
@@ -119,13 +118,13 @@ func (w World) noNamespaces(c Change, policies []PolicyChange) []state.Warning {
 			return
 		}
 		message := fmt.Sprintf("the cluster has no namespace %s, so the %s cannot be applied there", namespace, word)
-		if like := similar.Name(namespace, names); like != "" {
+		if like := printable.Similar(namespace, names); like != "" {
 			message += fmt.Sprintf("; did you mean %s?", like)
 		}
 		out = append(out, state.Warning{Object: object, Kind: kind, Reason: reasonNoNamespace, Message: message})
 	}
 	for _, p := range policies {
-		if namespace, _, _ := strings.Cut(p.Policy, "/"); p.Change != deleted && !strings.HasPrefix(p.Policy, clusterPrefix) {
+		if namespace, _, _ := strings.Cut(p.Policy, "/"); p.Change != deleted && !strings.HasPrefix(p.Policy, ClusterPrefix) {
 			check("NetworkPolicy", p.Policy, namespace, "policy")
 		}
 	}
@@ -171,7 +170,7 @@ func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
 func warnings(before, after []state.Warning, c Change) []state.Warning {
 	set := map[string]bool{}
 	for _, name := range c.Named {
-		if !strings.HasPrefix(name, clusterPrefix) {
+		if !strings.HasPrefix(name, ClusterPrefix) {
 			name = "NetworkPolicy/" + name
 		}
 		set[name] = true
@@ -208,28 +207,6 @@ func sortedObjects(list []ObjectChange) []ObjectChange {
 	return out
 }
 
-// replaceEndpoints deletes the endpoints of the pods that a change deletes, and creates those of
-// its new pods.
-func (p *played) replaceEndpoints(before World, c Change, local func(Pod) bool) error {
-	old, now := map[string]bool{}, map[string]bool{}
-	for _, ep := range before.endpoints(local) {
-		old[ep.ID] = true
-	}
-	after := c.After.endpoints(local)
-	for _, ep := range after {
-		now[ep.ID] = true
-	}
-	for _, id := range slices.Sorted(maps.Keys(old)) {
-		if now[id] {
-			continue
-		}
-		if err := p.sim.DeleteEndpoint(id); err != nil {
-			return fmt.Errorf("endpoint %s: %w", id, err)
-		}
-	}
-	return plug(p.sim, slices.DeleteFunc(after, func(ep plugged) bool { return old[ep.ID] }))
-}
-
 // noteLost adds the policies that select a pod before a change of others and none after it:
 // these are idle now.
 func noteLost(policies []PolicyChange, before *state.Dump, now map[string]bool) []PolicyChange {
@@ -238,7 +215,7 @@ func noteLost(policies []PolicyChange, before *state.Dump, now map[string]bool) 
 		there[p.Policy] = true
 	}
 	for _, p := range before.ClusterPolicies {
-		there[clusterPrefix+p.Name] = true
+		there[ClusterPrefix+p.Name] = true
 	}
 	for name := range now {
 		if was[name] || !there[name] {

@@ -270,28 +270,23 @@ type answer struct {
 	halves  [2]explain.Half
 }
 
-// connection is what a cluster is asked about: two ends, on one port after the other.
+// connection is a pair of ends in a cluster.
 type connection struct {
-	pair  *explain.Pair
-	there bool // both ends
+	pair    *explain.Pair
+	without explain.Verdict // when pair is nil
 }
 
-// newConnection takes two ends, both of which may be there, or not.
+// newConnection returns a pair of ends, both of which may be there, or not.
 func newConnection(c *explain.Cluster, from, to string, there bool) connection {
-	x := connection{there: there}
 	if !there {
-		return x
+		return connection{without: Absent}
 	}
 	source, err := c.End(from)
-	if err != nil { // of a pod whose name means something else
-		return x
+	destination, err2 := c.End(to)
+	if err != nil || err2 != nil { // of a pod whose name means something else
+		return connection{without: explain.Unknown}
 	}
-	destination, err := c.End(to)
-	if err != nil {
-		return x
-	}
-	x.pair = c.Pair(source, destination)
-	return x
+	return connection{pair: c.Pair(source, destination)}
 }
 
 // edges returns the ports at which the answer may change.
@@ -304,11 +299,8 @@ func (x connection) edges() explain.Edges {
 
 // ask asks about the first port of a range.
 func (x connection) ask(r explain.Range) answer {
-	switch {
-	case !x.there:
-		return answer{verdict: Absent}
-	case x.pair == nil:
-		return answer{verdict: explain.Unknown}
+	if x.pair == nil {
+		return answer{verdict: x.without}
 	}
 	egress, ingress := x.pair.Halves(r.First, r.Protocol)
 	actual, _ := explain.Whole(egress, ingress)

@@ -60,7 +60,7 @@ func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip
 	p := &played{sim: hnssim.New(hnssim.Options{}), now: w.Now}
 	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
 	p.dp = dataplane.New(cfg)
-	if err := plug(p.sim, w.endpoints(local)); err != nil {
+	if err := w.SetEndpoints(p.sim, local, false); err != nil {
 		return nil, err
 	}
 	tx := World{}.transaction(w, local)
@@ -95,36 +95,30 @@ func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange
 	if err != nil {
 		return nil, err
 	}
-	out := &NodeChange{Node: node.Name}
-	if err := p.replaceEndpoints(w, c, local); err != nil {
+	if err := c.After.SetEndpoints(p.sim, local, false); err != nil {
 		return nil, err
 	}
-	before := setsInHNS(p.sim)
-	rules := map[string]hns.Endpoint{} // before, of the endpoints that are written
-	p.sim.SetHooks(hnssim.Hooks{Call: func(_ context.Context, call hnssim.Call, _, do func(hnssim.Call) error) error {
-		_, known := rules[call.Target]
-		if !known && (call.Op == hns.OpACLAdd || call.Op == hns.OpACLUpdate) {
-			rules[call.Target] = p.rules(call.Target)
-		}
-		return do(call)
-	}})
-	defer p.sim.SetHooks(hnssim.Hooks{})
+	sets, rules := setsInHNS(p.sim), rulesInHNS(p.sim)
 	p.sim.ResetCalls()
 	if err := p.apply(ctx, w.transaction(c.After, local)); err != nil {
 		return nil, err
 	}
-	out.Calls, out.Bytes = p.sim.Counts(), p.sim.Written()
-	out.compareSets(before, setsInHNS(p.sim))
-	for id, was := range rules {
-		out.compareRules(was, p.rules(id))
+	out := &NodeChange{Node: node.Name, Calls: p.sim.Counts(), Bytes: p.sim.Written()}
+	out.compareSets(sets, setsInHNS(p.sim))
+	for id, is := range rulesInHNS(p.sim) {
+		out.compareRules(rules[id], is)
 	}
 	return out, nil
 }
 
-// rules returns what an endpoint has in HNS, nothing when there is none.
-func (p *played) rules(id string) hns.Endpoint {
-	ep, _ := p.sim.Endpoint(id)
-	return hns.Endpoint{Policies: ep.Policies}
+// rulesInHNS returns the rules of ours in HNS, by endpoint.
+func rulesInHNS(sim *hnssim.Sim) map[string][]hns.ACL {
+	out := map[string][]hns.ACL{}
+	for _, id := range sim.AllEndpointIDs() {
+		ep, _ := sim.Endpoint(id)
+		out[id], _ = hns.Endpoint{Policies: ep.Policies}.Split()
+	}
+	return out
 }
 
 // setsInHNS returns the sets in HNS, by id.
@@ -159,10 +153,8 @@ func (n *NodeChange) compareSets(before, after map[string]hns.SetPolicy) {
 }
 
 // compareRules counts how the rules of an endpoint differ.
-func (n *NodeChange) compareRules(was, is hns.Endpoint) {
-	rulesBefore, _ := was.Split()
-	rules, _ := is.Split()
-	joined, left := missing(rulesBefore, rules), missing(rules, rulesBefore)
+func (n *NodeChange) compareRules(was, is []hns.ACL) {
+	joined, left := missing(was, is), missing(is, was)
 	n.ACLsAdded, n.ACLsRemoved = n.ACLsAdded+joined, n.ACLsRemoved+left
 	if joined+left > 0 {
 		n.Endpoints++

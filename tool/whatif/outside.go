@@ -71,12 +71,6 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, po
 	at, pods = []uint64{0, space}, map[uint32]bool{}
 	for _, c := range clusters {
 		d := c.Dump()
-		for i := range d.Endpoints {
-			for _, sp := range spans(d.Endpoints[i].Applied) {
-				at = append(at, uint64(sp.First), uint64(sp.Last)+1)
-			}
-			foreign = append(foreign, spans(d.Endpoints[i].ForeignRules)...)
-		}
 		for i := range d.Pods {
 			if addr, ok := c.Owns(&d.Pods[i]); ok {
 				pods[number(addr)] = true
@@ -84,34 +78,24 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, po
 		}
 	}
 	for _, c := range clusters {
-		at = append(at, edgesOfSets(c.Dump().Sets, pods)...)
+		var own hns.Spans
+		for _, ep := range c.Dump().Endpoints {
+			own = append(own, spans(ep.Applied)...)
+			foreign = append(foreign, spans(ep.ForeignRules)...)
+		}
+		for _, s := range c.Dump().Sets {
+			for _, m := range slices.Concat(s.Members, s.Surplus) {
+				if sp, ok := hns.ParseSpan(m); ok && (sp.First < sp.Last || !pods[sp.First]) {
+					own = append(own, sp)
+				}
+			}
+		}
+		for _, sp := range own {
+			at = append(at, uint64(sp.First), uint64(sp.Last)+1)
+		}
 	}
 	slices.Sort(at)
 	return slices.Compact(at), foreign.Sorted(), pods
-}
-
-// edgesOfSets returns where members of sets begin and end that are no pod's.
-func edgesOfSets(sets []state.Set, pods map[uint32]bool) (at []uint64) {
-	for i := range sets {
-		for _, sp := range membersOf(&sets[i]) {
-			if sp.First < sp.Last || !pods[sp.First] {
-				at = append(at, uint64(sp.First), uint64(sp.Last)+1)
-			}
-		}
-	}
-	return at
-}
-
-// membersOf returns the addresses that a set has or should have.
-func membersOf(s *state.Set) (out hns.Spans) {
-	for _, members := range [][]string{s.Members, s.Surplus} {
-		for _, m := range members {
-			if sp, ok := hns.ParseSpan(m); ok {
-				out = append(out, sp)
-			}
-		}
-	}
-	return out
 }
 
 // nobody returns an address below end that belongs to no pod and that no rule of another owner names.
@@ -200,16 +184,28 @@ func (a *Addresses) describe(b *netipx.IPSetBuilder) {
 	}
 }
 
-func blocksText(blocks []netip.Prefix) string {
+func blocksText(blocks []netip.Prefix) string { return listText(blocks, shownBlocks) }
+
+// listText joins the first entries of a list, and counts the others.
+func listText[T fmt.Stringer](list []T, most int) string {
 	var words []string
-	for i, p := range blocks {
-		if i == shownBlocks-1 && len(blocks) > shownBlocks {
-			words = append(words, fmt.Sprintf("%d more", len(blocks)-i))
-			break
-		}
-		words = append(words, p.String())
+	first, more := shown(list, most)
+	for _, v := range first {
+		words = append(words, v.String())
+	}
+	if more > 0 {
+		words = append(words, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(words, ", ")
+}
+
+// shown returns the entries of a list that have room in most lines, one of which says how many more
+// there are.
+func shown[T any](list []T, most int) (first []T, more int) {
+	if len(list) <= most {
+		return list, 0
+	}
+	return list[:most-1], len(list) - most + 1
 }
 
 // endpointsOf returns the endpoints of a pod.

@@ -128,7 +128,7 @@ func (w World) everywhere(ctx context.Context, c Change) (before, after *explain
 		return nil, nil, err
 	}
 	was := p.dp.Snapshot()
-	if err = p.replaceEndpoints(w, c, all); err == nil {
+	if err = c.After.SetEndpoints(p.sim, all, false); err == nil {
 		err = p.apply(ctx, w.transaction(c.After, all))
 	}
 	if err != nil {

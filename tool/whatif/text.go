@@ -27,15 +27,38 @@ var (
 	Whole = Detail{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
 )
 
+// section is a list of flips.
+type section struct {
+	title string
+	flips []Flip
+}
+
+// sections returns the lists of flips that are not empty.
+func (p Plan) sections() []section {
+	return slices.DeleteFunc([]section{
+		{"FLIPS between pods", p.Flips}, {"FLIPS with addresses outside", p.Outside},
+		{"CONNECTIONS of new pods", p.NewConnections}, {"CONNECTIONS of deleted pods", p.DeletedConnections},
+	}, func(s section) bool { return len(s.flips) == 0 })
+}
+
 // WriteText writes the plan for a person: the numbers, what flips, and what is
 // written where.
 func (p Plan) WriteText(w io.Writer, d Detail) error {
 	b := &printable.Page{}
-	p.textSummary(b, d)
-	p.textFlips(b, d, "FLIPS between pods", p.Flips)
-	p.textFlips(b, d, "FLIPS with addresses outside", p.Outside)
-	p.textFlips(b, d, "CONNECTIONS of new pods", p.NewConnections)
-	p.textFlips(b, d, "CONNECTIONS of deleted pods", p.DeletedConnections)
+	for _, line := range slices.Concat(p.changesText(d), []string{p.Headline()}, p.othersText()) {
+		b.Line(0, "%s", line)
+	}
+	for _, s := range p.sections() {
+		b.Line(0, "")
+		b.Line(0, "%s", s.title)
+		rows, more := shown(p.rows(s.flips), d.flips)
+		for _, r := range rows {
+			b.Line(1, "%s -> %s: %s", p.endsText(d, r.from), p.endsText(d, r.to), r.what)
+		}
+		if more > 0 {
+			b.Line(1, "and %d more lines; --all shows them", more)
+		}
+	}
 	p.textNodes(b, d)
 	if len(p.Warnings) > 0 {
 		b.Line(0, "")
@@ -46,16 +69,6 @@ func (p Plan) WriteText(w io.Writer, d Detail) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func (p Plan) textSummary(b *printable.Page, d Detail) {
-	for _, line := range p.changesText(d) {
-		b.Line(0, "%s", line)
-	}
-	b.Line(0, "%s", p.Headline())
-	for _, line := range p.othersText() {
-		b.Line(0, "%s", line)
-	}
 }
 
 // changesText says in a line each what becomes of policies and other objects. Where many stay
@@ -185,22 +198,6 @@ func merged(rows []row, key func(row) [2]string, into func(*row, row)) (out []ro
 	return out
 }
 
-func (p Plan) textFlips(b *printable.Page, d Detail, title string, flips []Flip) {
-	if len(flips) == 0 {
-		return
-	}
-	rows := p.rows(flips)
-	b.Line(0, "")
-	b.Line(0, "%s", title)
-	for i, r := range rows {
-		if i == d.flips-1 && len(rows) > d.flips {
-			b.Line(1, "and %d more lines; --all shows them", len(rows)-i)
-			break
-		}
-		b.Line(1, "%s -> %s: %s", p.endsText(d, r.from), p.endsText(d, r.to), r.what)
-	}
-}
-
 // endsText names workloads, or addresses as one group of them.
 func (p Plan) endsText(d Detail, names []string) string {
 	var some []Addresses
@@ -242,23 +239,23 @@ func (p Plan) textNodes(b *printable.Page, d Detail) {
 	}
 	b.Line(0, "")
 	b.Line(0, "WRITES")
-	for i, n := range p.Nodes {
-		if i == d.nodes-1 && len(p.Nodes) > d.nodes {
-			b.Line(1, "and on %d more nodes; --all shows them", len(p.Nodes)-i)
-			break
-		}
+	nodes, more := shown(p.Nodes, d.nodes)
+	for _, n := range nodes {
 		n.text(b, d)
+	}
+	if more > 0 {
+		b.Line(1, "and on %d more nodes; --all shows them", more)
 	}
 }
 
 func (n NodeChange) text(b *printable.Page, d Detail) {
 	b.Line(1, "%s: %s, +%d -%d ACLs on %s", n.Name(), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, printable.Count(n.Endpoints, "endpoint"))
-	for i, s := range n.Sets {
-		if i == d.sets-1 && len(n.Sets) > d.sets {
-			b.Line(2, "and %d more sets; --all shows them", len(n.Sets)-i)
-			break
-		}
+	sets, more := shown(n.Sets, d.sets)
+	for _, s := range sets {
 		b.Line(2, "%s", s.text(d))
+	}
+	if more > 0 {
+		b.Line(2, "and %d more sets; --all shows them", more)
 	}
 	var calls []string
 	for _, op := range slices.Sorted(maps.Keys(n.Calls)) {
@@ -312,20 +309,28 @@ func (p Plan) WriteMarkdown(w io.Writer, d Detail) error {
 	for _, line := range p.changesText(d) {
 		b.Line(0, "- %s", escaped(line))
 	}
-	p.table(b, d, "flips between pods", p.Flips)
-	p.table(b, d, "flips with addresses outside", p.Outside)
-	p.table(b, d, "connections of new pods", p.NewConnections)
-	p.table(b, d, "connections of deleted pods", p.DeletedConnections)
+	for _, s := range p.sections() {
+		b.Line(0, "")
+		b.Line(0, "| from | to | %s |", strings.ToLower(s.title))
+		b.Line(0, "|---|---|---|")
+		rows, more := shown(p.rows(s.flips), d.flips)
+		for _, r := range rows {
+			b.Line(0, "| %s | %s | %s |", escaped(p.endsText(d, r.from)), escaped(p.endsText(d, r.to)), escaped(r.what))
+		}
+		if more > 0 {
+			b.Line(0, "| and %d more | | |", more)
+		}
+	}
 	if len(p.Nodes) > 0 {
 		b.Line(0, "")
 		b.Line(0, "| node | sets | ACLs | endpoints |")
 		b.Line(0, "|---|---|---|---|")
-		for i, n := range p.Nodes {
-			if i == d.nodes-1 && len(p.Nodes) > d.nodes {
-				b.Line(0, "| and %d more | | | |", len(p.Nodes)-i)
-				break
-			}
+		nodes, more := shown(p.Nodes, d.nodes)
+		for _, n := range nodes {
 			b.Line(0, "| %s | %s | +%d -%d | %d |", escaped(n.Name()), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, n.Endpoints)
+		}
+		if more > 0 {
+			b.Line(0, "| and %d more | | | |", more)
 		}
 	}
 	if len(p.Warnings) > 0 {
@@ -338,23 +343,6 @@ func (p Plan) WriteMarkdown(w io.Writer, d Detail) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func (p Plan) table(b *printable.Page, d Detail, title string, flips []Flip) {
-	if len(flips) == 0 {
-		return
-	}
-	b.Line(0, "")
-	b.Line(0, "| from | to | %s |", title)
-	b.Line(0, "|---|---|---|")
-	rows := p.rows(flips)
-	for i, r := range rows {
-		if i == d.flips-1 && len(rows) > d.flips {
-			b.Line(0, "| and %d more | | |", len(rows)-i)
-			break
-		}
-		b.Line(0, "| %s | %s | %s |", escaped(p.endsText(d, r.from)), escaped(p.endsText(d, r.to)), escaped(r.what))
-	}
 }
 
 // escaped takes from a text what Markdown would make something else of: of names of others
@@ -372,14 +360,11 @@ func escaped(text string) string {
 }
 
 // joined sorts ranges and merges neighbours.
-func joined(in []explain.Range) []explain.Range {
+func joined(in []explain.Range) (out []explain.Range) {
 	order := func(r explain.Range) int { return slices.Index(policy.Protocols(), r.Protocol) }
-	in = slices.Clone(in)
-	slices.SortFunc(in, func(a, b explain.Range) int {
+	for _, r := range slices.SortedFunc(slices.Values(in), func(a, b explain.Range) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.First, b.First))
-	})
-	out := in[:0]
-	for _, r := range in {
+	}) {
 		if n := len(out); n > 0 && out[n-1].Protocol == r.Protocol && int(out[n-1].Last)+1 == int(r.First) {
 			out[n-1].Last = r.Last
 			continue
@@ -415,14 +400,4 @@ func portsText(in []explain.Range) string {
 	return rangesText(in)
 }
 
-func rangesText(in []explain.Range) string {
-	var words []string
-	for i, r := range in {
-		if i == shownRanges-1 && len(in) > shownRanges {
-			words = append(words, fmt.Sprintf("%d more", len(in)-i))
-			break
-		}
-		words = append(words, r.String())
-	}
-	return strings.Join(words, ", ")
-}
+func rangesText(in []explain.Range) string { return listText(in, shownRanges) }

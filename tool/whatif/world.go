@@ -6,6 +6,7 @@ package whatif
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -21,6 +22,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -61,14 +63,9 @@ type Pod struct {
 	// Owners are the workloads that it is of, as "Deployment namespace/name", the one that
 	// made the other ones last.
 	Owners []string
-	// Endpoints are what it has in HNS; none: it is given one, as azure-cni makes it.
-	Endpoints []Endpoint
-}
-
-// Endpoint is one of HNS, with what others put on it.
-type Endpoint struct {
-	ID      string
-	Foreign []hns.EndpointPolicy
+	// Endpoints are what it has in HNS, with what others put on them; none: it is given one, as
+	// azure-cni makes it. They get the address of the pod.
+	Endpoints []hnssim.NewEndpoint
 }
 
 // Node is one whose agent writes to HNS. Pods that are on no node yet are on the
@@ -188,13 +185,13 @@ func podOf(p *state.Pod, addr netip.Addr) desired.Pod {
 	return out
 }
 
-func endpointOf(ep *state.Endpoint) Endpoint {
-	out := Endpoint{ID: ep.ID, Foreign: []hns.EndpointPolicy{}}
+func endpointOf(ep *state.Endpoint) hnssim.NewEndpoint {
+	out := hnssim.NewEndpoint{ID: ep.ID, Policies: []hns.EndpointPolicy{}}
 	for _, a := range ep.ForeignRules {
-		out.Foreign = append(out.Foreign, hns.NewACLPolicy(a))
+		out.Policies = append(out.Policies, hns.NewACLPolicy(a))
 	}
 	if ep.Tiered {
-		out.Foreign = append(out.Foreign, hns.EndpointPolicy{Type: hns.PolicyTypeTierACL, Settings: []byte("{}")})
+		out.Policies = append(out.Policies, hns.EndpointPolicy{Type: hns.PolicyTypeTierACL, Settings: []byte("{}")})
 	}
 	return out
 }
@@ -209,21 +206,32 @@ func addrs(texts []string) []netip.Addr {
 	return out
 }
 
+// Transaction returns the transaction that programs the world on a node; local says which pods run
+// there. Policies over the default limits are closed, and the dataplane gets to know the nodes of the
+// cluster only if a policy has them as peers.
+func (w World) Transaction(local func(Pod) bool) *dataplane.Transaction {
+	w.Policies = policy.DefaultBudgets().Fit(w.Policies)
+	if !slices.ContainsFunc(w.ClusterPolicies, namesNodes) {
+		w.Peers = nil
+	}
+	return World{}.transaction(w, local)
+}
+
 // transaction tells a node what becomes of the world; local says which pods run there.
 func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
-	tell(w.Pods, after.Pods, Pod.Key, func(a, b Pod) bool {
+	addDifference(w.Pods, after.Pods, Pod.Key, func(a, b Pod) bool {
 		was, is := a.of(local), b.of(local)
 		return was.Same(&is)
 	}, func(p Pod) { tx.SetPod(p.of(local)) }, tx.DeleteFinishedPod)
-	tell(w.Namespaces, after.Namespaces, func(ns desired.Namespace) string { return ns.Name },
+	addDifference(w.Namespaces, after.Namespaces, func(ns desired.Namespace) string { return ns.Name },
 		func(a, b desired.Namespace) bool { return a.Same(&b) }, tx.SetNamespace, tx.DeleteNamespace)
-	tell(w.Peers, after.Peers, func(n state.Node) string { return n.Name },
+	addDifference(w.Peers, after.Peers, func(n state.Node) string { return n.Name },
 		func(a, b state.Node) bool { return a.Same(&b) }, tx.SetNode, tx.DeleteNode)
-	tell(w.Policies, after.Policies, keyOf, func(a, b *networkingv1.NetworkPolicy) bool {
+	addDifference(w.Policies, after.Policies, keyOf, func(a, b *networkingv1.NetworkPolicy) bool {
 		return a == b || equality.Semantic.DeepEqual(a.Spec, b.Spec)
 	}, tx.SetPolicy, tx.DeletePolicy)
-	tell(w.ClusterPolicies, after.ClusterPolicies, func(p *v1alpha2.ClusterNetworkPolicy) string { return p.Name },
+	addDifference(w.ClusterPolicies, after.ClusterPolicies, func(p *v1alpha2.ClusterNetworkPolicy) string { return p.Name },
 		func(a, b *v1alpha2.ClusterNetworkPolicy) bool {
 			return a == b || equality.Semantic.DeepEqual(a.Spec, b.Spec)
 		},
@@ -231,8 +239,8 @@ func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transac
 	return tx
 }
 
-// tell tells the difference of two lists.
-func tell[T any, K comparable](before, after []T, key func(T) K, same func(a, b T) bool, set func(T), remove func(K)) {
+// addDifference calls set for the new and changed objects of a list, and remove for the others.
+func addDifference[T any, K comparable](before, after []T, key func(T) K, same func(a, b T) bool, set func(T), remove func(K)) {
 	old, now := map[K]T{}, map[K]bool{}
 	for _, o := range before {
 		old[key(o)] = o
@@ -258,45 +266,44 @@ func (p Pod) of(local func(Pod) bool) desired.Pod {
 	return pod
 }
 
-// plugged is an endpoint together with its pod.
-type plugged struct {
-	hnssim.NewEndpoint
-	pod desired.PodKey
-}
-
-// endpoints are those of the pods of a node, in the order of the pods.
-func (w World) endpoints(local func(Pod) bool) []plugged {
-	var out []plugged
-	taken := map[netip.Addr]bool{}
+// SetEndpoints creates the endpoints of the pods of a node, and deletes those of other pods. Of pods that
+// share an address, only the first one has an endpoint, unless all have one.
+func (w World) SetEndpoints(sim *hnssim.Sim, local func(Pod) bool, all bool) error {
+	old, taken := map[string]bool{}, map[netip.Addr]bool{}
+	for _, id := range sim.AllEndpointIDs() {
+		old[id] = true
+	}
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		if !local(*p) || p.HostNetwork || p.Finished || !p.Addr.IsValid() || taken[p.Addr] && len(p.Endpoints) == 0 {
+		if !local(*p) || p.HostNetwork || p.Finished || !p.Addr.IsValid() || !all && taken[p.Addr] && len(p.Endpoints) == 0 {
 			continue
 		}
 		taken[p.Addr] = true
 		eps := p.Endpoints
 		if len(eps) == 0 {
-			eps = []Endpoint{{ID: endpointID(p.Addr), Foreign: hnssim.DefaultForeign()}}
+			eps = []hnssim.NewEndpoint{{ID: endpointID(p.Pod), Policies: hnssim.DefaultForeign()}}
 		}
 		for _, ep := range eps {
-			out = append(out, plugged{hnssim.NewEndpoint{ID: ep.ID, Addrs: []netip.Addr{p.Addr}, Policies: ep.Foreign}, p.Key()})
+			if old[ep.ID] {
+				delete(old, ep.ID)
+				continue
+			}
+			ep.Addrs = []netip.Addr{p.Addr}
+			if err := sim.CreateEndpoint(ep); err != nil {
+				return fmt.Errorf("endpoint %s of pod %s: %w", ep.ID, p.Key(), err)
+			}
 		}
 	}
-	return out
-}
-
-// plug gives pods their endpoints.
-func plug(sim *hnssim.Sim, list []plugged) error {
-	for _, ep := range list {
-		if err := sim.CreateEndpoint(ep.NewEndpoint); err != nil {
-			return fmt.Errorf("endpoint %s of pod %s: %w", ep.ID, ep.pod, err)
+	for id := range old {
+		if err := sim.DeleteEndpoint(id); err != nil {
+			return fmt.Errorf("endpoint %s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-// endpointID makes a GUID of an address.
-func endpointID(addr netip.Addr) string {
-	b := addr.As4()
-	return fmt.Sprintf("00000000-0000-4000-8000-0000%x", b)
+// endpointID makes a GUID that is the same in every run.
+func endpointID(pod desired.Pod) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", pod.Key(), pod.UID, pod.Addr))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
-	"github.com/winnpm/winnpm/test/hnstest/onsim"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -199,13 +199,58 @@ func onSim(t *testing.T, o Options) (*Adapter, *simLibrary) {
 	return a, s
 }
 
+// wholeNode is a whole node behind the calls of the DLLs, for the contract suite.
+type wholeNode struct{ *hnsd.Server }
+
+func (n wholeNode) do(export, id string, h handle, texts ...string) (hnstest.CallAnswer, error) {
+	a, err := n.Call(export, id, uint64(h), texts...)
+	if err == nil && int32(a.Code) < 0 {
+		err = &failure{code: a.Code, err: errors.New(a.Record)}
+	}
+	return a, err
+}
+
+func (n wholeNode) enumerate(k kind, query string) (string, error) {
+	a, err := n.do("HcnEnumerate"+string(k)+"s", "", 0, query)
+	return a.Output, err
+}
+
+func (n wholeNode) open(k kind, id string) (handle, error) {
+	a, err := n.do("HcnOpen"+string(k), id, 0)
+	return handle(a.Handle), err
+}
+
+func (n wholeNode) query(k kind, h handle, query string) (string, error) {
+	a, err := n.do("HcnQuery"+string(k)+"Properties", "", h, query)
+	return a.Output, err
+}
+
+func (n wholeNode) modify(k kind, h handle, request string) error {
+	_, err := n.do("HcnModify"+string(k), "", h, request)
+	return err
+}
+
+func (n wholeNode) close(k kind, h handle) error {
+	_, err := n.do("HcnClose"+string(k), "", h)
+	return err
+}
+
 // TestContract runs the contract suite through everything but the DLLs.
 func TestContract(t *testing.T) {
-	report := hnstest.Run(t, func(t *testing.T) (hns.Client, hnstest.Fixture) {
-		a, s := onSim(t, Options{})
-		return a, &onsim.CNI{Sim: s.sim}
-	})
-	require.Empty(t, report.Skipped)
+	s := hnsd.New(hnsd.Options{})
+	system := s.System()
+	system.Client = func(network string) (hns.Client, error) {
+		a := newAdapter(Options{Network: cmp.Or(network, "azure")}, wholeNode{s})
+		t.Cleanup(a.Close)
+		return a, nil
+	}
+	r, err := hnstest.Examine(t.Context(), hnstest.Options{}, system)
+	require.NoError(t, err)
+	require.Empty(t, r.Left)
+	for _, a := range r.Answers {
+		require.Equal(t, hnstest.Held, a.Verdict, "%s: %s", a.Name, a.Why)
+	}
+	require.Empty(t, s.OpenHandles())
 }
 
 // TestLikeTheSimulator: for one and the same request the adapter's error says

@@ -1,20 +1,211 @@
-// Command apiserver is the end-to-end suite's kube-apiserver: Kubernetes' own
-// command, built from its Go module.
+// Command apiserver-up runs a real kube-apiserver and etcd in this process, on loopback and in a temporary folder.
+//
+// Standard output gets one line when the server is ready: the path of an administrator's kubeconfig. The program
+// ends, and removes the folder, when its standard input ends or on SIGINT or SIGTERM.
 package main
 
 import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
 	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
 
-	"k8s.io/component-base/cli"
+	"github.com/spf13/pflag"
+	"go.etcd.io/etcd/server/v3/embed"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
-
-	// What the upstream's main registers: output formats of logs, and the
-	// metrics of the client and of the version.
-	_ "k8s.io/component-base/logs/json/register"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo"
-	_ "k8s.io/component-base/metrics/prometheus/version"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
+// startLimit is how long the servers may take to become ready.
+const startLimit = 2 * time.Minute
+
 func main() {
-	os.Exit(cli.Run(app.NewAPIServerCommand()))
+	stderr := os.Stderr
+	if err := run(); err != nil {
+		fmt.Fprintln(stderr, "apiserver-up:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "apiserver-up-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	os.Stderr = log // both servers log there
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // the parent closes it, or ends
+		cancel()
+	}()
+	if err := serve(ctx, dir); err != nil && ctx.Err() == nil {
+		text, _ := os.ReadFile(log.Name()) // a help for the reader, not needed
+		lines := bytes.Split(text, []byte("\n"))
+		return fmt.Errorf("%w\n%s", err, bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
+	}
+	return nil
+}
+
+// serve runs both servers until ctx is done or one of them fails.
+func serve(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	store, err := startEtcd(dir)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	token := rand.Text()
+	completed, err := complete(ctx, dir, listener, "http://"+store.Clients[0].Addr().String(), token)
+	if err != nil {
+		return err
+	}
+	go func() {
+		kubeconfig := filepath.Join(dir, "kubeconfig")
+		if err := untilReady(ctx, kubeconfig, listener.Addr().String(), filepath.Join(dir, "apiserver.crt"), token); err != nil {
+			cancel(err)
+			return
+		}
+		fmt.Println(kubeconfig)
+		select {
+		case err := <-store.Err():
+			cancel(fmt.Errorf("etcd: %w", err))
+		case <-ctx.Done():
+		}
+	}()
+	if err := app.Run(ctx, completed); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// startEtcd starts etcd on free ports.
+func startEtcd(dir string) (*embed.Etcd, error) {
+	config := embed.NewConfig()
+	config.Dir, config.LogLevel = filepath.Join(dir, "etcd"), "warn"
+	config.UnsafeNoFsync = true // the data ends with the process
+	here := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	config.ListenClientUrls, config.AdvertiseClientUrls = here, here
+	config.ListenPeerUrls, config.AdvertisePeerUrls = here, here
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	store, err := embed.StartEtcd(config)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-store.Server.ReadyNotify():
+		return store, nil
+	case err = <-store.Err():
+	case <-time.After(startLimit):
+		err = errors.New("etcd is not ready")
+	}
+	store.Close()
+	return nil, err
+}
+
+// complete returns the options of an API server that knows one administrator by a token. It makes its certificate,
+// apiserver.crt in dir, itself.
+func complete(ctx context.Context, dir string, listener net.Listener, etcd, token string) (options.CompletedOptions, error) {
+	var none options.CompletedOptions
+	tokens, account := filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "service-account.key")
+	if err := os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600); err != nil {
+		return none, err
+	}
+	key, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return none, err
+	}
+	if err := os.WriteFile(account, key, 0o600); err != nil {
+		return none, err
+	}
+	s := options.NewServerRunOptions()
+	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	for _, set := range s.Flags().FlagSets {
+		flags.AddFlagSet(set)
+	}
+	if err := flags.Parse([]string{
+		"--etcd-servers=" + etcd,
+		"--bind-address=127.0.0.1",
+		// No endpoint of the service "kubernetes" is published, so that a
+		// machine without any other address than loopback is enough.
+		"--advertise-address=127.0.0.1",
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--allow-privileged=true", // as every cluster with HostProcess containers
+		"--authorization-mode=RBAC",
+		"--token-auth-file=" + tokens,
+		"--cert-dir=" + dir,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + account,
+		"--service-account-signing-key-file=" + account,
+		"--profiling=false",
+		// Without it a watch that its client keeps holds up the end.
+		"--shutdown-watch-termination-grace-period=2s",
+	}); err != nil {
+		return none, err
+	}
+	s.SecureServing.Listener, s.SecureServing.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
+	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return none, err
+	}
+	completed, err := s.Complete(ctx)
+	if err != nil {
+		return none, err
+	}
+	return completed, utilerrors.NewAggregate(completed.Validate())
+}
+
+// untilReady waits until the API server is ready, and writes the kubeconfig.
+func untilReady(ctx context.Context, kubeconfig, address, certificate, token string) error {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startLimit, false, func(ctx context.Context) (bool, error) {
+		ca, err := os.ReadFile(certificate)
+		if err != nil {
+			return false, nil //nolint:nilerr // the server makes it
+		}
+		client, err := discovery.NewDiscoveryClientForConfig(&rest.Config{
+			Host: "https://" + address, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+		})
+		if err != nil {
+			return false, err
+		}
+		if _, err := client.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
+			return false, nil //nolint:nilerr // not yet
+		}
+		return true, clientcmd.WriteToFile(api.Config{
+			CurrentContext: "e2e",
+			Contexts:       map[string]*api.Context{"e2e": {Cluster: "e2e", AuthInfo: "admin"}},
+			Clusters:       map[string]*api.Cluster{"e2e": {Server: "https://" + address, CertificateAuthorityData: ca}},
+			AuthInfos:      map[string]*api.AuthInfo{"admin": {Token: token}},
+		}, kubeconfig)
+	})
 }

@@ -36,14 +36,14 @@ func Attacks() []Attack {
 		{"nobody", []Object{
 			peers("nobody-0", "nobody", 10_000, ofKey), peers("nobody-1", "nobody", 10_000, ofKey), peers("nobody-2", "nobody", 10_000, ofKey),
 		}},
-		{"labels", many(20, func(i int) Object { return Labels(i, 1<<20) })},
+		{"labels", objects(20, func(i int) Object { return Labels(i, 1<<20) })},
 		{"ipv6", []Object{peers("ipv6", "db", 50_000, blockIPv6)}},
 		{"facts", []Object{peers("facts", "db", 2000, blockIPv6)}},
-		{"http", many(1000, ServesHTTP)},
+		{"http", objects(1000, ServesHTTP)},
 		{"theft", []Object{
 			Thief("thief", VictimAddr(0).String(), year2999), Thief("early-thief", FreshAddr, year2999),
 		}},
-		{"nobodys", many(len(NobodysAddrs), func(i int) Object {
+		{"nobodys", objects(len(NobodysAddrs), func(i int) Object {
 			return Thief(fmt.Sprintf("odd-%d", i), NobodysAddrs[i], time.Time{})
 		})},
 	}
@@ -66,7 +66,7 @@ func Floods(bytes int) []Attack {
 	full := func(name string, of func(name string, n int) Object) Attack {
 		few, many := jsonBytes(of(name, 100).Make()), jsonBytes(of(name, 200).Make())
 		n := max(100+100*(bytes-few)/(many-few+2), 1)
-		return flood(fmt.Sprintf("flood-%s of %d kB", name, bytes/1000), func(i int) Object { return of(fmt.Sprintf("%s-%03d", name, i), n) })
+		return Attack{fmt.Sprintf("flood-%s of %d kB", name, bytes/1000), objects(MostObjects, func(i int) Object { return of(fmt.Sprintf("%s-%03d", name, i), n) })}
 	}
 	var out []Attack
 	for _, f := range []struct {
@@ -80,13 +80,8 @@ func Floods(bytes int) []Attack {
 	}
 	return append(out,
 		full("ports", func(name string, n int) Object { return PeersByPorts(name, "db", n/4, n) }),
-		flood(fmt.Sprintf("flood-labels of %d kB", bytes/1000), func(i int) Object { return Labels(i, bytes-1000) }),
+		Attack{fmt.Sprintf("flood-labels of %d kB", bytes/1000), objects(MostObjects, func(i int) Object { return Labels(i, bytes-1000) })},
 	)
-}
-
-// flood has MostObjects objects that are alike.
-func flood(name string, of func(i int) Object) Attack {
-	return Attack{name, many(MostObjects, of)}
 }
 
 // Mixed is MostObjects objects of Largest bytes, of all kinds of Floods by turns.
@@ -98,7 +93,7 @@ func Mixed() Attack {
 	return out
 }
 
-func many(n int, of func(i int) Object) []Object {
+func objects(n int, of func(i int) Object) []Object {
 	out := make([]Object, n)
 	for i := range out {
 		out[i] = of(i)

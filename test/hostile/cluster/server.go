@@ -6,15 +6,16 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -23,17 +24,27 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 )
 
-// Kind is one kind of object.
-type Kind uint8
+// Kind is one kind of object, named by its path in the API.
+type Kind string
 
 // The kinds that the agent asks for.
 const (
-	Pods Kind = iota
-	Namespaces
-	Policies
-	Nodes
-	kinds
+	Pods       Kind = "/api/v1/pods"
+	Namespaces Kind = "/api/v1/namespaces"
+	Policies   Kind = "/apis/networking.k8s.io/v1/networkpolicies"
+	Nodes      Kind = "/api/v1/nodes"
 )
+
+// kinds are an empty object and an empty list of each kind.
+var kinds = map[Kind]struct {
+	object message
+	list   runtime.Object
+}{
+	Pods:       {&corev1.Pod{}, &corev1.PodList{}},
+	Namespaces: {&corev1.Namespace{}, &corev1.NamespaceList{}},
+	Policies:   {&networkingv1.NetworkPolicy{}, &networkingv1.NetworkPolicyList{}},
+	Nodes:      {&corev1.Node{}, &corev1.NodeList{}},
+}
 
 // message is an object that has a form on the wire.
 type message interface {
@@ -45,18 +56,7 @@ type message interface {
 }
 
 // empty returns a new object of the kind.
-func (k Kind) empty() message {
-	switch k {
-	case Pods:
-		return &corev1.Pod{}
-	case Namespaces:
-		return &corev1.Namespace{}
-	case Policies:
-		return &networkingv1.NetworkPolicy{}
-	default:
-		return &corev1.Node{}
-	}
-}
+func (k Kind) empty() message { return kinds[k].object.DeepCopyObject().(message) }
 
 // Object is how an object of the API server is made. Make returns the same
 // content each time and shares nothing between two calls.
@@ -66,18 +66,26 @@ type Object struct {
 	Make            func() message
 }
 
-// key is unique within a kind.
-func (o Object) key() string { return o.Namespace + "/" + o.Name }
+// event is one change. Its version is the number of changes up to it.
+type event struct {
+	what    watch.EventType
+	object  Object
+	version int
+}
 
-// decoded returns the object as a client has it that read it from the wire: no
-// two of its strings share memory.
-func (o Object) decoded(version int) message {
-	made := o.Make()
-	made.SetNamespace(o.Namespace)
-	made.SetName(o.Name)
-	made.SetResourceVersion(fmt.Sprint(version))
-	out := o.Kind.empty()
-	if err := out.Unmarshal(encode(made)); err != nil {
+// decoded returns the object of an event as a client has it that read it from the
+// wire: no two of its strings share memory.
+func (e event) decoded() message {
+	made := e.object.Make()
+	made.SetNamespace(e.object.Namespace)
+	made.SetName(e.object.Name)
+	made.SetResourceVersion(fmt.Sprint(e.version))
+	text, err := made.Marshal()
+	if err != nil {
+		panic("BUG: a message always encodes: " + err.Error())
+	}
+	out := e.object.Kind.empty()
+	if err := out.Unmarshal(text); err != nil {
 		panic("BUG: an encoded object decodes: " + err.Error())
 	}
 	return out
@@ -85,21 +93,15 @@ func (o Object) decoded(version int) message {
 
 // Server is an API server. Its methods are safe for concurrent use.
 type Server struct {
-	mu      sync.Mutex // guards following
-	version int
-	objects [kinds]map[string]Object
-	watches [kinds]map[*watcher]bool
+	mu   sync.Mutex    // guards following
+	log  []event       // all changes
+	more chan struct{} // closed by the next change
 }
 
 // NewServer returns a server with these objects.
 func NewServer(objects ...Object) *Server {
-	s := &Server{}
-	for k := range kinds {
-		s.objects[k], s.watches[k] = map[string]Object{}, map[*watcher]bool{}
-	}
-	for _, o := range objects {
-		s.objects[o.Kind][o.key()] = o
-	}
+	s := &Server{more: make(chan struct{})}
+	s.change(watch.Added, objects)
 	return s
 }
 
@@ -109,142 +111,110 @@ func (s *Server) Put(objects ...Object) { s.change(watch.Modified, objects) }
 // Delete removes objects and tells those who watch.
 func (s *Server) Delete(objects ...Object) { s.change(watch.Deleted, objects) }
 
-// Undo takes an attack back: its objects go, and the tenant's namespace is as it was.
-func (s *Server) Undo(a Attack) {
-	for _, o := range a.Objects {
-		if o.Kind == Namespaces {
-			s.Put(tenantNamespace())
-		} else {
-			s.Delete(o)
-		}
-	}
-}
-
 func (s *Server) change(what watch.EventType, objects []Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range objects {
-		s.version++
-		if what == watch.Deleted {
-			delete(s.objects[o.Kind], o.key())
-		} else {
-			s.objects[o.Kind][o.key()] = o
-		}
-		for w := range s.watches[o.Kind] {
-			w.add(event{what, o, s.version})
-		}
+		s.log = append(s.log, event{what, o, len(s.log) + 1})
 	}
+	close(s.more)
+	s.more = make(chan struct{})
 }
 
-// event is one event of a watch. Without an Object it ends the first list.
-type event struct {
-	what    watch.EventType
-	object  Object
-	version int
-}
-
-// watcher has the events that one client was not sent yet.
-type watcher struct {
-	server *Server
-	kind   Kind
-	more   chan struct{} // full when there are events that nobody was told of
-
-	mu     sync.Mutex // guards following
-	events []event
-}
-
-// watch begins a watch with everything that is there.
-func (s *Server) watch(k Kind) *watcher {
+// since returns the changes of a kind after a version, the version now, and a channel
+// that the next change closes.
+func (s *Server) since(k Kind, version int) (events []event, now int, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &watcher{server: s, kind: k, more: make(chan struct{}, 1)}
-	for _, key := range slices.Sorted(maps.Keys(s.objects[k])) {
-		w.events = append(w.events, event{watch.Added, s.objects[k][key], s.version})
+	for _, e := range s.log[version:] {
+		if e.object.Kind == k {
+			events = append(events, e)
+		}
 	}
-	s.watches[k][w] = true
-	w.add(event{what: watch.Bookmark, version: s.version})
-	return w
+	return events, len(s.log), s.more
 }
 
-func (w *watcher) add(e event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, e)
-	select {
-	case w.more <- struct{}{}:
-	default:
+// there returns the objects that events leave, each as its addition.
+func there(events []event) []event {
+	left := map[string]event{}
+	for _, e := range events {
+		key := e.object.Namespace + "/" + e.object.Name
+		if e.what == watch.Deleted {
+			delete(left, key)
+		} else {
+			left[key] = event{watch.Added, e.object, e.version}
+		}
 	}
+	return slices.SortedFunc(maps.Values(left), func(a, b event) int { return a.version - b.version })
 }
 
-// take returns the events so far.
-func (w *watcher) take() []event {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	out := w.events
-	w.events = nil
-	return out
+// list returns all objects of a kind.
+func (s *Server) list(k Kind) runtime.Object {
+	events, now, _ := s.since(k, 0)
+	var items []runtime.Object
+	for _, e := range there(events) {
+		items = append(items, e.decoded())
+	}
+	list := kinds[k].list.DeepCopyObject()
+	if err := meta.SetList(list, items); err != nil {
+		panic("BUG: a list takes its kind: " + err.Error())
+	}
+	list.(metav1.ListInterface).SetResourceVersion(fmt.Sprint(now))
+	return list
 }
 
-// end ends the watch.
-func (w *watcher) end() {
-	w.server.mu.Lock()
-	defer w.server.mu.Unlock()
-	delete(w.server.watches[w.kind], w)
-}
-
-// bookmark is the object that ends the first list of a kind.
-func (k Kind) bookmark(version int) message {
-	o := k.empty()
-	o.SetResourceVersion(fmt.Sprint(version))
-	o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-	return o
+// send sends the changes of a kind after a version to one client until it stops; with
+// initial first all objects, and the bookmark that ends them.
+func (s *Server) send(k Kind, version int, initial bool, out chan<- watch.Event, stop <-chan struct{}) {
+	defer close(out)
+	if initial {
+		version = 0
+	}
+	for ; ; initial = false {
+		events, now, more := s.since(k, version)
+		if initial {
+			end := Object{Kind: k, Make: func() message {
+				o := k.empty()
+				o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+				return o
+			}}
+			events = append(there(events), event{watch.Bookmark, end, now})
+		}
+		for _, e := range events {
+			select {
+			case out <- watch.Event{Type: e.what, Object: e.decoded()}:
+			case <-stop:
+				return
+			}
+		}
+		version = now
+		select {
+		case <-more:
+		case <-stop:
+			return
+		}
+	}
 }
 
 // Source is the server for an agent in the same process, without a network
 // between them. Objects come decoded from their form on the wire.
 func (s *Server) Source() controllers.Source {
-	return controllers.Source{Pods: s.stream(Pods), Namespaces: s.stream(Namespaces), Policies: s.stream(Policies), Nodes: s.stream(Nodes)}
+	return controllers.Source{Pods: s.source(Pods), Namespaces: s.source(Namespaces), Policies: s.source(Policies), Nodes: s.source(Nodes)}
 }
 
-// stream watches one kind. A watch ends when its time is over, as with an API server.
-func (s *Server) stream(k Kind) *cache.ListWatch {
+// source lists and watches one kind. A watch ends when its time is over, as with an API server.
+func (s *Server) source(k Kind) *cache.ListWatch {
 	return &cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return nil, errors.New("objects come in a stream")
-		},
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return s.list(k), nil },
 		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			out := make(chan watch.Event)
 			w := watch.NewProxyWatcher(out)
 			if options.TimeoutSeconds != nil {
 				time.AfterFunc(time.Duration(*options.TimeoutSeconds)*time.Second, w.Stop)
 			}
-			go s.send(k, out, w.StopChan())
+			version, _ := strconv.Atoi(options.ResourceVersion) // none: 0
+			go s.send(k, version, options.SendInitialEvents != nil && *options.SendInitialEvents, out, w.StopChan())
 			return w, nil
 		},
-	}
-}
-
-// send sends a kind to one client until it stops.
-func (s *Server) send(k Kind, out chan<- watch.Event, stop <-chan struct{}) {
-	from := s.watch(k)
-	defer close(out)
-	defer from.end()
-	for {
-		for _, e := range from.take() {
-			object := k.bookmark(e.version)
-			if e.what != watch.Bookmark {
-				object = e.object.decoded(e.version)
-			}
-			select {
-			case out <- watch.Event{Type: e.what, Object: object}:
-			case <-stop:
-				return
-			}
-		}
-		select {
-		case <-from.more:
-		case <-stop:
-			return
-		}
 	}
 }

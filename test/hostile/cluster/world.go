@@ -229,6 +229,3 @@ func jsonBytes(o message) int {
 	}
 	return len(text)
 }
-
-// tenantNamespace returns the tenant's namespace as it is before an attack.
-func tenantNamespace() Object { return namespace(Tenant, teams+1) }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/test/oracle"
@@ -76,12 +75,8 @@ func (g *Gen) Cluster() oracle.Cluster {
 			c.Namespaces = append(c.Namespaces, g.namespace(name))
 		}
 	}
-	g.Some(9, "pod", func() { c.Pods = append(c.Pods, g.pod(c, g.newPodKey(c))) })
-	g.Some(7, "policy", func() {
-		if np, ok := g.newPolicy(c); ok {
-			c.Policies = append(c.Policies, np)
-		}
-	})
+	g.Some(9, "pod", func() { g.createPod(&c) })
+	g.Some(7, "policy", func() { g.createPolicy(&c) })
 	c.NodeAddrs = g.nodeAddrs()
 	if g.tiers {
 		g.addTiers(&c)
@@ -90,32 +85,14 @@ func (g *Gen) Cluster() oracle.Cluster {
 }
 
 // nodeAddrs draws the addresses of the own node.
-func (g *Gen) nodeAddrs() []netip.Addr {
-	return slices.Clone(nodeAddrs[:g.between(1, 2, "node addresses")])
-}
-
-// newPolicy draws a policy under a name that is free; there may be none.
-func (g *Gen) newPolicy(c oracle.Cluster) (networkingv1.NetworkPolicy, bool) {
-	np := g.policy(pick(g, g.namespaces, "policy namespace"), pick(g, policyNames, "policy name"))
-	for _, other := range c.Policies {
-		if other.Namespace == np.Namespace && other.Name == np.Name {
-			return np, false
-		}
-	}
-	return np, true
-}
+func (g *Gen) nodeAddrs() []netip.Addr { return nodeAddrs[:g.between(1, 2, "node addresses")] }
 
 // Ends returns every address worth asking about: the pods', the nodes', and
 // some that nobody has. Addresses that pods share come once.
 func Ends(c oracle.Cluster) []netip.Addr {
 	ends := append([]netip.Addr{outerAddrs[0], outerAddrs[2]}, nodeAddrs[:3]...)
-	seen := map[netip.Addr]bool{}
-	for _, addr := range ends {
-		seen[addr] = true
-	}
 	for _, pod := range slices.Concat(c.Pods, c.Lost) {
-		if addr := oracle.Address(&pod); addr.IsValid() && !seen[addr] {
-			seen[addr] = true
+		if addr := oracle.Address(&pod); addr.IsValid() && !slices.Contains(ends, addr) {
 			ends = append(ends, addr)
 		}
 	}
@@ -140,6 +117,12 @@ func (g *Gen) Some(most int, what string, draw func()) {
 			return
 		}
 	}
+}
+
+// some draws up to most values.
+func some[T any](g *Gen, most int, what string, draw func() T) (all []T) {
+	g.Some(most, what, func() { all = append(all, draw()) })
+	return all
 }
 
 // between draws a number from first to last, small ones a little more often.

@@ -3,6 +3,7 @@ package gen
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,23 +19,13 @@ func (g *Gen) namespace(name string) corev1.Namespace {
 
 // newPodKey draws a namespace and a name that no pod of the cluster has.
 func (g *Gen) newPodKey(c oracle.Cluster) types.NamespacedName {
-	namespace := pick(g, g.namespaces, "pod namespace")
-	for i := 0; ; i++ {
-		key := types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("pod%d", i)}
-		if find(c, key) < 0 {
-			return key
-		}
+	key := types.NamespacedName{Namespace: pick(g, g.namespaces, "pod namespace")}
+	for i := 0; key.Name == "" || slices.ContainsFunc(c.Pods, func(pod corev1.Pod) bool {
+		return pod.Namespace == key.Namespace && pod.Name == key.Name
+	}); i++ {
+		key.Name = fmt.Sprintf("pod%d", i)
 	}
-}
-
-// find returns the index of a pod, or -1.
-func find(c oracle.Cluster, key types.NamespacedName) int {
-	for i, pod := range c.Pods {
-		if pod.Namespace == key.Namespace && pod.Name == key.Name {
-			return i
-		}
-	}
-	return -1
+	return key
 }
 
 // pod draws a pod in any stage of its life.
@@ -48,16 +39,14 @@ func (g *Gen) pod(c oracle.Cluster, key types.NamespacedName) corev1.Pod {
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	if g.oneIn(4, "sidecar") {
-		always := corev1.ContainerRestartPolicyAlways
 		pod.Spec.InitContainers = g.containers()
-		pod.Spec.InitContainers[0].RestartPolicy = &always
+		pod.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 	}
 	if g.oneIn(8, "terminating") {
-		deleted := g.minute("deleted")
-		pod.DeletionTimestamp = &deleted
+		g.terminate(&pod)
 	}
 	if g.oneIn(8, "finished") {
-		pod.Status.Phase = pick(g, []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, "phase")
+		g.finish(&pod)
 	}
 	switch {
 	case g.oneIn(8, "without address"):
@@ -76,6 +65,12 @@ func (g *Gen) pod(c oracle.Cluster, key types.NamespacedName) corev1.Pod {
 		}
 	}
 	return pod
+}
+
+func (g *Gen) terminate(pod *corev1.Pod) { pod.DeletionTimestamp = new(g.minute("deleted")) }
+
+func (g *Gen) finish(pod *corev1.Pod) {
+	pod.Status.Phase = pick(g, []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, "phase")
 }
 
 // start gives the pod its address, as the kubelet reports it: alone, or as the
@@ -109,8 +104,7 @@ func (g *Gen) start(pod *corev1.Pod, addr netip.Addr) {
 func (g *Gen) startAtNode(pod *corev1.Pod, addr netip.Addr) {
 	g.start(pod, addr)
 	if g.oneIn(4, "HostProcess") {
-		yes := true
-		pod.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: new(true)}}
 		return
 	}
 	pod.Status.HostIP = addr.String()
@@ -118,15 +112,11 @@ func (g *Gen) startAtNode(pod *corev1.Pod, addr netip.Addr) {
 
 // podAddr draws an address, sometimes one that another pod claims.
 func (g *Gen) podAddr(c oracle.Cluster) netip.Addr {
-	used := map[netip.Addr]bool{}
-	for i := range c.Pods {
-		used[oracle.Address(&c.Pods[i])] = true
-	}
 	if g.oneIn(4, "any address") {
 		return pick(g, podAddrs, "address")
 	}
 	for _, addr := range podAddrs {
-		if !used[addr] {
+		if !slices.ContainsFunc(c.Pods, func(pod corev1.Pod) bool { return oracle.Address(&pod) == addr }) {
 			return addr
 		}
 	}
@@ -137,15 +127,15 @@ func (g *Gen) containers() []corev1.Container {
 	containers := make([]corev1.Container, g.between(1, 2, "containers"))
 	for i := range containers {
 		containers[i].Name = fmt.Sprintf("c%d", i)
-		g.Some(3, "container port", func() {
+		containers[i].Ports = some(g, 3, "container port", func() corev1.ContainerPort {
 			port := corev1.ContainerPort{ContainerPort: pick(g, portNumbers, "container port")}
 			if !g.oneIn(8, "unnamed") {
 				port.Name = pick(g, portNames, "port name")
 			}
-			if !g.oneIn(2, "default protocol") {
+			if g.Flip("protocol is set") {
 				port.Protocol = pick(g, protocols, "container protocol")
 			}
-			containers[i].Ports = append(containers[i].Ports, port)
+			return port
 		})
 	}
 	return containers

@@ -21,12 +21,12 @@ func (g *Gen) policy(namespace, name string) networkingv1.NetworkPolicy {
 	if g.Flip("empty, not nil") { // which must not matter
 		np.Spec.Ingress, np.Spec.Egress = []networkingv1.NetworkPolicyIngressRule{}, []networkingv1.NetworkPolicyEgressRule{}
 	}
-	g.Some(3, "ingress rule", func() {
-		np.Spec.Ingress = append(np.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: g.peers(), Ports: g.ports()})
-	})
-	g.Some(3, "egress rule", func() {
-		np.Spec.Egress = append(np.Spec.Egress, networkingv1.NetworkPolicyEgressRule{To: g.peers(), Ports: g.ports()})
-	})
+	np.Spec.Ingress = append(np.Spec.Ingress, some(g, 3, "ingress rule", func() networkingv1.NetworkPolicyIngressRule {
+		return networkingv1.NetworkPolicyIngressRule{From: g.peers(), Ports: g.ports()}
+	})...)
+	np.Spec.Egress = append(np.Spec.Egress, some(g, 3, "egress rule", func() networkingv1.NetworkPolicyEgressRule {
+		return networkingv1.NetworkPolicyEgressRule{To: g.peers(), Ports: g.ports()}
+	})...)
 	const in, out = networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress
 	np.Spec.PolicyTypes = pick(g, [][]networkingv1.PolicyType{
 		nil, {in}, {out}, {in, out}, {out, in}, {}, {"Sideways"}, {"Sideways", out},
@@ -35,9 +35,7 @@ func (g *Gen) policy(namespace, name string) networkingv1.NetworkPolicy {
 }
 
 func (g *Gen) peers() []networkingv1.NetworkPolicyPeer {
-	peers := []networkingv1.NetworkPolicyPeer{} // empty is as good as nil
-	g.Some(3, "peer", func() { peers = append(peers, g.peer()) })
-	return peers
+	return append([]networkingv1.NetworkPolicyPeer{}, some(g, 3, "peer", g.peer)...) // empty is as good as nil
 }
 
 func (g *Gen) peer() networkingv1.NetworkPolicyPeer {
@@ -81,7 +79,7 @@ func (g *Gen) ipBlock() *networkingv1.IPBlock {
 		"0.0.0.0/0", "10.0.0.0/24", "10.0.0.0/29", "10.0.0.5/30", "172.16.0.0/12", "192.168.0.0/16", "10.0.0.2/32", "8.0.0.0/6", "10.0.0.9/24", "172.16.5.9/12",
 	}, "cidr")}
 	cidr := netip.MustParsePrefix(block.CIDR)
-	g.Some(2, "except", func() { block.Except = append(block.Except, g.except(cidr)) })
+	block.Except = some(g, 2, "except", func() string { return g.except(cidr) })
 	return block
 }
 
@@ -97,29 +95,23 @@ func (g *Gen) except(cidr netip.Prefix) string {
 }
 
 func (g *Gen) ports() []networkingv1.NetworkPolicyPort {
-	ports := []networkingv1.NetworkPolicyPort{}
-	g.Some(3, "port", func() { ports = append(ports, g.port()) })
-	return ports
+	return append([]networkingv1.NetworkPolicyPort{}, some(g, 3, "port", g.port)...)
 }
 
 func (g *Gen) port() networkingv1.NetworkPolicyPort {
 	var port networkingv1.NetworkPolicyPort
 	if !g.oneIn(4, "default protocol") {
-		protocol := pick(g, protocols, "protocol")
-		port.Protocol = &protocol
+		port.Protocol = new(pick(g, protocols, "protocol"))
 	}
 	number := pick(g, portNumbers, "number")
-	value := intstr.FromInt32(number)
 	switch g.between(0, 7, "port") {
 	case 0:
 	case 1, 2:
-		port.Port = &value
+		port.Port = new(intstr.FromInt32(number))
 	case 3, 4:
-		end := min(number+pick(g, rangeLengths, "range"), 65535)
-		port.Port, port.EndPort = &value, &end
+		port.Port, port.EndPort = new(intstr.FromInt32(number)), new(min(number+pick(g, rangeLengths, "range"), 65535))
 	case 5, 6:
-		name := intstr.FromString(pick(g, portNames, "named port"))
-		port.Port = &name
+		port.Port = new(intstr.FromString(pick(g, portNames, "named port")))
 	default:
 		g.malformedPort(&port)
 	}
@@ -127,17 +119,15 @@ func (g *Gen) port() networkingv1.NetworkPolicyPort {
 }
 
 func (g *Gen) malformedPort(port *networkingv1.NetworkPolicyPort) {
-	number := func(n int32) *intstr.IntOrString { v := intstr.FromInt32(n); return &v }
-	text := func(s string) *intstr.IntOrString { v := intstr.FromString(s); return &v }
-	end := func(n int32) *int32 { return &n }
+	number := func(n int32) *intstr.IntOrString { return new(intstr.FromInt32(n)) }
+	text := func(s string) *intstr.IntOrString { return new(intstr.FromString(s)) }
 	bad := pick(g, []networkingv1.NetworkPolicyPort{
 		{Port: number(0)}, {Port: number(65536)}, {Port: number(-1)}, {Port: number(65536 + 80)},
-		{Port: number(80), EndPort: end(53)}, {Port: number(80), EndPort: end(65536)}, {EndPort: end(80)},
-		{Port: text("http"), EndPort: end(8080)}, {Port: text("")}, {Port: text("80")}, {Port: text("no name")},
+		{Port: number(80), EndPort: new(int32(53))}, {Port: number(80), EndPort: new(int32(65536))}, {EndPort: new(int32(80))},
+		{Port: text("http"), EndPort: new(int32(8080))}, {Port: text("")}, {Port: text("80")}, {Port: text("no name")},
 	}, "malformed port")
 	port.Port, port.EndPort = bad.Port, bad.EndPort
 	if g.oneIn(4, "malformed protocol") {
-		protocol := pick(g, []corev1.Protocol{"ICMP", "tcp", ""}, "bad protocol")
-		*port = networkingv1.NetworkPolicyPort{Protocol: &protocol}
+		*port = networkingv1.NetworkPolicyPort{Protocol: new(pick(g, []corev1.Protocol{"ICMP", "tcp", ""}, "bad protocol"))}
 	}
 }

@@ -11,9 +11,8 @@ import (
 )
 
 var (
-	clusterNames = []string{"c", "p.q", "a-b", "d", "e", "f"}
-	nodeLabels   = vocabulary{"pool": {"v1", "v2"}, "w.io/x": {"", "v1"}}
-	actions      = []v1alpha2.ClusterNetworkPolicyRuleAction{
+	nodeLabels = vocabulary{"pool": {"v1", "v2"}, "w.io/x": {"", "v1"}}
+	actions    = []v1alpha2.ClusterNetworkPolicyRuleAction{
 		v1alpha2.ClusterNetworkPolicyRuleActionAccept, v1alpha2.ClusterNetworkPolicyRuleActionDeny, v1alpha2.ClusterNetworkPolicyRuleActionPass,
 	}
 )
@@ -23,9 +22,7 @@ var (
 func (g *Gen) addTiers(c *oracle.Cluster) {
 	if g.Flip("every namespace has an object") {
 		for _, name := range g.namespaces {
-			if !slices.ContainsFunc(c.Namespaces, func(ns corev1.Namespace) bool { return ns.Name == name }) {
-				c.Namespaces = append(c.Namespaces, g.namespace(name))
-			}
+			g.addNamespace(c, name)
 		}
 	}
 	for _, name := range []string{Node, "n2", "n3"} {
@@ -60,7 +57,7 @@ func (g *Gen) clusterPolicy(name string) v1alpha2.ClusterNetworkPolicy {
 	} else {
 		cnp.Spec.Subject.Namespaces = g.selector(namespaceLabels)
 	}
-	g.Some(4, "cluster ingress rule", func() {
+	cnp.Spec.Ingress = some(g, 4, "cluster ingress rule", func() v1alpha2.ClusterNetworkPolicyIngressRule {
 		r := v1alpha2.ClusterNetworkPolicyIngressRule{Action: pick(g, actions, "action"), Protocols: g.clusterProtocols()}
 		for range g.between(1, 2, "from") {
 			namespaces, pods := g.podsOrNamespaces()
@@ -69,14 +66,15 @@ func (g *Gen) clusterPolicy(name string) v1alpha2.ClusterNetworkPolicy {
 		if g.oneIn(32, "peer of a later version") {
 			r.From = append(r.From, v1alpha2.ClusterNetworkPolicyIngressPeer{})
 		}
-		cnp.Spec.Ingress = append(cnp.Spec.Ingress, r)
+		return r
 	})
-	g.Some(4, "cluster egress rule", func() {
+	cnp.Spec.Egress = some(g, 4, "cluster egress rule", func() v1alpha2.ClusterNetworkPolicyEgressRule {
 		r := v1alpha2.ClusterNetworkPolicyEgressRule{Action: pick(g, actions, "action"), Protocols: g.clusterProtocols()}
+		named := slices.ContainsFunc(r.Protocols, func(x v1alpha2.ClusterNetworkPolicyProtocol) bool { return x.DestinationNamedPort != "" })
 		for range g.between(1, 2, "to") {
-			r.To = append(r.To, g.egressPeer(namesPort(r.Protocols)))
+			r.To = append(r.To, g.egressPeer(named))
 		}
-		cnp.Spec.Egress = append(cnp.Spec.Egress, r)
+		return r
 	})
 	return cnp
 }
@@ -113,9 +111,7 @@ func (g *Gen) egressPeer(named bool) v1alpha2.ClusterNetworkPolicyEgressPeer {
 }
 
 func (g *Gen) clusterProtocols() []v1alpha2.ClusterNetworkPolicyProtocol {
-	var all []v1alpha2.ClusterNetworkPolicyProtocol
-	g.Some(2, "protocol", func() { all = append(all, g.clusterProtocol()) })
-	return all
+	return some(g, 2, "protocol", g.clusterProtocol)
 }
 
 func (g *Gen) clusterProtocol() v1alpha2.ClusterNetworkPolicyProtocol {
@@ -134,84 +130,4 @@ func (g *Gen) clusterProtocol() v1alpha2.ClusterNetworkPolicyProtocol {
 	default:
 		return v1alpha2.ClusterNetworkPolicyProtocol{SCTP: &v1alpha2.ClusterNetworkPolicyProtocolSCTP{DestinationPort: port}}
 	}
-}
-
-func namesPort(all []v1alpha2.ClusterNetworkPolicyProtocol) bool {
-	return slices.ContainsFunc(all, func(x v1alpha2.ClusterNetworkPolicyProtocol) bool { return x.DestinationNamedPort != "" })
-}
-
-// tierMutations are changes of ClusterNetworkPolicies and nodes.
-var tierMutations = []mutation{
-	{"cluster policy edited", (*Gen).editClusterPolicy},
-	{"cluster policy created", (*Gen).createClusterPolicy},
-	{"cluster policy deleted", (*Gen).deleteClusterPolicy},
-	{"priorities swapped", (*Gen).swapPriorities},
-	{"node changed", (*Gen).editNode},
-	{"cluster policies gone", (*Gen).dropClusterPolicies},
-}
-
-func (g *Gen) createClusterPolicy(c *oracle.Cluster) bool {
-	name := pick(g, clusterNames, "cluster policy name")
-	if slices.ContainsFunc(c.ClusterPolicies, func(cnp v1alpha2.ClusterNetworkPolicy) bool { return cnp.Name == name }) {
-		return false
-	}
-	c.ClusterPolicies = append(c.ClusterPolicies, g.clusterPolicy(name))
-	return true
-}
-
-func (g *Gen) deleteClusterPolicy(c *oracle.Cluster) bool {
-	i, ok := g.index(len(c.ClusterPolicies), "which cluster policy")
-	if ok {
-		c.ClusterPolicies = slices.Delete(c.ClusterPolicies, i, i+1)
-	}
-	return ok
-}
-
-// editClusterPolicy changes one part of a policy, or the action of one rule.
-func (g *Gen) editClusterPolicy(c *oracle.Cluster) bool {
-	i, ok := g.index(len(c.ClusterPolicies), "which cluster policy")
-	if !ok {
-		return false
-	}
-	cnp := c.ClusterPolicies[i].DeepCopy()
-	fresh := g.clusterPolicy(cnp.Name)
-	switch part := g.between(0, 5, "which part"); {
-	case part == 0:
-		cnp.Spec.Ingress = fresh.Spec.Ingress
-	case part == 1:
-		cnp.Spec.Egress = fresh.Spec.Egress
-	case part == 2:
-		cnp.Spec.Subject = fresh.Spec.Subject
-	case part == 3:
-		cnp.Spec.Tier, cnp.Spec.Priority = fresh.Spec.Tier, fresh.Spec.Priority
-	case part == 4 && len(cnp.Spec.Ingress) > 0:
-		cnp.Spec.Ingress[0].Action = pick(g, actions, "action")
-	case len(cnp.Spec.Egress) > 0:
-		cnp.Spec.Egress[0].Action = pick(g, actions, "action")
-	}
-	c.ClusterPolicies[i] = *cnp
-	return true
-}
-
-func (g *Gen) swapPriorities(c *oracle.Cluster) bool {
-	if len(c.ClusterPolicies) < 2 {
-		return false
-	}
-	a, b := c.ClusterPolicies[0].DeepCopy(), c.ClusterPolicies[1].DeepCopy()
-	a.Spec.Priority, b.Spec.Priority = b.Spec.Priority, a.Spec.Priority
-	c.ClusterPolicies[0], c.ClusterPolicies[1] = *a, *b
-	return true
-}
-
-func (g *Gen) dropClusterPolicies(c *oracle.Cluster) bool {
-	c.ClusterPolicies = nil
-	return true
-}
-
-func (g *Gen) editNode(c *oracle.Cluster) bool {
-	i, ok := g.index(len(c.Nodes), "which node")
-	if ok {
-		c.Nodes[i] = g.node(c.Nodes[i].Name)
-	}
-	return ok
 }

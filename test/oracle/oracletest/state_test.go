@@ -11,7 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/test/hnstest"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -62,7 +62,7 @@ func (s hnsState) unneeded() []string {
 func (s hnsState) effective() hnsState {
 	for endpoint := range s.ACLs {
 		s.ACLs[endpoint] = slices.DeleteFunc(s.ACLs[endpoint], func(acl hns.ACL) bool {
-			return hnstest.Unused(acl, s.Sets)
+			return hnsfault.Unused(acl, s.Sets)
 		})
 		slices.SortFunc(s.ACLs[endpoint], func(a, b hns.ACL) int { // the order says nothing
 			return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))

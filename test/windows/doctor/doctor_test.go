@@ -18,20 +18,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/cnis"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
-	"github.com/winnpm/winnpm/test/windows/rawhns"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 var testAddr = netip.MustParseAddr("10.1.0.4")
-
-// exists returns what there is on a node besides the doctor's own objects.
-func exists(s *hnsd.Server) []any {
-	networks, endpoints, namespaces := s.Exists()
-	return []any{networks, endpoints, namespaces}
-}
 
 func newServer(t *testing.T, o hnsd.Options) *hnsd.Server {
 	t.Helper()
@@ -45,56 +39,41 @@ func newServer(t *testing.T, o hnsd.Options) *hnsd.Server {
 // TestReport: the program writes a report in which nothing is refuted, and leaves nothing on the node.
 func TestReport(t *testing.T) {
 	s := newServer(t, hnsd.Options{})
-	before := exists(s)
+	before := s.Exists()
 	file := filepath.Join(t.TempDir(), "doctor.json")
-	require.NoError(t, run(t.Context(), file, options{l2bridge: true, limits: true}, simulated(s)))
-	require.Equal(t, before, exists(s))
+	require.NoError(t, run(t.Context(), file, hnstest.Options{L2Bridge: true, Limits: true}, s.System()))
+	require.Equal(t, before, s.Exists())
 	require.Empty(t, s.OpenHandles())
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var r report
+	var r hnstest.Report
 	require.NoError(t, json.Unmarshal(text, &r))
 	require.Equal(t, "L2Bridge", r.Network)
 	for _, a := range r.Answers {
-		want := held
-		if a.Name() == "an endpoint of another network is told apart" { // the doctor makes one network
-			want = notAsked
-		}
-		require.Equal(t, want, a.Verdict, "%s: %s", a.Name(), a.Why)
+		require.Equal(t, hnstest.Held, a.Verdict, "%s: %s", a.Name, a.Why)
 		require.NotEmpty(t, a.Source)
 		require.NotEmpty(t, a.IfWrong)
 	}
-	require.True(t, bytes.Contains(text, []byte("SetPolicy/Add azure-npm-hnstest-web")), "requests are in the report")
-	require.ErrorIs(t, run(t.Context(), file, options{}, simulated(s)), os.ErrExist, "a file is not written over")
-}
-
-// TestRefutedStays: an answer that was refuted stays refuted if the rest of its question is not asked.
-func TestRefutedStays(t *testing.T) {
-	a := &answer{Verdict: held}
-	apart(func() {
-		a.Errorf("wrong")
-		a.Skip("cannot go on")
-	})
-	require.Equal(t, refuted, a.Verdict)
-	require.Equal(t, "wrong", a.Why)
+	require.True(t, bytes.Contains(text, []byte("SetPolicy/Add [{azure-npm-hnstest-web ")), "requests are in the report")
+	require.ErrorIs(t, run(t.Context(), file, hnstest.Options{}, s.System()), os.ErrExist, "a file is not written over")
 }
 
 // TestReadOnly: with -read-only nothing is written, and the endpoints of the node are read.
 func TestReadOnly(t *testing.T) {
 	s := newServer(t, hnsd.Options{})
-	r, err := examine(t.Context(), options{readOnly: true}, simulated(s))
+	r, err := hnstest.Examine(t.Context(), hnstest.Options{ReadOnly: true}, s.System())
 	require.NoError(t, err)
 	require.Len(t, r.Answers, 1)
-	require.Equal(t, held, r.Answers[0].Verdict, r.Answers[0].Why)
+	require.Equal(t, hnstest.Held, r.Answers[0].Verdict, r.Answers[0].Why)
 	for export := range s.Counts() {
 		require.NotRegexp(t, "Create|Modify|Delete", export)
 	}
 	require.Positive(t, s.Sim().Counts()[hns.OpEndpointGet])
 
 	s.Sim().Inject(hnsfault.Fault{Op: hns.OpNetworkGet, Times: -1, Err: hns.ErrNotFound})
-	r, err = examine(t.Context(), options{readOnly: true}, simulated(s))
+	r, err = hnstest.Examine(t.Context(), hnstest.Options{ReadOnly: true}, s.System())
 	require.NoError(t, err)
-	require.Equal(t, notAsked, r.Answers[0].Verdict, "a node without pods: %s", r.Answers[0].Why)
+	require.Equal(t, hnstest.NotAsked, r.Answers[0].Verdict, "a node without pods: %s", r.Answers[0].Why)
 }
 
 // TestDeviations: what an HNS does otherwise refutes its own assumptions, and no others.
@@ -127,16 +106,90 @@ func TestDeviations(t *testing.T) {
 		}}, []string{"S11", "S13"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := examine(t.Context(), options{}, simulated(newServer(t, hnsd.Options{Personality: tc.like})))
+			r, err := hnstest.Examine(t.Context(), hnstest.Options{}, newServer(t, hnsd.Options{Personality: tc.like}).System())
 			require.NoError(t, err)
 			var refutes []string
 			for _, a := range r.Answers {
-				if a.Verdict == refuted {
+				if a.Verdict == hnstest.Refuted {
 					refutes = append(refutes, a.Assumptions)
 				}
 			}
 			require.ElementsMatch(t, tc.refuted, refutes)
 			require.Empty(t, r.Left)
+		})
+	}
+}
+
+// TestNodes: nothing is refuted and all is asked, whatever a node may be like.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	rule := hns.EndpointPolicy{Type: "ACL", Settings: []byte(`{"Action":"Block","Direction":"Out","Priority":199,"RemoteAddresses":"168.63.129.16/32"}`)}
+	stuck := hns.EndpointPolicy{Type: "EncapOverhead", Settings: []byte(`{"Overhead":50}`)}
+	nodes := map[string]hnsfault.Personality{
+		"puts policies of its own on endpoints": {Foreign: append(hnssim.DefaultForeign(), hns.EndpointPolicy{Type: "PortName", Settings: []byte(`{"Name":"x"}`)})},
+		"shows everything in another order":     {Show: hnsfault.Shuffle(7)},
+		"both":                                  {Show: hnsfault.Shuffle(8), Foreign: []hns.EndpointPolicy{rule}},
+		"has a policy that stays": {Show: func(op string, out *hns.Result) {
+			if op == hns.OpEndpointGet {
+				out.Endpoint.Policies = slices.DeleteFunc(out.Endpoint.Policies, func(p hns.EndpointPolicy) bool { return p.Type == stuck.Type })
+				out.Endpoint.Policies = slices.Insert(out.Endpoint.Policies, 0, stuck)
+			}
+		}},
+	}
+	for _, c := range cnis.All() {
+		nodes[c.Name] = hnsfault.Personality{Foreign: c.Endpoint}
+	}
+	for name, like := range nodes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 5 {
+				r, err := hnstest.Examine(t.Context(), hnstest.Options{}, newServer(t, hnsd.Options{Personality: like}).System())
+				require.NoError(t, err)
+				for _, a := range r.Answers {
+					require.Equal(t, hnstest.Held, a.Verdict, "%s: %s", a.Name, a.Why)
+				}
+			}
+		})
+	}
+}
+
+// TestNodesThatCannot: what a node does not make is not asked of it, and the report has each with
+// what HNS said. Everything else is.
+func TestNodesThatCannot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		export  string
+		refuses *regexp.Regexp // what the export is called with
+		want    map[string]string
+	}{
+		"two addresses": {"HcnCreateEndpoint", regexp.MustCompile(`"IpAddress".*"IpAddress"`), map[string]string{
+			"every address of an endpoint is read": "this HNS makes no endpoint with two addresses: ",
+		}},
+		"remote": {"HcnCreateEndpoint", regexp.MustCompile(`"Flags":1`), map[string]string{
+			"an endpoint of another node is told apart": "this HNS makes no endpoint of another node: ",
+		}},
+		"a second network": {"HcnCreateNetwork", regexp.MustCompile(`-other`), map[string]string{
+			"an endpoint of another network is told apart": "this HNS makes no endpoint of another network: ",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, hnsd.Options{})
+			cannot := s.System()
+			cannot.HNS = func(export, id string, handle uint64, texts ...string) (hnstest.CallAnswer, error) {
+				if export == tc.export && tc.refuses.MatchString(texts[0]) {
+					return hnstest.CallAnswer{Code: 0x803b0013}, nil
+				}
+				return s.Call(export, id, handle, texts...)
+			}
+			r, err := hnstest.Examine(t.Context(), hnstest.Options{}, cannot)
+			require.NoError(t, err)
+			for _, a := range r.Answers {
+				if why, is := tc.want[a.Name]; is {
+					require.Equal(t, hnstest.NotAsked, a.Verdict)
+					require.Regexp(t, "^"+why+".*HCN_E_PORT_ALREADY_EXISTS", a.Why)
+					continue
+				}
+				require.Equal(t, hnstest.Held, a.Verdict, "%s: %s", a.Name, a.Why)
+			}
 		})
 	}
 }
@@ -148,24 +201,23 @@ func TestKilled(t *testing.T) {
 		"HcnCreateNetwork": 1, "HcnCreateNamespace": 1, "HcnCreateEndpoint": 3, "HcnModifyNamespace": 2, "HcnDeleteEndpoint": 2,
 	} {
 		t.Run(export, func(t *testing.T) {
-			s := newServer(t, hnsd.Options{})
-			s.HeedNoFilter()
-			before := exists(s)
-			killed := simulated(s)
+			s := newServer(t, hnsd.Options{Deaf: true})
+			before := s.Exists()
+			killed := s.System()
 			calls := 0
-			killed.hns = func(name, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
+			killed.HNS = func(name, id string, handle uint64, texts ...string) (hnstest.CallAnswer, error) {
 				if name == export {
 					calls++
 				}
 				if calls >= nth && calls > 0 {
-					return rawhns.Answer{}, errors.New("the program is dead")
+					return hnstest.CallAnswer{}, errors.New("the program is dead")
 				}
-				return simulated(s).hns(name, id, handle, texts...)
+				return s.Call(name, id, handle, texts...)
 			}
-			_, _ = examine(t.Context(), options{}, killed)
-			_, err := examine(t.Context(), options{}, simulated(s))
+			_, _ = hnstest.Examine(t.Context(), hnstest.Options{}, killed)
+			_, err := hnstest.Examine(t.Context(), hnstest.Options{}, s.System())
 			require.NoError(t, err)
-			require.Equal(t, before, exists(s))
+			require.Equal(t, before, s.Exists())
 		})
 	}
 }
@@ -173,22 +225,22 @@ func TestKilled(t *testing.T) {
 // TestStopped: a run that is stopped takes away what it made.
 func TestStopped(t *testing.T) {
 	s := newServer(t, hnsd.Options{})
-	before := exists(s)
+	before := s.Exists()
 	ctx, cancel := context.WithCancel(t.Context())
-	stopping := simulated(s)
+	stopping := s.System()
 	calls := 0
-	stopping.hns = func(name, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
+	stopping.HNS = func(name, id string, handle uint64, texts ...string) (hnstest.CallAnswer, error) {
 		if calls++; calls == 100 {
 			cancel()
 		}
-		return simulated(s).hns(name, id, handle, texts...)
+		return s.Call(name, id, handle, texts...)
 	}
-	r, err := examine(ctx, options{}, stopping)
+	r, err := hnstest.Examine(ctx, hnstest.Options{}, stopping)
 	require.NoError(t, err)
 	require.Empty(t, r.Left)
 	require.NotEmpty(t, r.Answers)
-	require.Equal(t, before, exists(s))
-	require.False(t, slices.ContainsFunc(r.Answers, func(a *answer) bool { return a.Name() == "nothing is done for a caller that gave up" }))
+	require.Equal(t, before, s.Exists())
+	require.False(t, slices.ContainsFunc(r.Answers, func(a *hnstest.Answer) bool { return a.Name == "nothing is done for a caller that gave up" }))
 }
 
 // TestDocs: docs/windows.md says of each assumption whether a question asks about it.

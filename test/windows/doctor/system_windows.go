@@ -5,12 +5,12 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/test/windows/rawhns"
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // thisSystem returns the HNS of this node, or test/windows/hnsd in its place.
-func thisSystem() system {
-	return system{rawhns.New(), func(network string) (hns.Client, error) {
+func thisSystem() hnstest.System {
+	return hnstest.System{HNS: hnstest.ThisHNS(), Client: func(network string) (hns.Client, error) {
 		return hcsadapter.New(hcsadapter.Options{Network: network, Now: time.Now})
 	}}
 }

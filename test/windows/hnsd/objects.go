@@ -1,11 +1,16 @@
 package hnsd
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/test/windows/rawhns"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -21,228 +26,292 @@ const (
 // missing has the code of an object that is not there.
 var missing = map[kind]uint32{kindNetwork: codeNetworkNotFound, kindEndpoint: codeEndpointNotFound, kindNamespace: codeElementNotFound}
 
-// operation is one export of the DLLs.
-type operation struct {
-	name, verb string
-	kind       kind
-}
-
-// ops has every export, by its number in hnsd.h.
-var ops = func() map[uint32]operation {
-	all := map[uint32]operation{1: {name: "HNSCall"}}
-	for i, k := range []kind{kindNetwork, kindEndpoint, kindNamespace} {
-		for j, verb := range []string{"Enumerate", "Create", "Open", "Modify", "Query", "Delete", "Close"} {
-			name := "Hcn" + verb + string(k) + map[string]string{"Enumerate": "s", "Query": "Properties"}[verb]
-			all[uint32(10*(i+1)+j)] = operation{name, verb, k}
-		}
-	}
-	return all
-}()
-
-// handle is one open handle of one process.
-type handle struct {
-	pid  uint32
-	kind kind
-	id   string
-}
-
 // settings is an object as clients send it and as HNS shows it.
 type settings map[string]any
 
-// v2 is the version of the HCN documents.
-var v2 = schemaVersion{Major: 2}
-
-type schemaVersion struct{ Major, Minor int }
-
-// object is one network, endpoint or namespace, and what its kind makes of the exports.
+// object is one network, endpoint or namespace.
 type object struct {
+	kind     kind
 	id, name string
-	in       *network             // that an endpoint is in, or that this is; nil: a namespace
-	state    hnssim.EndpointState // of an endpoint
-	show     func(ctx context.Context) (settings, error)
-	modify   func(ctx context.Context, request string) error
-	remove   func() error
+	made     settings      // as its maker sent it
+	sim      *hnsfault.Sim // of a network and its endpoints
+	network  string        // GUID of an endpoint's, or of this one
+	space    string        // namespace that an endpoint is attached to; Server.mu guards it
 }
 
 // objects returns all objects of a kind.
-func (s *Server) objects(k kind) []object {
-	switch k {
-	case kindNetwork:
-		return s.networkObjects()
-	case kindEndpoint:
-		return s.endpointObjects()
-	default:
-		return s.namespaceObjects()
+func (s *Server) objects(k kind) (all []*object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.all {
+		if o.kind == k {
+			all = append(all, o)
+		}
 	}
+	return all
 }
 
-func (s *Server) find(k kind, id string) (object, error) {
+func (s *Server) find(k kind, id string) (*object, error) {
 	for _, o := range s.objects(k) {
 		if strings.EqualFold(o.id, id) {
 			return o, nil
 		}
 	}
-	return object{}, refuse(missing[k], "%s %s was not found", k, id)
+	return nil, refuse(missing[k], "%s %s was not found", k, id)
 }
 
-// run carries out a call and tells the observer.
-func (s *Server) run(ctx context.Context, op operation, r request) (rawhns.Answer, error) {
-	s.mu.Lock()
-	seen, deaf := s.seen, s.deaf
-	s.mu.Unlock()
-	if seen != nil && slices.Contains([]string{"Create", "Modify", "Delete"}, op.verb) {
-		s.seeing.Lock()
-		defer s.seeing.Unlock()
-		defer seen(op.name)
-	}
-	switch op.verb {
-	case "":
-		return version(r.text[0]), nil
-	case "Enumerate":
-		return s.enumerate(op.kind, r.text[0], deaf)
-	case "Create":
-		return s.create(op.kind, r)
-	case "Open":
-		o, err := s.find(op.kind, r.id)
-		return s.opened(r, op.kind, o.id, err)
-	case "Delete":
-		o, err := s.find(op.kind, r.id)
-		if err != nil {
-			return rawhns.Answer{}, err
-		}
-		return rawhns.Answer{}, o.remove()
-	case "Close":
-		return rawhns.Answer{}, s.closeHandle(r, op.kind)
-	}
-	o, err := s.held(r, op.kind)
-	if err != nil {
-		return rawhns.Answer{}, err
-	}
-	if op.verb == "Modify" {
-		return rawhns.Answer{}, o.modify(ctx, r.text[0])
-	}
-	if _, err := parseQuery(r.text[0]); err != nil {
-		return rawhns.Answer{}, err
-	}
-	shown, err := o.show(ctx)
-	if err != nil {
-		return rawhns.Answer{}, err
-	}
-	shown["ID"], shown["SchemaVersion"] = o.id, v2
-	return encode(shown), nil
-}
-
-// version does the one request of the older API that programs make.
-func version(request string) rawhns.Answer {
-	if request != "GET /globals/version" {
-		return encode(settings{"Success": false, "Error": "no such request: " + request})
-	}
-	return encode(settings{"Success": true, "Output": schemaVersion{15, 0}})
-}
-
-// opened returns the reply that hands a new handle to the process of r, unless err says that there
-// is no object.
-func (s *Server) opened(r request, k kind, id string, err error) (rawhns.Answer, error) {
-	if err != nil {
-		return rawhns.Answer{}, err
-	}
+// add adds an object that is not there yet.
+func (s *Server) add(o *object) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last += 0x10 // in Windows they are addresses, and none is used twice here
-	s.handles[s.last] = handle{r.pid, k, id}
-	return rawhns.Answer{Handle: s.last}, nil
-}
-
-// held returns the object that the handle of r stands for. It must be open, of the same process and
-// of this kind.
-func (s *Server) held(r request, k kind) (object, error) {
-	s.mu.Lock()
-	h := s.handles[r.handle]
-	s.mu.Unlock()
-	if h.pid != r.pid || h.kind != k {
-		return object{}, refuse(codeInvalidHandle, "0x%x is no open handle of a %s", r.handle, k)
+	if slices.ContainsFunc(s.all, func(p *object) bool {
+		return p.id == o.id || o.kind == kindNetwork && p.kind == kindNetwork && p.name == o.name
+	}) {
+		return nil, refuse(codeNetworkExists, "%s %s %s is there", o.kind, o.id, o.name)
 	}
-	return s.find(k, h.id)
-}
-
-func (s *Server) closeHandle(r request, k kind) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h := s.handles[r.handle]; h.pid != r.pid || h.kind != k {
-		return refuse(codeInvalidHandle, "0x%x is no open handle of a %s", r.handle, k)
-	}
-	delete(s.handles, r.handle)
-	return nil
-}
-
-// filter is the one of a query; it comes as JSON inside a string. What is nil
-// filters nothing. Its keys are of the older schema.
-type filter struct {
-	Name, ID, VirtualNetwork *string
-	State                    *uint16
-}
-
-// parseQuery reads a HostComputeQuery.
-func parseQuery(text string) (f filter, err error) {
-	var q struct {
-		SchemaVersion schemaVersion
-		Flags         uint32
-		Filter        string
-	}
-	if err := decode(text, &q); err != nil {
-		return f, err
-	}
-	if q.Filter == "" {
-		return f, nil
-	}
-	return f, decode(q.Filter, &f)
-}
-
-// matches reports whether a query asks for an object. The case of GUIDs does not count.
-func (f filter) matches(o object) bool {
-	id := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
-	return id(f.ID, o.id) && (f.VirtualNetwork == nil || o.in != nil && id(f.VirtualNetwork, o.in.id)) && (f.Name == nil || *f.Name == o.name) &&
-		(f.State == nil || hnssim.EndpointState(*f.State) == o.state)
-}
-
-func (s *Server) enumerate(k kind, query string, deaf bool) (rawhns.Answer, error) {
-	f, err := parseQuery(query)
-	if err != nil {
-		return rawhns.Answer{}, err
-	}
-	if deaf {
-		f = filter{}
-	}
-	ids := []string{}
-	for _, o := range s.objects(k) {
-		if f.matches(o) {
-			ids = append(ids, o.id)
-		}
-	}
-	return encode(ids), nil
+	s.all = append(s.all, o)
+	return o, nil
 }
 
 // create makes an object with the GUID that the caller gives as an argument or in the settings, or
 // a new one.
-func (s *Server) create(k kind, r request) (rawhns.Answer, error) {
-	var shown settings
-	if err := decode(r.text[0], &shown); err != nil {
-		return rawhns.Answer{}, err
+func (s *Server) create(k kind, r request) (*object, error) {
+	o := &object{kind: k}
+	if err := decode(r.text[0], &o.made); err != nil {
+		return nil, err
 	}
-	id := r.id
-	if id == "" {
-		if id, _ = shown["ID"].(string); id == "" {
-			id = s.newID()
-		}
+	o.name, _ = o.made["Name"].(string)
+	given, _ := o.made["ID"].(string)
+	if o.id = cmp.Or(r.id, given); o.id == "" {
+		o.id = s.newID()
 	}
-	var err error
+	o.network = o.id
 	switch k {
 	case kindNetwork:
-		err = s.createNetwork(id, shown)
+		if o.name == "" {
+			return nil, refuse(codeInvalidJSON, "a network without a name")
+		}
+		o.sim = hnsfault.New(hnsfault.Options{Network: o.name, ID: o.id, Personality: s.personality})
 	case kindEndpoint:
-		err = s.createEndpoint(id, shown, r)
-	default:
-		err = s.createNamespace(id, shown)
+		if err := s.createEndpoint(o, r); err != nil {
+			return nil, err
+		}
+	case kindNamespace:
+		s.mu.Lock()
+		s.lastID++
+		o.made["NamespaceId"] = 1 + s.lastID // 1 is the host's own
+		s.mu.Unlock()
 	}
-	return s.opened(r, k, id, err)
+	return s.add(o)
+}
+
+// remoteFlag marks an endpoint of another node (hcn EndpointFlagsRemoteEndpoint).
+const remoteFlag = 1
+
+type ipConfig struct {
+	IPAddress    netip.Addr `json:"IpAddress"`
+	PrefixLength int
+}
+
+func (s *Server) createEndpoint(o *object, r request) error {
+	network, err := s.held(r, kindNetwork)
+	if err != nil {
+		return err
+	}
+	var asked struct {
+		Policies         []hns.EndpointPolicy
+		IPConfigurations []ipConfig `json:"IpConfigurations"`
+		Flags            uint32
+	}
+	if err := json.Unmarshal([]byte(r.text[0]), &asked); err != nil {
+		return refuse(codeInvalidJSON, "%w", err)
+	}
+	e := hnssim.NewEndpoint{ID: o.id, State: hnssim.Created, Policies: asked.Policies}
+	if asked.Flags&remoteFlag != 0 {
+		// Strict: only the flag tells it from a pod's.
+		e.Remote, e.State = true, hnssim.AttachedSharing
+	}
+	for _, c := range asked.IPConfigurations {
+		e.Addrs = append(e.Addrs, c.IPAddress)
+	}
+	o.sim, o.network = network.sim, network.id
+	return o.sim.CreateEndpoint(e)
+}
+
+// remove refuses to take other objects along, and the node's own network.
+func (s *Server) remove(o *object) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o == s.own || slices.ContainsFunc(s.all, func(e *object) bool {
+		return e.kind == kindEndpoint && e != o && (e.network == o.id || e.space == o.id)
+	}) {
+		return refuse(codeHasReferences, "%s %s has endpoints, or is the node's own", o.kind, o.id)
+	}
+	if o.kind == kindEndpoint && o.sim.DeleteEndpoint(o.id) != nil {
+		return refuse(codeEndpointNotFound, "endpoint %s is gone", o.id) // another call was faster
+	}
+	s.all = slices.DeleteFunc(s.all, func(p *object) bool { return p == o })
+	return nil
+}
+
+// policyTypeSet is a network policy that is a set.
+const policyTypeSet = "SetPolicy"
+
+// setSettings are those of a SetPolicy (hcsshim hcn SetPolicySetting).
+type setSettings struct {
+	ID         string `json:"Id"`
+	Name       string
+	PolicyType hns.SetType
+	Values     string // separated by commas
+}
+
+// show returns an object as HNS shows it.
+func (s *Server) show(ctx context.Context, o *object) (out settings, err error) {
+	switch o.kind {
+	case kindNetwork:
+		out, err = o.showNetwork(ctx)
+	case kindEndpoint:
+		out, err = s.showEndpoint(ctx, o)
+	case kindNamespace:
+		var resources []settings
+		for _, e := range s.objects(kindEndpoint) {
+			if s.spaceOf(e) == o.id {
+				resources = append(resources, settings{"Type": "Endpoint", "Data": settings{"ID": e.id}})
+			}
+		}
+		out = maps.Clone(o.made)
+		out["Resources"] = resources
+	}
+	if err != nil {
+		return nil, err
+	}
+	out["ID"], out["SchemaVersion"] = o.id, v2
+	return out, nil
+}
+
+// showNetwork shows sets beside a policy that is none. A type that is left out means NAT to hcsshim, so
+// it never is.
+func (o *object) showNetwork(ctx context.Context) (settings, error) {
+	read, err := o.sim.Network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []hns.EndpointPolicy{{Type: "NetAdapterName", Settings: []byte(`{"NetworkAdapterName":"Ethernet"}`)}}
+	for _, p := range read.Sets {
+		set := encode(setSettings{p.ID, p.Name, p.Type, strings.Join(p.Values, ",")})
+		all = append(all, hns.EndpointPolicy{Type: policyTypeSet, Settings: []byte(set.Output)})
+	}
+	out := maps.Clone(o.made)
+	out["Name"], out["Policies"], out["State"], out["Version"] = o.name, all, 1, 0xF00000000
+	return out, nil
+}
+
+func (s *Server) showEndpoint(ctx context.Context, o *object) (settings, error) {
+	read, err := o.sim.QueryEndpoint(ctx, o.id)
+	if err != nil {
+		return nil, err
+	}
+	configs := []ipConfig{}
+	for _, a := range read.Addrs {
+		configs = append(configs, ipConfig{a, 16})
+	}
+	out := settings{"MacAddress": "00-15-5D-00-00-01", "Flags": 0}
+	maps.Copy(out, o.made)
+	e, _ := o.sim.Endpoint(o.id)
+	if e.Remote {
+		out["Flags"] = remoteFlag
+	}
+	out["HostComputeNetwork"], out["HostComputeNamespace"], out["Policies"], out["IpConfigurations"] = o.network, s.spaceOf(o), read.Policies, configs
+	out["State"], out["Version"] = e.State, 0xF00000000
+	return out, nil
+}
+
+// spaceOf returns the namespace that an endpoint is attached to.
+func (s *Server) spaceOf(o *object) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return o.space
+}
+
+// modify changes an object. Settings without any policy are an empty object: clients leave the list
+// out then.
+func (s *Server) modify(ctx context.Context, o *object, request string) error {
+	var m struct {
+		ResourceType string
+		RequestType  hns.Verb
+		Settings     json.RawMessage
+	}
+	if err := decode(request, &m); err != nil {
+		return err
+	}
+	if want := map[bool]string{false: "Policy", true: "Endpoint"}[o.kind == kindNamespace]; m.ResourceType != want {
+		return refuse(codeRequestUnsupported, "%s of a %s", m.RequestType, m.ResourceType)
+	}
+	if o.kind == kindNamespace {
+		return s.attach(o, m.RequestType, string(m.Settings))
+	}
+	var p struct{ Policies []hns.EndpointPolicy } // of networks too: they have the same shape
+	if err := decode(string(m.Settings), &p); err != nil {
+		return err
+	}
+	if o.kind == kindNetwork {
+		return o.modifySets(ctx, m.RequestType, p.Policies)
+	}
+	if m.RequestType == hns.Update {
+		return o.sim.ReplacePolicies(ctx, o.id, p.Policies)
+	}
+	acls := make([]hns.ACL, len(p.Policies))
+	for i, p := range p.Policies {
+		var err error
+		if m.RequestType != hns.Add || p.Type != hns.PolicyTypeACL {
+			return refuse(codeRequestUnsupported, "%s of a %s", m.RequestType, p.Type)
+		}
+		if acls[i], err = p.ACL(); err != nil {
+			return refuse(codeInvalidJSON, "%w", err)
+		}
+	}
+	return o.sim.AddACLs(ctx, o.id, acls)
+}
+
+func (o *object) modifySets(ctx context.Context, verb hns.Verb, list []hns.EndpointPolicy) error {
+	sets := make([]hns.SetPolicy, len(list))
+	for i, p := range list {
+		if p.Type != policyTypeSet {
+			return refuse(codeInvalidArgument, "a network policy of type %q", p.Type)
+		}
+		var s setSettings
+		if err := decode(string(p.Settings), &s); err != nil {
+			return err
+		}
+		sets[i] = hns.SetPolicy{ID: s.ID, Name: s.Name, Type: s.PolicyType}
+		if s.Values != "" {
+			sets[i].Values = strings.Split(s.Values, ",")
+		}
+	}
+	return o.sim.ModifySets(ctx, verb, sets)
+}
+
+// attach attaches an endpoint to a namespace or takes it off.
+func (s *Server) attach(space *object, verb hns.Verb, request string) error {
+	var asked struct{ EndpointID string }
+	if err := decode(request, &asked); err != nil {
+		return err
+	}
+	e, err := s.find(kindEndpoint, asked.EndpointID)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case verb == hns.Add && e.space != "":
+		return refuse(codeEndpointAttached, "endpoint %s is attached to %s", e.id, e.space)
+	case verb == hns.Add:
+		e.space = space.id
+		return e.sim.SetState(e.id, hnssim.AttachedSharing)
+	case verb != hns.Remove || e.space != space.id:
+		return refuse(codeEndpointNotFound, "endpoint %s is not attached to %s", e.id, space.id)
+	}
+	e.space = ""
+	return e.sim.SetState(e.id, hnssim.Detached)
 }

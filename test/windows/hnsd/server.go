@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,7 +22,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/test/windows/rawhns"
+	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -30,42 +31,42 @@ type Options struct {
 	Network     string               // name of the node's own network; empty: "azure"
 	Foreign     []hns.EndpointPolicy // what CreateEndpoint puts on an endpoint
 	Personality hnsfault.Personality // of the networks that clients make
+	Deaf        bool                 // enumerations ignore their filters
 }
 
 // Server is the service of one node. All methods are safe for concurrent use.
 type Server struct {
 	personality hnsfault.Personality
-	own         *network
+	deaf        bool
+	own         *object // the node's own network
 
 	seeing sync.Mutex // held during a call that is observed
 
-	mu       sync.Mutex          // guards following; never held during a call of the simulator
-	networks []*network          // in the order of their creation, own first
-	made     map[string]settings // endpoints, as clients made them
-	spaces   map[string]settings // namespaces
-	in       map[string]string   // endpoints → the namespaces that they are attached to
-	handles  map[uint64]handle
-	last     uint64 // handle that was opened
-	lastID   int    // of the GUIDs made so far
-	counts   map[string]int
-	seen     func(export string)
-	deaf     bool // enumerations ignore their filters
+	mu      sync.Mutex // guards following
+	all     []*object  // in the order of their creation, own first
+	handles map[uint64]handle
+	last    uint64 // handle that was opened
+	lastID  int    // of the GUIDs made so far
+	counts  map[string]int
+	seen    func(export string)
+}
+
+// handle is one open handle of one process.
+type handle struct {
+	pid uint32
+	of  *object
 }
 
 // New returns a server whose node has one network without endpoints.
 func New(o Options) *Server {
-	s := &Server{
-		personality: o.Personality,
-		made:        map[string]settings{},
-		spaces:      map[string]settings{},
-		in:          map[string]string{},
-		handles:     map[uint64]handle{},
-		counts:      map[string]int{},
-	}
+	s := &Server{personality: o.Personality, deaf: o.Deaf, handles: map[uint64]handle{}, counts: map[string]int{}}
 	subnets := []settings{{"IpAddressPrefix": "10.1.0.0/16", "Routes": []settings{{"NextHop": "10.1.0.1", "DestinationPrefix": "0.0.0.0/0"}}}}
-	shown := settings{"Type": "L2Bridge", "Ipams": []settings{{"Type": "Static", "Subnets": subnets}}}
-	s.own = newNetwork(s.newID(), cmp.Or(o.Network, "azure"), shown, o.Foreign)
-	s.networks = []*network{s.own}
+	id, name := s.newID(), cmp.Or(o.Network, "azure")
+	s.own = &object{
+		kind: kindNetwork, id: id, name: name, network: id, sim: hnsfault.New(hnsfault.Options{Network: name, ID: id, Foreign: o.Foreign}),
+		made: settings{"Type": "L2Bridge", "Ipams": []settings{{"Type": "Static", "Subnets": subnets}}},
+	}
+	s.all = []*object{s.own}
 	return s
 }
 
@@ -81,36 +82,55 @@ func (s *Server) newID() string {
 	return strings.ToUpper(id.String())
 }
 
-// Sim returns the node's own network. Endpoints that are made there need GUIDs
-// as IDs.
+// Sim returns the node's own network.
 func (s *Server) Sim() *hnsfault.Sim { return s.own.sim }
 
-// Network returns a network by its name, for a client without the DLLs: the node's own one if no
-// other has the name.
-func (s *Server) Network(name string) *hnsfault.Sim {
-	for _, n := range s.listNetworks() {
-		if n.name == name {
-			return n.sim
+// System returns the node as the contract suite asks it, without an adapter.
+func (s *Server) System() hnstest.System {
+	return hnstest.System{HNS: s.Call, Client: func(network string) (hns.Client, error) {
+		for _, n := range s.objects(kindNetwork) {
+			if n.name == network {
+				return client{n.sim, s}, nil
+			}
 		}
+		return client{s.own.sim, s}, nil
+	}}
+}
+
+// client is the simulator of one network of a node.
+type client struct {
+	*hnsfault.Sim
+	node *Server
+}
+
+// GetEndpoint implements hns.Client. Endpoints of the other networks are elsewhere.
+func (c client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := c.Sim.GetEndpoint(ctx, id)
+	if other, gone := c.node.find(kindEndpoint, id); hns.EndpointGone(err) && gone == nil && other.sim != c.Sim {
+		err = &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
 	}
-	return s.own.sim
+	return e, err
 }
 
 // CreateEndpoint makes an endpoint in the node's own network and attaches it
 // (State 3), as the CNI does for a pod. It returns the endpoint's GUID.
 func (s *Server) CreateEndpoint(addr netip.Addr) (string, error) {
-	id := s.newID()
-	return id, s.own.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}})
+	o := &object{kind: kindEndpoint, id: s.newID(), network: s.own.id, sim: s.own.sim}
+	if err := o.sim.CreateEndpoint(hnssim.NewEndpoint{ID: o.id, Addrs: []netip.Addr{addr}}); err != nil {
+		return "", err
+	}
+	_, err := s.add(o)
+	return o.id, err
 }
 
 // CreateNamespace makes a network namespace, as a runtime does for a pod before it asks
 // CNI, and returns its GUID.
 func (s *Server) CreateNamespace() string {
-	id := s.newID()
-	if err := s.createNamespace(id, settings{"Type": "HostDefault"}); err != nil {
-		panic("BUG: a new GUID is taken: " + err.Error())
+	o, err := s.create(kindNamespace, request{text: [2]string{`{"Type":"HostDefault"}`}})
+	if err != nil {
+		panic("BUG: a new namespace is refused: " + err.Error())
 	}
-	return id
+	return o.id
 }
 
 // DeleteNamespace takes a namespace away. It fails while an endpoint is attached to it.
@@ -119,19 +139,18 @@ func (s *Server) DeleteNamespace(id string) error {
 	if err != nil {
 		return err
 	}
-	return space.remove()
+	return s.remove(space)
 }
 
-// Exists returns the names of all networks, and how many endpoints and namespaces there are,
-// for a test that looks for objects that a program left behind.
-func (s *Server) Exists() (networks []string, endpoints, namespaces int) {
-	for _, n := range s.listNetworks() {
-		networks = append(networks, n.name)
-		endpoints += len(n.sim.Endpoints())
-	}
+// Exists returns the kind, GUID and name of each object, for a test that looks for objects that a
+// program left behind.
+func (s *Server) Exists() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return networks, endpoints, len(s.spaces)
+	for _, o := range s.all {
+		all = append(all, fmt.Sprint(o.kind, " ", o.id, " ", o.name))
+	}
+	return all
 }
 
 // OpenHandles returns, by process, how many handles were opened and never
@@ -162,13 +181,6 @@ func (s *Server) ResetCounts() {
 	clear(s.counts)
 }
 
-// HeedNoFilter makes HNS ignore the filters of enumerations.
-func (s *Server) HeedNoFilter() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deaf = true
-}
-
 // Observe sets a function that runs after each call of the DLLs that makes, changes or deletes an
 // object, before the call is answered and before the next such call is carried out. So it sees every
 // state that there ever is. nil, as at first: no observer.
@@ -183,15 +195,11 @@ func (s *Server) Observe(seen func(export string)) {
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	var all sync.WaitGroup
 	defer all.Wait()
-	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
 		conn, err := l.Accept()
 		if ctx.Err() != nil {
-			if err == nil {
-				_ = conn.Close()
-			}
-			return nil
+			return nil // a connection that came now ends with the process
 		}
 		if err != nil {
 			return fmt.Errorf("hnsd: accept: %w", err)
@@ -216,22 +224,9 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// answer counts a call and does it.
-func (s *Server) answer(ctx context.Context, r request) rawhns.Answer {
-	op := ops[r.op]
-	s.mu.Lock()
-	s.counts[op.name]++
-	s.mu.Unlock()
-	a, err := s.run(ctx, op, r)
-	if err != nil {
-		return refusal(err)
-	}
-	return a
-}
-
-// Call makes one call as the DLLs would, for a program that runs beside the server. It is a
-// rawhns.HNS. An error says that there is no such call.
-func (s *Server) Call(export, id string, handle uint64, texts ...string) (rawhns.Answer, error) {
+// Call makes one call as the DLLs would, for a program that runs beside the server. It is an
+// hnstest.HNS. An error says that there is no such call.
+func (s *Server) Call(export, id string, handle uint64, texts ...string) (hnstest.CallAnswer, error) {
 	r := request{pid: 1, id: id, handle: handle}
 	for number, op := range ops {
 		if op.name == export {
@@ -239,8 +234,168 @@ func (s *Server) Call(export, id string, handle uint64, texts ...string) (rawhns
 		}
 	}
 	if r.op == 0 {
-		return rawhns.Answer{}, fmt.Errorf("hnsd: no export %s", export)
+		return hnstest.CallAnswer{}, fmt.Errorf("hnsd: no export %s", export)
 	}
 	copy(r.text[:], texts)
 	return s.answer(context.Background(), r), nil
+}
+
+// operation is one export of the DLLs.
+type operation struct {
+	name, verb string
+	kind       kind
+}
+
+// ops has every export, by its number in hnsd.h.
+var ops = func() map[uint32]operation {
+	all := map[uint32]operation{1: {name: "HNSCall"}}
+	for i, k := range []kind{kindNetwork, kindEndpoint, kindNamespace} {
+		for j, verb := range []string{"Enumerate", "Create", "Open", "Modify", "Query", "Delete", "Close"} {
+			name := "Hcn" + verb + string(k) + map[string]string{"Enumerate": "s", "Query": "Properties"}[verb]
+			all[uint32(10*(i+1)+j)] = operation{name, verb, k}
+		}
+	}
+	return all
+}()
+
+// answer counts a call, does it, and tells the observer.
+func (s *Server) answer(ctx context.Context, r request) hnstest.CallAnswer {
+	op := ops[r.op]
+	s.mu.Lock()
+	s.counts[op.name]++
+	seen := s.seen
+	s.mu.Unlock()
+	if seen != nil && slices.Contains([]string{"Create", "Modify", "Delete"}, op.verb) {
+		s.seeing.Lock()
+		defer s.seeing.Unlock()
+		defer seen(op.name)
+	}
+	a, err := s.run(ctx, op, r)
+	if err != nil {
+		return refusal(err)
+	}
+	return a
+}
+
+// run carries out a call.
+func (s *Server) run(ctx context.Context, op operation, r request) (a hnstest.CallAnswer, err error) {
+	var o *object
+	switch op.verb {
+	case "":
+		return version(r.text[0]), nil
+	case "Enumerate":
+		return s.enumerate(op.kind, r.text[0])
+	case "Create":
+		o, err = s.create(op.kind, r)
+	case "Open", "Delete":
+		o, err = s.find(op.kind, r.id)
+	default:
+		if o, err = s.held(r, op.kind); err == nil && op.verb != "Close" {
+			o, err = s.find(op.kind, o.id)
+		}
+	}
+	if err != nil {
+		return a, err
+	}
+	switch op.verb {
+	case "Create", "Open":
+		a.Handle = s.opened(r, o)
+	case "Delete":
+		err = s.remove(o)
+	case "Close":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.handles, r.handle)
+	case "Modify":
+		err = s.modify(ctx, o, r.text[0])
+	case "Query":
+		if _, err := parseQuery(r.text[0]); err != nil {
+			return a, err
+		}
+		shown, err := s.show(ctx, o)
+		return encode(shown), err
+	}
+	return a, err
+}
+
+// version does the one request of the older API that programs make.
+func version(request string) hnstest.CallAnswer {
+	if request != "GET /globals/version" {
+		return encode(settings{"Success": false, "Error": "no such request: " + request})
+	}
+	return encode(settings{"Success": true, "Output": schemaVersion{15, 0}})
+}
+
+// opened hands a new handle to the process of r.
+func (s *Server) opened(r request, o *object) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last += 0x10 // in Windows they are addresses, and none is used twice here
+	s.handles[s.last] = handle{r.pid, o}
+	return s.last
+}
+
+// held returns the object that the handle of r stands for. It must be open, of the same process and
+// of this kind. The object may be gone.
+func (s *Server) held(r request, k kind) (*object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.handles[r.handle]
+	if h.of == nil || h.pid != r.pid || h.of.kind != k {
+		return nil, refuse(codeInvalidHandle, "0x%x is no open handle of a %s", r.handle, k)
+	}
+	return h.of, nil
+}
+
+// v2 is the version of the HCN documents.
+var v2 = schemaVersion{Major: 2}
+
+type schemaVersion struct{ Major, Minor int }
+
+// filter is the one of a query; it comes as JSON inside a string. What is nil
+// filters nothing. Its keys are of the older schema.
+type filter struct {
+	Name, ID, VirtualNetwork *string
+	State                    *hnssim.EndpointState
+}
+
+// parseQuery reads a HostComputeQuery.
+func parseQuery(text string) (f filter, err error) {
+	var q struct {
+		SchemaVersion schemaVersion
+		Flags         uint32
+		Filter        string
+	}
+	if err := decode(text, &q); err != nil || q.Filter == "" {
+		return f, err
+	}
+	return f, decode(q.Filter, &f)
+}
+
+// matches reports whether a query asks for an object. The case of GUIDs does not count.
+func (f filter) matches(o *object) bool {
+	id := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
+	if f.State != nil {
+		if o.kind != kindEndpoint {
+			return false
+		}
+		if e, _ := o.sim.Endpoint(o.id); e.State != *f.State {
+			return false
+		}
+	}
+	return id(f.ID, o.id) && id(f.VirtualNetwork, o.network) && (f.Name == nil || *f.Name == o.name)
+}
+
+func (s *Server) enumerate(k kind, query string) (hnstest.CallAnswer, error) {
+	f, err := parseQuery(query)
+	if err != nil {
+		return hnstest.CallAnswer{}, err
+	}
+	ids := []string{}
+	for _, o := range s.objects(k) {
+		if s.deaf || f.matches(o) {
+			ids = append(ids, o.id)
+		}
+	}
+	return encode(ids), nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/Microsoft/go-winio/pkg/guid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/test/windows/rawhns"
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // The wire is described in test/windows/dll/hnsd.h.
@@ -79,7 +79,7 @@ func decodeText(b []byte) string {
 }
 
 // frame returns the frame of an answer, in which an empty text is NULL.
-func frame(a rawhns.Answer) []byte {
+func frame(a hnstest.CallAnswer) []byte {
 	record, output := utf16.Encode([]rune(a.Record)), utf16.Encode([]rune(a.Output))
 	size := func(text []uint16) int32 {
 		if len(text) == 0 {
@@ -118,21 +118,21 @@ func refuse(code uint32, format string, args ...any) error {
 
 // refusal returns the answer to a call that failed, with an error record in the form of the HNS
 // schema's Response.
-func refusal(err error) rawhns.Answer {
+func refusal(err error) hnstest.CallAnswer {
 	code := cmp.Or(hns.CodeOf(err), codeFail)
-	return rawhns.Answer{Code: code, Record: encode(settings{"Success": false, "Error": err.Error(), "ErrorCode": code}).Output}
+	return hnstest.CallAnswer{Code: code, Record: encode(settings{"Success": false, "Error": err.Error(), "ErrorCode": code}).Output}
 }
 
 // encode returns the output with v as JSON. Settings in it are as they were
 // sent, but for blanks between tokens, which HNS does not keep either.
-func encode(v any) rawhns.Answer {
+func encode(v any) hnstest.CallAnswer {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		panic("BUG: what the server shows always encodes: " + err.Error())
 	}
-	return rawhns.Answer{Output: strings.TrimSuffix(b.String(), "\n")}
+	return hnstest.CallAnswer{Output: strings.TrimSuffix(b.String(), "\n")}
 }
 
 // decode reads strict JSON: an unknown key is a mistake of the client.

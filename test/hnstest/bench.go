@@ -1,0 +1,236 @@
+package hnstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// bench asks one question. It is the require.TestingT of the question, and knows the objects that
+// the question made.
+type bench struct {
+	*Answer
+	ctx       context.Context
+	client    hns.Client
+	node      *Node
+	endpoints []string
+	defaults  []hns.EndpointPolicy // what HNS itself puts on endpoints, once learned is set
+	learned   bool
+}
+
+// answer asks the question, and removes what it made.
+func (q Question) answer(ctx context.Context, client hns.Client, node *Node) *Answer {
+	b := &bench{Answer: &Answer{Question: q, Verdict: Held}, ctx: ctx, client: client, node: node}
+	began := time.Now()
+	apart(func() { q.ask(b) })
+	if q.Phase != ReadOnly {
+		apart(b.clean)
+	}
+	b.Millis = time.Since(began).Milliseconds()
+	return b.Answer
+}
+
+// apart runs do in a goroutine that FailNow and skip may end.
+func apart(do func()) {
+	var running sync.WaitGroup
+	running.Go(do)
+	running.Wait()
+}
+
+// Errorf implements require.TestingT.
+func (b *bench) Errorf(format string, args ...any) {
+	b.Verdict = Refuted
+	b.Why += fmt.Sprintf(format, args...)
+}
+
+// FailNow implements require.TestingT.
+func (b *bench) FailNow() {
+	b.Verdict = Refuted
+	runtime.Goexit()
+}
+
+// skip ends a question that needs what this HNS does not make. What was refuted before stays refuted.
+func (b *bench) skip(format string, args ...any) {
+	if b.Verdict != Refuted {
+		b.Verdict, b.Why = NotAsked, fmt.Sprintf(format, args...)
+	}
+	runtime.Goexit()
+}
+
+// do makes a request, and logs it with its outcome: the report has the codes of HNS, and shows how it
+// spells things.
+func (b *bench) do(r hns.Request) hns.Result {
+	out := r.Do(b.ctx, b.client)
+	policies := slices.Clone(r.Policies)
+	for _, a := range r.ACLs {
+		policies = append(policies, hns.NewACLPolicy(a))
+	}
+	outcome := fmt.Sprintf("%s%s %s%s", out.IDs, out.Endpoint.Addrs, out.Endpoint.Policies, slices.Collect(ofSuite(out.Network)))
+	if out.Err != nil {
+		outcome = out.Err.Error()
+	}
+	b.Log = append(b.Log, fmt.Sprintf("%s %s%s%s -> %s", r.Op, r.Endpoint, r.Sets, policies, outcome))
+	return out
+}
+
+// try sends a request for sets.
+func (b *bench) try(verb hns.Verb, sets ...hns.SetPolicy) error {
+	return b.do(hns.Request{Op: hns.OpSets(verb), Sets: sets}).Err
+}
+
+// modify sends a request for sets that must succeed.
+func (b *bench) modify(verb hns.Verb, sets ...hns.SetPolicy) {
+	require.NoError(b, b.try(verb, sets...))
+}
+
+// add adds rules to an endpoint.
+func (b *bench) add(endpoint string, rules ...hns.ACL) error {
+	return b.do(hns.Request{Op: hns.OpACLAdd, Endpoint: endpoint, ACLs: rules}).Err
+}
+
+// replace replaces the policies of an endpoint by some of other programs and by rules.
+func (b *bench) replace(endpoint string, others []hns.EndpointPolicy, rules ...hns.ACL) error {
+	policies := slices.Clone(others)
+	for _, a := range rules {
+		policies = append(policies, hns.NewACLPolicy(a))
+	}
+	return b.do(hns.Request{Op: hns.OpACLUpdate, Endpoint: endpoint, Policies: policies}).Err
+}
+
+// get reads an endpoint.
+func (b *bench) get(endpoint string) (hns.Endpoint, error) {
+	out := b.do(hns.Request{Op: hns.OpEndpointGet, Endpoint: endpoint})
+	return out.Endpoint, out.Err
+}
+
+// rules reads our rules on an endpoint, and the policies of other programs.
+func (b *bench) rules(endpoint string) ([]hns.ACL, []hns.EndpointPolicy) {
+	e, err := b.get(endpoint)
+	require.NoError(b, err)
+	return e.Split()
+}
+
+// sets reads the suite's sets, by Id.
+func (b *bench) sets() map[string]hns.SetPolicy {
+	read := b.do(hns.Request{Op: hns.OpNetworkGet})
+	require.NoError(b, read.Err)
+	out := map[string]hns.SetPolicy{}
+	for p := range ofSuite(read.Network) {
+		out[p.ID] = p
+	}
+	return out
+}
+
+// ofSuite yields the suite's sets of a network.
+func ofSuite(n hns.Network) func(func(hns.SetPolicy) bool) {
+	return func(yield func(hns.SetPolicy) bool) {
+		for _, p := range n.Sets {
+			if strings.HasPrefix(p.ID, prefix) && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// prefix marks the sets of the suite on a network that others use too.
+const prefix = hns.SetIDPrefix + "hnstest-"
+
+func leaf(name string, values ...string) hns.SetPolicy {
+	return hns.SetPolicy{ID: prefix + name, Name: "hnstest-" + name, Type: hns.IPSet, Values: values}
+}
+
+func list(name string, members ...hns.SetPolicy) hns.SetPolicy {
+	p := hns.SetPolicy{ID: prefix + name, Name: "hnstest-" + name, Type: hns.NestedIPSet}
+	for _, m := range members {
+		p.Values = append(p.Values, m.ID)
+	}
+	return p
+}
+
+// allowFrom returns a rule that lets traffic in from the pods in all the sets.
+func allowFrom(name string, sets ...hns.SetPolicy) hns.ACL {
+	ids := make([]string, len(sets))
+	for i, p := range sets {
+		ids[i] = p.ID
+	}
+	return hns.ACL{
+		ID: hns.ACLIDPrefix + "hnstest." + name, Protocols: "6", Action: hns.Allow, Direction: hns.In,
+		LocalAddresses: strings.Join(ids, ","), LocalPorts: "80", RuleType: hns.Switch, Priority: hns.PriorityAllow,
+	}
+}
+
+// Policies as a CNI sets them.
+var (
+	foreignBlock = hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(
+		`{"Protocols":"6","Action":"Block","Direction":"Out","RemoteAddresses":"168.63.129.16/32","RemotePorts":"80","RuleType":"Switch","Priority":200}`)}
+	outBoundNAT = hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`)}
+)
+
+// podAddr is the address of a question's first endpoint. Each further one has the next.
+var podAddr = netip.MustParseAddr("10.90.0.4")
+
+// addr returns an address that no endpoint of the question has.
+func (b *bench) addr() netip.Addr {
+	a := podAddr
+	for range b.endpoints {
+		a = a.Next()
+	}
+	return a
+}
+
+// endpoint creates an attached endpoint, as every HNS makes one.
+func (b *bench) endpoint(foreign ...hns.EndpointPolicy) string {
+	id, err := b.node.CreateEndpoint(Endpoint{Addrs: []netip.Addr{b.addr()}, Foreign: foreign})
+	require.NoError(b, err)
+	b.endpoints = append(b.endpoints, id)
+	return id
+}
+
+// create creates an endpoint that not every HNS makes, and skips the question where it does not.
+func (b *bench) create(what string, e Endpoint) string {
+	id, err := b.node.CreateEndpoint(e)
+	if err != nil {
+		b.skip("this HNS makes no %s: %v", what, err)
+	}
+	b.endpoints = append(b.endpoints, id)
+	return id
+}
+
+// refused checks an error: its class, and what an OpError must tell.
+func (b *bench) refused(err, class error, op, kind, id string) {
+	require.ErrorIs(b, err, class)
+	var refusal *hns.OpError
+	require.ErrorAs(b, err, &refusal)
+	require.Equal(b, []string{op, kind, id}, []string{refusal.Op, refusal.Kind, refusal.ID})
+	require.Equal(b, errors.Is(class, hns.ErrUnavailable), hns.OutcomeUnknown(err))
+}
+
+// clean takes away what the question made: endpoints, lists, leaves.
+func (b *bench) clean() {
+	b.ctx = context.WithoutCancel(b.ctx)
+	for _, id := range b.endpoints {
+		require.NoError(b, b.node.DeleteEndpoint(id))
+	}
+	left := b.sets()
+	for _, kind := range []hns.SetType{hns.NestedIPSet, hns.IPSet} {
+		var batch []hns.SetPolicy
+		for _, p := range left {
+			if p.Type == kind {
+				batch = append(batch, p)
+			}
+		}
+		if len(batch) > 0 {
+			b.modify(hns.Remove, batch...)
+		}
+	}
+}

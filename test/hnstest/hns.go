@@ -1,0 +1,88 @@
+package hnstest
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// CallAnswer is what HNS says to a call.
+type CallAnswer struct {
+	Code           uint32 // HRESULT
+	Record, Output string
+	Handle         uint64 // of what was opened or made
+}
+
+// HNS makes single calls of HNS's exports: those that hns.Client has no use for, such as making a
+// network. It shares no code with the adapter of the agent. An error says that there is no answer.
+type HNS func(export, id string, handle uint64, texts ...string) (CallAnswer, error)
+
+// Do makes one call. Its error has the code with which HNS refuses the call.
+func (h HNS) Do(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
+	a, err := h(export, id, handle, texts...)
+	if err == nil && (int32(a.Code) < 0 || a.Record != "") {
+		err = &hns.OpError{Op: export, ID: id, Code: a.Code, Err: errors.New(cmp.Or(a.Record, hns.LookupCode(a.Code).Name))}
+	}
+	return a, err
+}
+
+// Create makes an object, and closes its handle. The kind is Network, Endpoint or Namespace.
+func (h HNS) Create(kind, id string, in uint64, settings string) error {
+	a, err := h.Do("HcnCreate"+kind, id, in, settings)
+	if err != nil {
+		return err
+	}
+	_, err = h.Do("HcnClose"+kind, "", a.Handle)
+	return err
+}
+
+// Open opens an object for one call.
+func (h HNS) Open(kind, id string, use func(handle uint64) error) error {
+	a, err := h.Do("HcnOpen"+kind, id, 0)
+	if err != nil {
+		return err
+	}
+	err = use(a.Handle)
+	_, closing := h.Do("HcnClose"+kind, "", a.Handle)
+	return errors.Join(err, closing)
+}
+
+// Delete deletes an object, which may be gone already.
+func (h HNS) Delete(kind, id string) error {
+	if _, err := h.Do("HcnDelete"+kind, id, 0); err != nil && hns.LookupCode(hns.CodeOf(err)).Class != hns.SaysMissing {
+		return fmt.Errorf("%s %s: %w", kind, id, err)
+	}
+	return nil
+}
+
+const schemaV2 = `"SchemaVersion":{"Major":2,"Minor":0}`
+
+// List returns the GUIDs of all objects of a kind.
+func (h HNS) List(kind string) (ids []string, err error) {
+	a, err := h.Do("HcnEnumerate"+kind+"s", "", 0, "{"+schemaV2+"}")
+	if err != nil {
+		return nil, err
+	}
+	return ids, json.Unmarshal([]byte(a.Output), &ids)
+}
+
+// Object is what HNS shows of a network, an endpoint or a namespace.
+type Object struct {
+	ID, Name           string
+	HostComputeNetwork string // GUID of the network that an endpoint is in
+}
+
+// Read reads an object.
+func (h HNS) Read(kind, id string) (o Object, err error) {
+	err = h.Open(kind, id, func(handle uint64) error {
+		a, err := h.Do("HcnQuery"+kind+"Properties", "", handle, "{"+schemaV2+"}")
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal([]byte(a.Output), &o)
+	})
+	return o, err
+}

@@ -1,0 +1,81 @@
+package hnstest
+
+import (
+	"fmt"
+	"regexp"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// ThisHNS returns the HNS of this system.
+func ThisHNS() HNS { return call }
+
+var free = windows.NewLazySystemDLL("ole32.dll").NewProc("CoTaskMemFree")
+
+// call makes one call of any export. The arguments are those of Microsoft's HCN API reference: a
+// handle, a GUID, texts, and where to put a handle, an output and an error record.
+func call(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
+	dll := "computenetwork.dll"
+	if export == "HNSCall" {
+		dll = "vmcompute.dll"
+	}
+	proc := windows.NewLazySystemDLL(dll).NewProc(export)
+	if err := proc.Find(); err != nil {
+		return CallAnswer{}, err
+	}
+	verb := func(names string) bool { return regexp.MustCompile("^Hcn(" + names + ")").MatchString(export) }
+	var pins runtime.Pinner // HNS has no pointer of ours after the call
+	defer pins.Unpin()
+	var args []uintptr
+	if verb("Query|Modify|Close|CreateEndpoint") {
+		args = append(args, uintptr(handle))
+	}
+	if verb("Open|Create|Delete") {
+		guid, err := windows.GUIDFromString("{" + id + "}")
+		if err != nil {
+			return CallAnswer{}, fmt.Errorf("%q is no GUID: %w", id, err)
+		}
+		pinned := &guid
+		pins.Pin(pinned)
+		args = append(args, uintptr(unsafe.Pointer(pinned)))
+	}
+	for _, text := range texts {
+		encoded, err := windows.UTF16PtrFromString(text)
+		if err != nil {
+			return CallAnswer{}, err
+		}
+		pins.Pin(encoded)
+		args = append(args, uintptr(unsafe.Pointer(encoded)))
+	}
+	out := &struct {
+		handle         uintptr
+		output, record *uint16
+	}{}
+	pins.Pin(out)
+	if verb("Open|Create") {
+		args = append(args, uintptr(unsafe.Pointer(&out.handle)))
+	}
+	if verb("Enumerate|Query") || export == "HNSCall" {
+		args = append(args, uintptr(unsafe.Pointer(&out.output)))
+	}
+	if export != "HNSCall" && !verb("Close") {
+		args = append(args, uintptr(unsafe.Pointer(&out.record)))
+	}
+	code, _, _ := proc.Call(args...)
+	a := CallAnswer{Code: uint32(code), Record: take(out.record)}
+	if int32(code) >= 0 { // a failing call may leave anything there
+		a.Output, a.Handle = take(out.output), uint64(out.handle)
+	}
+	return a, nil
+}
+
+// take returns a text of HNS and frees it.
+func take(text *uint16) string {
+	if text == nil {
+		return ""
+	}
+	defer func() { _, _, _ = free.Call(uintptr(unsafe.Pointer(text))) }() // it returns nothing
+	return windows.UTF16PtrToString(text)
+}

@@ -1,0 +1,250 @@
+package hnstest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
+)
+
+// takes returns the question whether HNS takes a rule, and shows it with the same meaning.
+func takes(what, assumptions, source, ifWrong string, change func(*hns.ACL)) Question {
+	return Question{"a rule may have " + what, assumptions, source, ifWrong, OwnNetwork, func(b *bench) {
+		ep := b.endpoint()
+		rule := allowFrom("one")
+		change(&rule)
+		require.NoError(b, b.add(ep, rule))
+		b.wantRules(ep, nil, rule.Canonical())
+	}}
+}
+
+func addAppends(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	ep := b.endpoint(foreignBlock)
+	_, foreign := b.rules(ep)
+	one, two, three := allowFrom("one", web), allowFrom("two", web), allowFrom("three", web)
+	require.NoError(b, b.add(ep, one))
+	require.NoError(b, b.add(ep, two, three))
+	b.wantRules(ep, foreign, one, two, three)
+}
+
+func addKeepsTwice(b *bench) {
+	ep := b.endpoint()
+	one := allowFrom("one")
+	for range 2 {
+		require.NoError(b, b.add(ep, one))
+	}
+	b.wantRules(ep, nil, one, one)
+}
+
+func readBackMeaning(b *bench) {
+	web, ns := leaf("web"), leaf("ns")
+	b.modify(hns.Add, web, ns)
+	ep := b.endpoint()
+	rule := func(name string, change func(*hns.ACL)) hns.ACL {
+		a := hns.ACL{
+			ID: hns.ACLIDPrefix + "hnstest." + name, Action: hns.Allow,
+			Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityAllow,
+		}
+		change(&a)
+		return a
+	}
+	rules := []hns.ACL{
+		rule("block", func(a *hns.ACL) { a.Action, a.Priority = hns.Block, hns.PriorityBlock }),
+		rule("any", func(a *hns.ACL) { a.Protocols = "" }),
+		rule("everyone", func(a *hns.ACL) { a.Protocols, a.LocalPorts = "17", "53" }),
+		rule("sets", func(a *hns.ACL) { a.LocalAddresses = ns.ID + "," + web.ID }),
+		rule("out", func(a *hns.ACL) {
+			a.Direction, a.RemoteAddresses = hns.Out, web.ID
+			a.Protocols, a.RemotePorts = "6", "80,443,8000-8080"
+		}),
+		rule("literals", func(a *hns.ACL) { a.RemoteAddresses = "10.91.0.1,10.92.0.0/16" }),
+	}
+	require.NoError(b, b.add(ep, rules...))
+	b.wantRules(ep, nil, rules...)
+
+	e, err := b.get(ep)
+	require.NoError(b, err)
+	require.NoError(b, b.replace(ep, e.Policies), "what was read can be written")
+	b.wantRules(ep, nil, rules...)
+}
+
+// replaceBy writes one rule in place of all policies.
+func replaceBy(b *bench, endpoint string, rules ...hns.ACL) error {
+	return b.replace(endpoint, nil, rules...)
+}
+
+// needsSets returns a question: HNS refuses a write of a rule with a set that is not there.
+func needsSets(op string, write func(b *bench, endpoint string, rules ...hns.ACL) error) func(*bench) {
+	return func(b *bench) {
+		ep := b.endpoint()
+		gone := leaf("gone")
+		err := write(b, ep, allowFrom("one", gone))
+		b.refused(err, hns.ErrNotFound, op, hns.KindSet, gone.ID)
+		require.False(b, hns.EndpointGone(err))
+		b.wantRules(ep, nil)
+	}
+}
+
+// badRule returns a rule that HNS refuses with 0x803B000D (hcsshim#1059).
+func badRule() hns.ACL {
+	bad := allowFrom("bad")
+	bad.RemoteAddresses = "Any"
+	return bad
+}
+
+func malformedRule(b *bench) {
+	ep := b.endpoint()
+	bad := badRule()
+	b.refused(b.add(ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
+	b.refused(b.replace(ep, nil, bad), hns.ErrInvalid, hns.OpACLUpdate, hns.KindACL, bad.ID)
+	b.wantRules(ep, nil)
+}
+
+func rulesAllOrNothing(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	ep := b.endpoint(foreignBlock)
+	_, foreign := b.rules(ep)
+	one, two := allowFrom("one", web), allowFrom("two", web)
+	require.NoError(b, b.add(ep, one))
+	require.ErrorIs(b, b.add(ep, two, badRule()), hns.ErrInvalid)
+	b.wantRules(ep, foreign, one)
+	require.ErrorIs(b, b.replace(ep, nil, two, badRule()), hns.ErrInvalid)
+	b.wantRules(ep, foreign, one)
+}
+
+func replaceReplaces(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	ep := b.endpoint(foreignBlock)
+	require.NoError(b, b.add(ep, allowFrom("one", web)))
+	two := allowFrom("two", web)
+	require.NoError(b, b.replace(ep, nil, two))
+	b.wantRules(ep, nil, two)
+	require.NoError(b, b.replace(ep, nil), "an empty list clears the endpoint")
+	b.wantRules(ep, nil)
+}
+
+func foreignSurvives(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	others := []hns.EndpointPolicy{foreignBlock, outBoundNAT}
+	ep := b.endpoint(others...)
+	_, before := b.rules(ep)
+	for _, given := range others {
+		require.True(b, slices.ContainsFunc(before, func(p hns.EndpointPolicy) bool { return strings.EqualFold(p.Type, given.Type) }), "%s is shown", given.Type)
+	}
+	one := allowFrom("one", web)
+	require.NoError(b, b.replace(ep, before, one))
+	b.wantRules(ep, before, one)
+	require.NoError(b, b.replace(ep, before))
+	b.wantRules(ep, before)
+}
+
+// writesHaveVersions: what was written reads back as the version that was asked
+// for, whatever HNS adds to it. Without that every write would be a conflict.
+func writesHaveVersions(b *bench) {
+	web := leaf("web")
+	b.modify(hns.Add, web)
+	ep := b.endpoint(foreignBlock, outBoundNAT)
+	_, foreign := b.rules(ep)
+	one, two := allowFrom("one", web), allowFrom("two", web)
+	one.Protocols = ""
+	one.LocalPorts = ""
+	w := versioned.Writer{Ask: b.do}
+	version := func() hns.Version {
+		e, err := b.get(ep)
+		require.NoError(b, err)
+		return e.Basis()
+	}
+
+	first := version()
+	added, err := w.Add(ep, first, []hns.ACL{one})
+	require.NoError(b, err)
+	require.NotEqual(b, first, added.Version)
+	require.Equal(b, version(), added.Version)
+	replaced, err := w.Replace(ep, added.Version, []hns.ACL{two})
+	require.NoError(b, err)
+	require.Equal(b, version(), replaced.Version)
+	b.wantRules(ep, foreign, two)
+	cleared, err := w.Replace(ep, replaced.Version, nil)
+	require.NoError(b, err)
+	require.Equal(b, first, cleared.Version, "the same state has the same version")
+}
+
+// manyRules writes n rules for remote addresses to an endpoint, in one request.
+func manyRules(n int, remote string) func(*bench) {
+	return func(b *bench) {
+		ep := b.endpoint()
+		var rules []hns.ACL
+		for i := range n {
+			a := allowFrom(fmt.Sprint(i))
+			a.RemoteAddresses = remote
+			rules = append(rules, a)
+		}
+		require.NoError(b, b.replace(ep, nil, rules...))
+		got, _ := b.rules(ep)
+		require.Len(b, got, n)
+	}
+}
+
+// everyLength lists a block of each length, from one bit to a host.
+func everyLength() string {
+	var out []string
+	for bits := 1; bits <= 32; bits++ {
+		out = append(out, fmt.Sprintf("128.0.0.0/%d", bits))
+	}
+	return strings.Join(out, ",")
+}
+
+// manyAddresses lists n addresses.
+func manyAddresses(n int) string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("10.9.%d.%d", i/250, 1+i%250)
+	}
+	return strings.Join(out, ",")
+}
+
+// wantRules checks what an endpoint has, in any order. Besides it may have what HNS
+// itself puts on endpoints.
+func (b *bench) wantRules(endpoint string, foreign []hns.EndpointPolicy, ours ...hns.ACL) {
+	gotOurs, more := b.rules(endpoint)
+	require.ElementsMatch(b, ours, gotOurs)
+	more = slices.Clone(more)
+	for _, want := range foreign {
+		at := slices.IndexFunc(more, want.Equal)
+		require.GreaterOrEqual(b, at, 0, "a policy of others is gone: %s", want)
+		more = slices.Delete(more, at, at+1)
+	}
+	if len(more) > 0 {
+		b.learn()
+		more = slices.DeleteFunc(more, b.isDefault)
+	}
+	require.Empty(b, more, "policies of others that nobody wrote")
+}
+
+// learn looks once what HNS puts on an endpoint that is made with no policies.
+func (b *bench) learn() {
+	if !b.learned {
+		b.learned = true
+		_, b.defaults = b.rules(b.endpoint())
+	}
+}
+
+// isDefault reports whether a policy is one that HNS itself puts on an endpoint. Those that are
+// no rules may tell of the endpoint, so they count by their type.
+func (b *bench) isDefault(p hns.EndpointPolicy) bool {
+	return slices.ContainsFunc(b.defaults, func(d hns.EndpointPolicy) bool {
+		if strings.EqualFold(d.Type, hns.PolicyTypeACL) {
+			return d.Equal(p)
+		}
+		return d.Type == p.Type
+	})
+}
