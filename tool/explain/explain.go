@@ -51,14 +51,9 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 		Egress:  c.side(from, to, question{dir: hns.Out, packet: p}, places),
 		Ingress: c.side(to, from, question{dir: hns.In, packet: p}, places),
 	}
-	a.Verdict = a.verdict()
+	a.Verdict = join(a.Egress.verdict(), a.Ingress.verdict())
 	a.Warnings = c.warnings(a)
 	return a, nil
-}
-
-// verdict joins both ends.
-func (a Answer) verdict() Verdict {
-	return join(a.Egress.verdict(), a.Ingress.verdict())
 }
 
 // With joins it with the other end of the connection, as far as this node has a say in it:
@@ -230,7 +225,7 @@ func Join(egress, ingress Answer) Answer {
 		out.Time = ingress.Time
 	}
 	out.Egress, out.Ingress = half(egress, egress.Egress), half(ingress, ingress.Ingress)
-	out.Verdict = out.verdict()
+	out.Verdict = join(out.Egress.verdict(), out.Ingress.verdict())
 	out.Warnings = append(append([]string{}, egress.Warnings...), ingress.Warnings...)
 	for _, end := range []struct{ name, here, there string }{
 		{out.From, egress.Source, ingress.Source},
@@ -269,7 +264,7 @@ func silent(q Question, node string, s Side) Answer {
 	s.Isolating, s.Misses = []string{}, []Miss{}
 	a := Answer{From: q.From, To: q.To, Port: q.Port, Protocol: q.Protocol, Node: node, Egress: s, Ingress: s, Warnings: []string{}}
 	a.Egress.End, a.Ingress.End = q.From, q.To
-	a.Verdict = a.verdict()
+	a.Verdict = join(a.Egress.verdict(), a.Ingress.verdict())
 	return a
 }
 

@@ -34,7 +34,7 @@ func (x explainer) rule(a hns.ACL, v *view) Rule {
 			}
 		}
 	}
-	r, err := hns.ParseRule(a, v.find)
+	r, err := hns.ParseRule(a, func(id string) *hns.Set { return v.set(id).set })
 	if err != nil {
 		return out
 	}
@@ -77,10 +77,7 @@ func (x explainer) origin(a hns.ACL) (string, []int) {
 
 // rulePath is where a policy has a rule.
 func rulePath(dir hns.Direction, i int) string {
-	if dir == hns.In {
-		return fmt.Sprintf("spec.ingress[%d]", i)
-	}
-	return fmt.Sprintf("spec.egress[%d]", i)
+	return fmt.Sprintf("spec.%s[%d]", directionWord(dir), i)
 }
 
 // checkField compares one address field with the packet.

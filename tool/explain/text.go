@@ -245,10 +245,8 @@ func portText(p policy.Port) string {
 		return fmt.Sprintf("%s/%s", p.Name, p.Protocol)
 	case p.First == 0:
 		return "any port of " + string(p.Protocol)
-	case p.First == p.Last:
-		return fmt.Sprintf("%d/%s", p.First, p.Protocol)
 	}
-	return fmt.Sprintf("%d-%d/%s", p.First, p.Last, p.Protocol)
+	return Range{p.Protocol, p.First, p.Last}.String()
 }
 
 // list joins words as a sentence does.

@@ -43,13 +43,8 @@ const clusterPrefix = "ClusterNetworkPolicy/"
 // tierRule is one rule of a ClusterNetworkPolicy that is about a pod.
 type tierRule struct {
 	policy.Rule
-	of *policy.Policy
-}
-
-// name returns the name of the policy.
-func (r tierRule) name() string {
-	name, _ := r.of.Key.Cluster()
-	return name
+	of   string // the policy, with clusterPrefix
+	tier policy.Tier
 }
 
 // compileClusters compiles the ClusterNetworkPolicies of a dump, in the order in which
@@ -82,6 +77,7 @@ func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
 			continue
 		}
+		name, _ := p.Key.Cluster()
 		for _, r := range p.Rules {
 			if (r.Direction == policy.Ingress) != (dir == hns.In) || !known && r.Action == policy.Accept {
 				continue
@@ -89,7 +85,7 @@ func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 			if !known {
 				r.Action = policy.Deny
 			}
-			out = append(out, tierRule{r, p})
+			out = append(out, tierRule{r, clusterPrefix + name, p.Tier})
 		}
 	}
 	c.subjectRules[key] = out
@@ -116,17 +112,17 @@ type stage struct {
 func (c *Cluster) stage(own, peer End, q question, isolated bool) stage {
 	s, skipped := stage{namespaced: isolated}, policy.Namespaced
 	for _, r := range c.tierRules(own.pod, q.dir) {
-		if r.of.Tier == skipped {
+		if r.tier == skipped {
 			continue
 		}
-		if isolated && r.of.Tier != policy.Admin {
+		if isolated && r.tier != policy.Admin {
 			break
 		}
 		switch m := c.meets(r.Rule, own, peer, q); {
 		case m == no || m == maybe && r.Action != policy.Deny:
 		case r.Action == policy.Pass:
-			s.passed = append(s.passed, Passed{Policy: clusterPrefix + r.name(), Tier: r.of.Tier.String(), Rule: r.Index})
-			skipped = r.of.Tier
+			s.passed = append(s.passed, Passed{Policy: r.of, Tier: r.tier.String(), Rule: r.Index})
+			skipped = r.tier
 		default:
 			s.rule, s.namespaced = &r, false
 			return s
@@ -243,7 +239,7 @@ func (c *Cluster) Decider(h Half) Decider {
 		return Decider{Passed: s.passed}
 	case s.rule != nil && (h.Actual == Allowed) == (s.rule.Action == policy.Accept):
 		return Decider{
-			Policy: clusterPrefix + s.rule.name(), Tier: s.rule.of.Tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
+			Policy: s.rule.of, Tier: s.rule.tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
 		}
 	}
 	return byRule(h.Rules)

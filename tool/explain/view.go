@@ -45,9 +45,6 @@ func (v *view) set(id string) viewed {
 	return s
 }
 
-// find returns a set to the parser of rules.
-func (v *view) find(id string) *hns.Set { return v.set(id).set }
-
 // unknown stands for a set of which nothing is known.
 func (v *view) unknown() viewed {
 	if v.open {
