@@ -70,7 +70,7 @@ func TestScenario_B7_NoFight(t *testing.T) {
 		}{
 			{5 * time.Minute, 18},  // of 24: the reconciler alone is slow already
 			{10 * time.Second, 24}, // of 720
-		}[:effort.Of(1, 2, 2)] {
+		}[:effort.Of(1, 2)] {
 			t.Run(name+" "+tc.every.String(), func(t *testing.T) {
 				w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
 				w.do("policy p", "apply")

@@ -2,7 +2,6 @@ package hnsfault
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,9 +39,6 @@ type Personality struct {
 	// Latency is what one call of a DLL takes; a request takes it once for each of
 	// its calls. It is waited for with a timer: use testing/synctest.
 	Latency time.Duration
-	// Foreign are the policies of an endpoint that is created without any; nil:
-	// Options.Foreign.
-	Foreign []hns.EndpointPolicy
 }
 
 // SetPersonality gives the node another personality; the zero value lifts it.
@@ -63,16 +59,6 @@ func (s *Sim) asked(ask func(Personality)) {
 	ask(odd)
 }
 
-// CreateEndpoint creates an endpoint, as the CNI does.
-func (s *Sim) CreateEndpoint(n hnssim.NewEndpoint) error {
-	s.asked(func(p Personality) {
-		if n.Policies == nil {
-			n.Policies = p.Foreign
-		}
-	})
-	return s.Sim.CreateEndpoint(n)
-}
-
 // takesRules reports whether an endpoint in a state takes rules.
 func (s *Sim) takesRules(state hnssim.EndpointState) bool {
 	s.mu.Lock()
@@ -80,45 +66,13 @@ func (s *Sim) takesRules(state hnssim.EndpointState) bool {
 	return state == hnssim.Attached || state == hnssim.AttachedSharing || state == hnssim.Created && s.odd.Early
 }
 
-// Network implements hns.Client.
-func (s *Sim) Network(ctx context.Context) (hns.Network, error) {
-	out, err := s.Sim.Network(ctx)
-	return s.shown(hns.OpNetworkGet, hns.Result{Network: out, Err: err}).Network, err
-}
-
-// EndpointIDs implements hns.Client.
-func (s *Sim) EndpointIDs(ctx context.Context) ([]string, error) {
-	ids, err := s.Sim.EndpointIDs(ctx)
-	return s.shown(hns.OpEndpointIDs, hns.Result{IDs: ids, Err: err}).IDs, err
-}
-
-// NewEndpointIDs implements hns.Client.
-func (s *Sim) NewEndpointIDs(ctx context.Context) ([]string, error) {
-	ids, err := s.Sim.NewEndpointIDs(ctx)
-	return s.shown(hns.OpEndpointNew, hns.Result{IDs: ids, Err: err}).IDs, err
-}
-
-// GetEndpoint implements hns.Client.
-func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	e, err := s.Sim.GetEndpoint(ctx, id)
-	return s.shown(hns.OpEndpointGet, hns.Result{Endpoint: e, Err: err}).Endpoint, err
-}
-
-// QueryEndpoint is GetEndpoint that shows every endpoint of the node, as the DLLs
-// do.
-func (s *Sim) QueryEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	e, err := s.Sim.QueryEndpoint(ctx, id)
-	return s.shown(hns.OpEndpointGet, hns.Result{Endpoint: e, Err: err}).Endpoint, err
-}
-
-// shown returns what a read returns under the personality.
-func (s *Sim) shown(op string, out hns.Result) hns.Result {
+// show changes what a read returns.
+func (s *Sim) show(op string, out *hns.Result) {
 	s.asked(func(p Personality) {
-		if p.Show != nil && out.Err == nil {
-			p.Show(op, &out)
+		if p.Show != nil {
+			p.Show(op, out)
 		}
 	})
-	return out
 }
 
 // refusesMore reports whether this HNS may reject what the strict one accepts.

@@ -59,7 +59,7 @@ func New(o Options) *Sim {
 		held:      map[string]bool{},
 		odd:       o.Personality,
 	}
-	s.SetHooks(hnssim.Hooks{Call: s.call, Wrote: s.wrote, TakesRules: s.takesRules})
+	s.SetHooks(hnssim.Hooks{Call: s.call, Show: s.show, Wrote: s.wrote, TakesRules: s.takesRules})
 	return s
 }
 

@@ -1,7 +1,6 @@
 package hnstest
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"slices"
@@ -58,21 +57,13 @@ func elsewhere(what string, e Endpoint) func(*bench) {
 		one := b.endpoint()
 		e.Addrs = []netip.Addr{b.addr()}
 		id := b.create(what, e)
-		for _, hold := range []bool{false, true} {
-			release := func() {}
-			if hold {
-				release = b.client.Hold(b.ctx, id)
-			}
-			e, err := b.get(id)
-			release()
-			require.ErrorIs(b, err, hns.ErrElsewhere)
-			require.NotErrorIs(b, err, hns.ErrNotFound)
-			require.False(b, hns.EndpointGone(err))
-			require.Zero(b, e)
-			var op *hns.OpError
-			require.ErrorAs(b, err, &op)
-			require.Equal(b, []string{hns.OpEndpointGet, hns.KindEndpoint, id}, []string{op.Op, op.Kind, op.ID})
-		}
+		got, err := b.get(id)
+		require.Zero(b, got)
+		require.ErrorIs(b, err, hns.ErrElsewhere)
+		require.NotErrorIs(b, err, hns.ErrNotFound)
+		var op *hns.OpError
+		require.ErrorAs(b, err, &op)
+		require.Equal(b, []string{hns.OpEndpointGet, hns.KindEndpoint, id}, []string{op.Op, op.Kind, op.ID})
 		require.ElementsMatch(b, []string{one}, b.listed())
 	}
 }
@@ -101,33 +92,6 @@ func severalAddresses(b *bench) {
 	require.ElementsMatch(b, addrs, e.Addrs)
 }
 
-// givenUp runs do as a caller that does not wait any more.
-func (b *bench) givenUp(do func()) {
-	waits := b.ctx
-	ctx, cancel := context.WithCancel(waits)
-	cancel()
-	b.ctx = ctx
-	do()
-	b.ctx = waits
-}
-
-func gaveUp(b *bench) {
-	web := leaf("web", "10.90.0.4")
-	b.modify(hns.Add, web)
-	ep := b.endpoint()
-	b.givenUp(func() {
-		require.ErrorIs(b, b.do(hns.Request{Op: hns.OpNetworkGet}).Err, hns.ErrUnavailable)
-		require.ErrorIs(b, b.do(hns.Request{Op: hns.OpEndpointIDs}).Err, hns.ErrUnavailable)
-		_, err := b.get(ep)
-		b.refused(err, hns.ErrUnavailable, hns.OpEndpointGet, hns.KindEndpoint, ep)
-		b.refused(b.try(hns.Add, leaf("new")), hns.ErrUnavailable, "SetPolicy/Add", hns.KindSet, leaf("new").ID)
-		b.refused(b.add(ep, allowFrom("one", web)), hns.ErrUnavailable, hns.OpACLAdd, hns.KindEndpoint, ep)
-		b.refused(b.replace(ep, nil, allowFrom("one", web)), hns.ErrUnavailable, hns.OpACLUpdate, hns.KindEndpoint, ep)
-	})
-	b.wantSets(web)
-	b.wantRules(ep, nil)
-}
-
 // held: a handle that calls share changes nothing of what they do.
 func held(b *bench) {
 	web := leaf("web")
@@ -139,7 +103,6 @@ func held(b *bench) {
 		release := b.client.Hold(b.ctx, ep)
 		b.wantRules(ep, foreign)
 		require.NoError(b, b.add(ep, one))
-		b.wantRules(ep, foreign, one)
 		b.refused(b.add(ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
 		b.wantRules(ep, foreign, one)
 		require.NoError(b, b.add(other, two), "another endpoint goes its own way")
@@ -152,15 +115,6 @@ func held(b *bench) {
 		require.NoError(b, b.replace(other, nil))
 	}
 	b.client.Hold(b.ctx, ep)() // nobody called: nothing was opened
-	b.wantRules(ep, foreign)
-
-	release := b.client.Hold(b.ctx, ep)
-	b.givenUp(func() {
-		_, err := b.get(ep)
-		b.refused(err, hns.ErrUnavailable, hns.OpEndpointGet, hns.KindEndpoint, ep)
-	})
-	b.wantRules(ep, foreign)
-	release()
 	b.wantRules(ep, foreign)
 }
 

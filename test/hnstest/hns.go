@@ -68,21 +68,3 @@ func (h HNS) List(kind string) (ids []string, err error) {
 	}
 	return ids, json.Unmarshal([]byte(a.Output), &ids)
 }
-
-// Object is what HNS shows of a network, an endpoint or a namespace.
-type Object struct {
-	ID, Name           string
-	HostComputeNetwork string // GUID of the network that an endpoint is in
-}
-
-// Read reads an object.
-func (h HNS) Read(kind, id string) (o Object, err error) {
-	err = h.Open(kind, id, func(handle uint64) error {
-		a, err := h.Do("HcnQuery"+kind+"Properties", "", handle, "{"+schemaV2+"}")
-		if err != nil {
-			return err
-		}
-		return json.Unmarshal([]byte(a.Output), &o)
-	})
-	return o, err
-}

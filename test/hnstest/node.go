@@ -10,16 +10,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// The GUIDs of all objects that a Node makes begin with guids, and its networks have
-// the names below. It never writes to any other object.
-const (
-	NetworkName = "winnpm-doctor"
+// NetworkName is the name of the network that a Node makes.
+const NetworkName = "winnpm-doctor"
 
+// The GUIDs of all objects that a Node makes begin with guids. It never writes to any other object.
+const (
 	guids        = "d0c70000-5f3a-4c1e-9b6d-77696e6e"
 	ownNetwork   = guids + "7001"
 	ownNamespace = guids + "7002"
 	otherNetwork = guids + "7003"
-	otherName    = NetworkName + "-other"
 )
 
 // Node makes the objects that questions are about, as a CNI does.
@@ -65,7 +64,7 @@ func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
 	network := ownNetwork
 	if e.Elsewhere {
 		network, e.Addrs = otherNetwork, []netip.Addr{netip.MustParseAddr("10.95.0.4")}
-		if err := n.makeNetwork(otherNetwork, otherName, "NAT", "10.95"); err != nil {
+		if err := n.makeNetwork(otherNetwork, NetworkName+"-other", "NAT", "10.95"); err != nil {
 			return "", err
 		}
 	}
@@ -86,18 +85,20 @@ func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	made, err := n.HNS.Read("Endpoint", id)
-	if err != nil || e.Detached || e.Remote {
-		return made.ID, err
+	if !e.Detached && !e.Remote {
+		err = n.HNS.Open("Namespace", ownNamespace, func(space uint64) error {
+			_, err := n.HNS.Do("HcnModifyNamespace", "", space, `{"ResourceType":"Endpoint","RequestType":"Add","Settings":{"EndpointId":"`+id+`"}}`)
+			return err
+		})
 	}
-	err = n.HNS.Open("Namespace", ownNamespace, func(space uint64) error {
-		_, err := n.HNS.Do("HcnModifyNamespace", "", space, `{"ResourceType":"Endpoint","RequestType":"Add","Settings":{"EndpointId":"`+id+`"}}`)
-		return err
-	})
 	if err != nil {
-		err = errors.Join(err, n.HNS.Delete("Endpoint", id))
+		return "", errors.Join(err, n.HNS.Delete("Endpoint", id))
 	}
-	return made.ID, err
+	ids, err := n.HNS.List("Endpoint")
+	if at := slices.IndexFunc(ids, func(listed string) bool { return strings.EqualFold(listed, id) }); at >= 0 {
+		id = ids[at]
+	}
+	return id, err
 }
 
 // DeleteEndpoint deletes an endpoint, which may be gone already.
@@ -105,29 +106,15 @@ func (n *Node) DeleteEndpoint(id string) error { return n.HNS.Delete("Endpoint",
 
 // Clean takes away everything that this run or one that was killed has made.
 func (n *Node) Clean() error {
-	networks := []string{}
-	ids, err := n.HNS.List("Network")
-	failed := []error{err}
-	for _, id := range ids {
-		o, err := n.HNS.Read("Network", id)
-		if isOwn(id) || err == nil && (o.Name == NetworkName || o.Name == otherName) {
-			networks = append(networks, strings.ToLower(id))
+	var failed []error
+	for _, kind := range []string{"Endpoint", "Namespace", "Network"} {
+		ids, err := n.HNS.List(kind)
+		failed = append(failed, err)
+		for _, id := range ids {
+			if strings.HasPrefix(strings.ToLower(id), guids) {
+				failed = append(failed, n.HNS.Delete(kind, id))
+			}
 		}
-	}
-	ids, err = n.HNS.List("Endpoint")
-	failed = append(failed, err)
-	for _, id := range ids {
-		o, err := n.HNS.Read("Endpoint", id)
-		if isOwn(id) || err == nil && slices.Contains(networks, strings.ToLower(o.HostComputeNetwork)) {
-			failed = append(failed, n.DeleteEndpoint(id))
-		}
-	}
-	failed = append(failed, n.HNS.Delete("Namespace", ownNamespace))
-	for _, id := range networks {
-		failed = append(failed, n.HNS.Delete("Network", id))
 	}
 	return errors.Join(failed...)
 }
-
-// isOwn reports whether a GUID is of an object that a Node made.
-func isOwn(id string) bool { return strings.HasPrefix(strings.ToLower(id), guids) }

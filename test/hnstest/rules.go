@@ -30,16 +30,8 @@ func addAppends(b *bench) {
 	one, two, three := allowFrom("one", web), allowFrom("two", web), allowFrom("three", web)
 	require.NoError(b, b.add(ep, one))
 	require.NoError(b, b.add(ep, two, three))
-	b.wantRules(ep, foreign, one, two, three)
-}
-
-func addKeepsTwice(b *bench) {
-	ep := b.endpoint()
-	one := allowFrom("one")
-	for range 2 {
-		require.NoError(b, b.add(ep, one))
-	}
-	b.wantRules(ep, nil, one, one)
+	require.NoError(b, b.add(ep, one))
+	b.wantRules(ep, foreign, one, two, three, one)
 }
 
 func readBackMeaning(b *bench) {
@@ -74,21 +66,15 @@ func readBackMeaning(b *bench) {
 	b.wantRules(ep, nil, rules...)
 }
 
-// replaceBy writes one rule in place of all policies.
-func replaceBy(b *bench, endpoint string, rules ...hns.ACL) error {
-	return b.replace(endpoint, nil, rules...)
-}
-
-// needsSets returns a question: HNS refuses a write of a rule with a set that is not there.
-func needsSets(op string, write func(b *bench, endpoint string, rules ...hns.ACL) error) func(*bench) {
-	return func(b *bench) {
-		ep := b.endpoint()
-		gone := leaf("gone")
-		err := write(b, ep, allowFrom("one", gone))
+func needsSets(b *bench) {
+	ep := b.endpoint()
+	gone := leaf("gone")
+	rule := allowFrom("one", gone)
+	for op, err := range map[string]error{hns.OpACLAdd: b.add(ep, rule), hns.OpACLUpdate: b.replace(ep, nil, rule)} {
 		b.refused(err, hns.ErrNotFound, op, hns.KindSet, gone.ID)
 		require.False(b, hns.EndpointGone(err))
-		b.wantRules(ep, nil)
 	}
+	b.wantRules(ep, nil)
 }
 
 // badRule returns a rule that HNS refuses with 0x803B000D (hcsshim#1059).
@@ -98,24 +84,17 @@ func badRule() hns.ACL {
 	return bad
 }
 
-func malformedRule(b *bench) {
-	ep := b.endpoint()
-	bad := badRule()
-	b.refused(b.add(ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
-	b.refused(b.replace(ep, nil, bad), hns.ErrInvalid, hns.OpACLUpdate, hns.KindACL, bad.ID)
-	b.wantRules(ep, nil)
-}
-
 func rulesAllOrNothing(b *bench) {
 	web := leaf("web")
 	b.modify(hns.Add, web)
 	ep := b.endpoint(foreignBlock)
 	_, foreign := b.rules(ep)
-	one, two := allowFrom("one", web), allowFrom("two", web)
+	one, two, bad := allowFrom("one", web), allowFrom("two", web), badRule()
 	require.NoError(b, b.add(ep, one))
-	require.ErrorIs(b, b.add(ep, two, badRule()), hns.ErrInvalid)
-	b.wantRules(ep, foreign, one)
-	require.ErrorIs(b, b.replace(ep, nil, two, badRule()), hns.ErrInvalid)
+	b.refused(b.add(ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
+	b.refused(b.replace(ep, nil, bad), hns.ErrInvalid, hns.OpACLUpdate, hns.KindACL, bad.ID)
+	require.ErrorIs(b, b.add(ep, two, bad), hns.ErrInvalid)
+	require.ErrorIs(b, b.replace(ep, nil, two, bad), hns.ErrInvalid)
 	b.wantRules(ep, foreign, one)
 }
 

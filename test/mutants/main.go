@@ -102,16 +102,11 @@ type runner struct {
 	copies    int
 	limit     time.Duration // of one run of tests; a test that hangs does not count as failed
 	out       io.Writer
-	files     []string // of the repository, relative to root
 }
 
 // play prints one line for each mutant, and fails unless the test of every mutant passes
 // without the patch and fails with it.
 func (r runner) play(ctx context.Context, mutants []mutant) error {
-	var err error
-	if r.files, err = filesOf(r.root); err != nil {
-		return err
-	}
 	packages := map[string][]mutant{}
 	for _, m := range mutants {
 		packages[m.pkg] = append(packages[m.pkg], m)
@@ -159,35 +154,15 @@ func each[T any](r runner, entries map[string]T, do func(dir, key string, entry 
 	return all
 }
 
-// filesOf returns the tracked and untracked files of a repository, without ignored ones.
-func filesOf(root string) ([]string, error) {
-	list, err := exec.Command("git", "-C", root, "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
-	if err != nil {
-		return nil, fmt.Errorf("list the files: %w", err)
-	}
-	return strings.Split(strings.TrimRight(string(list), "\x00"), "\x00"), nil
-}
-
-// refresh makes dir a copy of the repository, without what the tests of the last mutant left.
+// refresh makes dir a copy of what git has of the repository, staged changes included, without
+// what the tests of the last mutant left.
 func (r runner) refresh(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	for _, file := range r.files {
-		content, err := os.ReadFile(filepath.Join(r.root, file))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // tracked, but deleted in the work tree
-		}
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(dir, file)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(to, content, 0o755); err != nil { //nolint:gosec // scripts stay executable
-			return err
-		}
+	out, err := exec.Command("git", "-C", r.root, "-c", "safe.directory=*", "checkout-index", "--all", "--prefix="+dir+"/").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("copy the repository: %w: %s", err, out)
 	}
 	return nil
 }
@@ -236,7 +211,7 @@ var (
 // returns an error if the run says nothing about the code.
 func (r runner) goTest(ctx context.Context, dir, pkg, names string) (passed, failed []string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", names, pkg)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), effort.Variable+"="+string(effort.Quick))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), effort.Variable+"=")
 	out, runErr := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()

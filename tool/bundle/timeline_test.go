@@ -42,8 +42,8 @@ func TestTimeline(t *testing.T) {
 forgotten before that: 2 steps
 3  +0s  3 pods created, 2 policies deleted  ACL/Add 1, Network/Get 1, 4 earlier calls  10ms  1 failed, 1 pending pod
     call 5  ACL/Add e1 (3)  +1ms  1ms  FAILED: refused
-4  +1s  reading sets, e1, failed 3 times more  no call  0s  ended by: no answer
-5  +2s  reading GUIDs, 2 endpoints  no call  0s  ok
+4  +1s  reading HNS, failed 3 times more  no call  0s  ended by: no answer
+5  +2s  reading HNS  no call  0s  ok
 6  +3s  nothing, a retry  no call  0s  ok
     repair  acl  e1  3 rules missing
 7  +4s  nothing, a retry  no call  0s  ok

@@ -27,6 +27,8 @@ type Hooks struct {
 	// request, which may differ from c in everything but its Op; check returns the
 	// error of do, and changes nothing. Call must not change the slices of c.
 	Call func(ctx context.Context, c Call, check, do func(Call) error) error
+	// Show changes what a read returns. It runs without any lock.
+	Show func(op string, out *hns.Result)
 	// Wrote runs after each change, with the Sim locked. op is that of the request,
 	// or the name of the method that another program of the node stands for.
 	Wrote func(op, target string, trace Tracer)
@@ -88,6 +90,20 @@ func (s *Sim) call(ctx context.Context, c Call, do func(c Call, dry bool) error)
 		return locked(false)(c)
 	}
 	return hook(ctx, c, locked(true), locked(false))
+}
+
+// shown returns what a read shows; nothing, if it failed.
+func (s *Sim) shown(op string, out hns.Result) hns.Result {
+	s.mu.Lock()
+	show := s.hooks.Show
+	s.mu.Unlock()
+	if out.Err != nil {
+		return hns.Result{}
+	}
+	if show != nil {
+		show(op, &out)
+	}
+	return out
 }
 
 // wrote runs the hook after a change; s.mu must be held since before it.

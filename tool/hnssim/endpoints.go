@@ -239,40 +239,24 @@ func (s *Sim) enumerate(ctx context.Context, op string, in func(EndpointState) b
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return s.shown(op, hns.Result{IDs: out, Err: err}).IDs, err
 }
 
 // GetEndpoint implements hns.Client.
 func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	return s.get(ctx, id, false)
-}
-
-// QueryEndpoint is GetEndpoint that shows every endpoint of the node, as the DLLs
-// do.
-func (s *Sim) QueryEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	return s.get(ctx, id, true)
-}
-
-func (s *Sim) get(ctx context.Context, id string, any bool) (hns.Endpoint, error) {
 	var out hns.Endpoint
 	err := s.call(ctx, Call{Op: hns.OpEndpointGet, Target: id}, func(c Call, _ bool) error {
 		e := s.endpoints[c.Target]
 		switch {
 		case e == nil:
 			return endpointMissing.of(id).in(hns.OpEndpointGet, id)
-		case !any && (e.remote || e.network != s.network):
+		case e.remote || e.network != s.network:
 			return &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
 		}
 		out = hns.Endpoint{ID: e.id, Addrs: slices.Clone(e.addrs), Netns: e.netns, Policies: e.read()}
 		return nil
 	})
-	if err != nil {
-		return hns.Endpoint{}, err
-	}
-	return out, nil
+	return s.shown(hns.OpEndpointGet, hns.Result{Endpoint: out, Err: err}).Endpoint, err
 }
 
 // AddACLs implements hns.Client.

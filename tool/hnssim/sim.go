@@ -93,10 +93,7 @@ func (s *Sim) Network(ctx context.Context) (hns.Network, error) {
 		out = hns.Network{ID: s.id, Name: s.network, Sets: s.setsLocked()}
 		return nil
 	})
-	if err != nil {
-		return hns.Network{}, err
-	}
-	return out, nil
+	return s.shown(hns.OpNetworkGet, hns.Result{Network: out, Err: err}).Network, err
 }
 
 // Sets returns the sets of the network, sorted by name.

@@ -29,10 +29,10 @@ const (
 )
 
 // teams is how many namespaces there are besides those of victim and tenant.
-var teams = effort.Of(198, 998, 998)
+var teams = effort.Of(198, 998)
 
 // withPolicy is how many of the teams have a policy: localTeams of these have pods on the node.
-var withPolicy = effort.Of(198, 300, 300)
+var withPolicy = effort.Of(198, 300)
 
 // began is when every pod of the cluster was created and started.
 var began = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // the clock of a synctest bubble begins here

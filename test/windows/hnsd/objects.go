@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -91,7 +92,7 @@ func (s *Server) create(k kind, r request) (*object, error) {
 		if o.name == "" {
 			return nil, refuse(codeInvalidJSON, "a network without a name")
 		}
-		o.sim = hnsfault.New(hnsfault.Options{Network: o.name, ID: o.id, Personality: s.personality})
+		o.sim = hnsfault.New(hnsfault.Options{Network: o.name, ID: o.id, Foreign: s.options.Foreign, Personality: s.options.Personality})
 	case kindEndpoint:
 		if err := s.createEndpoint(o, r); err != nil {
 			return nil, err
@@ -126,7 +127,10 @@ func (s *Server) createEndpoint(o *object, r request) error {
 	if err := json.Unmarshal([]byte(r.text[0]), &asked); err != nil {
 		return refuse(codeInvalidJSON, "%w", err)
 	}
-	e := hnssim.NewEndpoint{ID: o.id, State: hnssim.Created, Policies: asked.Policies}
+	e := hnssim.NewEndpoint{ID: o.id, State: hnssim.Created}
+	if len(asked.Policies) > 0 {
+		e.Policies = asked.Policies
+	}
 	if asked.Flags&remoteFlag != 0 {
 		// Strict: only the flag tells it from a pod's.
 		e.Remote, e.State = true, hnssim.AttachedSharing
@@ -207,21 +211,23 @@ func (o *object) showNetwork(ctx context.Context) (settings, error) {
 }
 
 func (s *Server) showEndpoint(ctx context.Context, o *object) (settings, error) {
-	read, err := o.sim.QueryEndpoint(ctx, o.id)
-	if err != nil {
+	if _, err := o.sim.GetEndpoint(ctx, o.id); err != nil && !errors.Is(err, hns.ErrElsewhere) {
 		return nil, err
 	}
+	e, there := o.sim.Endpoint(o.id) // remote ones too, as the DLLs show them
+	if !there {
+		return nil, refuse(codeEndpointNotFound, "endpoint %s is gone", o.id)
+	}
 	configs := []ipConfig{}
-	for _, a := range read.Addrs {
+	for _, a := range e.Addrs {
 		configs = append(configs, ipConfig{a, 16})
 	}
 	out := settings{"MacAddress": "00-15-5D-00-00-01", "Flags": 0}
 	maps.Copy(out, o.made)
-	e, _ := o.sim.Endpoint(o.id)
 	if e.Remote {
 		out["Flags"] = remoteFlag
 	}
-	out["HostComputeNetwork"], out["HostComputeNamespace"], out["Policies"], out["IpConfigurations"] = o.network, s.spaceOf(o), read.Policies, configs
+	out["HostComputeNetwork"], out["HostComputeNamespace"], out["Policies"], out["IpConfigurations"] = o.network, s.spaceOf(o), e.Policies, configs
 	out["State"], out["Version"] = e.State, 0xF00000000
 	return out, nil
 }

@@ -29,16 +29,15 @@ import (
 // Options says what the node looks like.
 type Options struct {
 	Network     string               // name of the node's own network; empty: "azure"
-	Foreign     []hns.EndpointPolicy // what CreateEndpoint puts on an endpoint
+	Foreign     []hns.EndpointPolicy // what HNS puts on an endpoint that is made without policies
 	Personality hnsfault.Personality // of the networks that clients make
 	Deaf        bool                 // enumerations ignore their filters
 }
 
 // Server is the service of one node. All methods are safe for concurrent use.
 type Server struct {
-	personality hnsfault.Personality
-	deaf        bool
-	own         *object // the node's own network
+	options Options
+	own     *object // the node's own network
 
 	seeing sync.Mutex // held during a call that is observed
 
@@ -59,7 +58,7 @@ type handle struct {
 
 // New returns a server whose node has one network without endpoints.
 func New(o Options) *Server {
-	s := &Server{personality: o.Personality, deaf: o.Deaf, handles: map[uint64]handle{}, counts: map[string]int{}}
+	s := &Server{options: o, handles: map[uint64]handle{}, counts: map[string]int{}}
 	subnets := []settings{{"IpAddressPrefix": "10.1.0.0/16", "Routes": []settings{{"NextHop": "10.1.0.1", "DestinationPrefix": "0.0.0.0/0"}}}}
 	id, name := s.newID(), cmp.Or(o.Network, "azure")
 	s.own = &object{
@@ -393,7 +392,7 @@ func (s *Server) enumerate(k kind, query string) (hnstest.CallAnswer, error) {
 	}
 	ids := []string{}
 	for _, o := range s.objects(k) {
-		if s.deaf || f.matches(o) {
+		if s.options.Deaf || f.matches(o) {
 			ids = append(ids, o.id)
 		}
 	}
