@@ -111,7 +111,7 @@ func isUID(uid string) bool {
 
 // changed has the worker read a pod anew.
 func (c *Controller) changed(key desired.PodKey, h haste) {
-	c.queue.AddHasty(Key{Kind: KindPod, Namespace: key.Namespace, Name: key.Name}, h)
+	c.queue.AddEvent(Key{Kind: KindPod, Namespace: key.Namespace, Name: key.Name}, time.Now(), h)
 }
 
 // sandboxOf returns the sandbox of a claim that began at a time.

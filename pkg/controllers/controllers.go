@@ -65,12 +65,6 @@ type Config struct {
 	Logger klog.Logger
 }
 
-// Applied is what one transaction did.
-type Applied struct {
-	Report state.Report
-	Err    error // of the whole transaction: what it holds comes again
-}
-
 const defaultApplyInterval = 500 * time.Millisecond
 
 func (c *Config) setDefaults() {
@@ -137,7 +131,7 @@ func New(cfg Config) *Controller {
 // event takes the key of an object that changed. The informers call it, that of
 // each kind from its own goroutine.
 func (c *Controller) event(key Key) {
-	c.queue.AddHasty(key, c.haste(key))
+	c.queue.AddEvent(key, time.Now(), c.haste(key))
 	switch key.Kind {
 	case KindClusterPolicy: // after its key: nodes go with the policy that named them, or later
 		p, ok := c.informers.clusters.get(key.name())

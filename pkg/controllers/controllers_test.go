@@ -265,6 +265,26 @@ func warned(w state.Warning) *recorder {
 	}}
 }
 
+// A flood from the start on leaves something outstanding at any moment: what was
+// there before it counts.
+func TestSettledDuringAFlood(t *testing.T) {
+	r := &recorder{answer: func(n int) (state.Report, error) {
+		done := max(0, n-2) // two transactions later
+		waiting := []state.Span{{From: uint64(done) + 1, To: uint64(n)}}
+		return state.Report{Generation: uint64(n), Pending: 9, RetryAfter: time.Millisecond, Yielded: 5, Waiting: waiting}, nil
+	}}
+	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
+		time.Sleep(leastRest)
+		synctest.Wait()
+		require.Len(t, r.calls(), 2)
+		requireOpen(t, c.Settled())
+		time.Sleep(leastRest)
+		synctest.Wait()
+		require.Len(t, r.calls(), 3)
+		requireClosed(t, c.Settled())
+	})
+}
+
 func TestFailedApplyBringsTheSameObjectsAgain(t *testing.T) {
 	r := &recorder{answer: func(n int) (state.Report, error) {
 		if n <= 3 {

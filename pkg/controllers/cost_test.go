@@ -50,15 +50,13 @@ func costOf(t *testing.T, each time.Duration, per int, during time.Duration, eve
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		n.told = told{}
+		n.told.all = nil
 		busy.Store(0)
 		requests.Store(0)
 		random := rand.New(rand.NewPCG(1, 2)) // not in step with the transactions
 		apart := time.Second / time.Duration(per)
 		began := time.Now()
-		var events []time.Time
 		for i := 0; time.Since(began) < during; i++ {
-			events = append(events, time.Now())
 			event(n, i)
 			time.Sleep(apart/2 + time.Duration(random.Int64N(int64(apart))))
 		}
@@ -66,7 +64,10 @@ func costOf(t *testing.T, each time.Duration, per int, during time.Duration, eve
 		c.share, c.requests = time.Duration(busy.Load()).Seconds()/elapsed, float64(requests.Load())/elapsed
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		took := n.told.since(events)
+		var took []time.Duration
+		for _, a := range n.told.all {
+			took = append(took, a.Programmed...)
+		}
 		slices.Sort(took)
 		require.NotEmpty(n.t, took)
 		c.p50, c.p95 = took[len(took)/2], took[len(took)*95/100]

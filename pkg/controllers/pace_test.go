@@ -68,7 +68,7 @@ func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
 		synctest.Wait()
 		n.delay.Store(int64(delay))
 		n.sim.ResetCalls()
-		n.told = told{}
+		n.told.all = nil
 		play(n)
 	})
 }

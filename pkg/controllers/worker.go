@@ -3,8 +3,8 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +45,7 @@ func (c *Controller) work(ctx context.Context) {
 		c:       c,
 		pace:    pace{interval: c.cfg.ApplyInterval},
 		applied: appliedLog{every: c.cfg.ApplyInterval},
-		pending: map[Key]bool{},
+		pending: map[Key]time.Time{},
 		retry:   time.AfterFunc(lastPause, func() { c.queue.Add(Key{Kind: KindRetry}) }),
 	}
 	w.retry.Stop()
@@ -64,13 +64,15 @@ func (c *Controller) work(ctx context.Context) {
 // worker is the state of the one worker goroutine.
 type worker struct {
 	c       *Controller
-	pending map[Key]bool // drained and not applied yet
+	pending map[Key]time.Time // drained and not applied yet; when it came in, zero for no event
+	batches batches           // applied and not in HNS yet
 	pace    pace
 	applied appliedLog
 	warned  map[state.Warning]bool
 	retry   *time.Timer // enqueues KindRetry
 	pause   time.Duration
-	open    bool // transactions may be applied
+	first   uint64 // generation of what was there at the start
+	open    bool   // transactions may be applied
 	settled bool
 }
 
@@ -95,7 +97,9 @@ func (w *worker) collect(ctx context.Context) bool {
 		}
 	}
 	w.c.running.Store(true)
-	maps.Copy(w.pending, w.c.queue.Take())
+	for key, at := range w.c.queue.Take() {
+		earlier(w.pending, key, at)
+	}
 	return ctx.Err() == nil
 }
 
@@ -149,12 +153,12 @@ func (w *worker) apply(ctx context.Context) {
 		return // what is pending stays
 	}
 	w.pause = 0
-	w.pending = map[Key]bool{} // a map keeps the size that it had after the first list
+	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
 	if next := report.Next(); next > 0 {
 		w.retry.Reset(next)
 	}
 	w.applied.add(c.cfg.Logger, report, time.Now())
-	if !w.settled && (report.Converged() || stopped(report)) {
+	if !w.settled && w.settles(report) {
 		w.settled = true
 		close(c.settled)
 	}
@@ -162,6 +166,11 @@ func (w *worker) apply(ctx context.Context) {
 
 // tell passes on what a transaction did.
 func (w *worker) tell(report state.Report, err error) {
+	applied := Applied{Report: report, Err: err}
+	if err == nil {
+		w.batches.add(report.Generation, w.pending)
+		applied.Programmed = w.batches.done(report.Waiting, time.Now())
+	}
 	for _, e := range report.NewEndpoints { // runbooks search for this line
 		w.c.cfg.Logger.Info(fmt.Sprintf("updating endpoint cache to include %s: %s", e.Addr, e.ID))
 	}
@@ -175,7 +184,7 @@ func (w *worker) tell(report state.Report, err error) {
 		w.warn(report.Warnings)
 		w.c.contests.setRivals(report.Rivals)
 	}
-	w.c.cfg.OnApplied(Applied{Report: report, Err: err})
+	w.c.cfg.OnApplied(applied)
 }
 
 // warn logs each warning once when it becomes active and once when it is cleared.
@@ -194,6 +203,16 @@ func (w *worker) warn(warnings []state.Warning) {
 	w.warned = active
 }
 
+// settles reports whether everything that was there at the start is done. A transaction
+// that yields leaves something for the next one, which may be about later events.
+func (w *worker) settles(r state.Report) bool {
+	if w.first == 0 {
+		w.first = r.Generation
+	}
+	later := r.Yielded > 0 && !slices.ContainsFunc(r.Waiting, func(s state.Span) bool { return s.Has(w.first) })
+	return later || r.Converged() || stopped(r)
+}
+
 // stopped reports whether something is outstanding because of HNS itself, or because of
 // others who write to it. Then waiting for it may be in vain.
 func stopped(r state.Report) bool {
@@ -208,7 +227,7 @@ func stopped(r state.Report) bool {
 }
 
 // transaction reads the present state of the objects.
-func (c *Controller) transaction(keys map[Key]bool) *dataplane.Transaction {
+func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for key := range keys {
 		c.read(tx, key)

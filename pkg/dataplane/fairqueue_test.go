@@ -11,6 +11,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
 const (
@@ -55,13 +59,30 @@ func TestTransactionYields(t *testing.T) {
 	require.Equal(t, []string{"ep-00", "ep-01"}, w.turns(2))
 	require.Equal(t, 2, w.report.Yielded)
 	require.Equal(t, 3, w.report.Pending)
-	require.NotZero(t, w.report.Unprogrammed)
+	require.Equal(t, []state.Span{{From: w.report.Generation, To: w.report.Generation}}, w.report.Waiting)
 	require.Equal(t, time.Millisecond, w.report.RetryAfter)
 	require.Equal(t, []string{"ep-02"}, w.turns(0))
 	require.Equal(t, []string{"ep-03", "ep-04"}, w.turns(2))
 	require.Zero(t, w.report.Yielded, "it left none")
-	require.Zero(t, w.report.Unprogrammed)
+	require.Empty(t, w.report.Waiting)
 	require.True(t, w.report.Converged())
+}
+
+// TestWaiting: what an endpoint waits for begins with the first change that is not
+// there, however often its wish changes.
+func TestWaiting(t *testing.T) {
+	w := turnsWorld(t, 10)
+	w.do("policy all")
+	w.turns(7)
+	first := w.report.Generation
+	w.do("policy one")
+	require.Equal(t, []string{"ep-07", "ep-09"}, w.turns(2))
+	require.Equal(t, []state.Span{{From: first, To: first}}, w.report.Waiting, "of the policy on one pod nothing")
+	w.do("policy v1")
+	w.pod0(8, "v=1")
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-08"})
+	_ = w.apply()
+	require.Equal(t, []state.Span{{From: first, To: w.report.Generation}}, w.report.Waiting)
 }
 
 // TestTurnsOfCauses: a policy on one pod comes next, whatever waits: a policy on

@@ -65,6 +65,7 @@ func TestRulesInHNSsOwnSpelling(t *testing.T) {
 		require.Empty(t, w.report.Warnings)
 		require.True(t, w.report.Converged())
 	}
+	require.Zero(t, w.dp.Stats().Conflicts)
 	spelt := map[string]string{}
 	for _, s := range w.dp.Spellings() {
 		require.Equal(t, "acl", s.Kind)
@@ -89,6 +90,7 @@ func TestAnotherMeaningIsNoSpelling(t *testing.T) {
 		w.now = w.now.Add(max(w.report.Next(), time.Second))
 	}
 	require.Empty(t, w.dp.Spellings())
+	require.NotZero(t, w.dp.Stats().Conflicts)
 }
 
 // TestOthersCutIsRemembered: HNS refuses to take back what it shows of others. After

@@ -35,10 +35,11 @@ func (r *run) record() state.Report {
 		Starts:       starts,
 		Repairs:      d.drift.TakeRepairs(),
 		Spellings:    d.spellings.New(),
+		Waiting:      d.outstandingWork(),
 		Yielded:      r.yielded,
 	}
-	if !d.sets.At.IsZero() || d.setWork.due || d.setWork.held || d.endpoints.Behind() {
-		rep.Unprogrammed = d.generation
+	if n := len(rep.Waiting); n > 0 {
+		rep.Unprogrammed = rep.Waiting[n-1].To
 	}
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
@@ -49,6 +50,16 @@ func (r *run) record() state.Report {
 		d.reports = slices.Delete(d.reports, 0, len(d.reports)-keptReports)
 	}
 	return rep
+}
+
+// outstandingWork returns the transactions of which something is not in HNS
+// yet. A pod whose endpoint was not seen does not count: there is nothing to program,
+// unless the listing failed, or what it showed is not read yet.
+func (d *core) outstandingWork() []state.Span {
+	if !d.sets.At.IsZero() || d.setWork.due || d.setWork.held || d.endpoints.Missing() {
+		return []state.Span{{From: 0, To: d.generation}}
+	}
+	return d.endpoints.Spans()
 }
 
 // retryAfter returns when the next thing is due, 0 for nothing.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
@@ -97,6 +98,7 @@ func TestScenario_A5_ConflictOnce(t *testing.T) {
 	requireViews(t, w)
 	w.do("apply", "calls ACL/Update=1 SetPolicy/Remove=1")
 	require.True(t, w.report.Converged())
+	require.Equal(t, state.Conflicts{Before: 1}, w.dp.Stats().Conflicts)
 	requireViews(t, w)
 	policies := w.policiesOf("ep-1")
 	require.True(t, slices.ContainsFunc(policies, func(p hns.EndpointPolicy) bool { return string(p.Settings) == `{"b": 1,  "a":"1"}` }))
@@ -151,7 +153,9 @@ func TestScenario_A5_AfterTheWrite(t *testing.T) {
 	requireViews(t, w)
 	w.do("apply", "calls ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow")
 	requireViews(t, w)
-	require.Equal(t, uint64(1), w.dp.Stats().DriftRepaired["acl"])
+	stats := w.dp.Stats()
+	require.Equal(t, state.Conflicts{After: 1}, stats.Conflicts)
+	require.Equal(t, uint64(1), stats.DriftRepaired["acl"])
 }
 
 // TestScenario_A5_SwitchedOff: one read before an Update, for what others have
@@ -163,6 +167,7 @@ func TestScenario_A5_SwitchedOff(t *testing.T) {
 	w.do("foreign ep-1 Other {}", "policy q", "delete policy x/p", "apply", "calls SetPolicy/Add=1 ACL/Update=1 SetPolicy/Remove=1")
 	require.Equal(t, 1, w.report.Calls["Endpoint/Get"])
 	require.True(t, slices.ContainsFunc(w.policiesOf("ep-1"), func(p hns.EndpointPolicy) bool { return p.Type == "Other" }))
+	require.Zero(t, w.dp.Stats().Conflicts)
 }
 
 // TestScenario_A5_NoBlindWrite: HNS itself says that the endpoint is another

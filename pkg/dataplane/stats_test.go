@@ -60,7 +60,7 @@ func TestStatsOfAFailure(t *testing.T) {
 	require.Equal(t, 2, pinned(w.dp.Dump()))
 
 	w.do("pod x/w4 10.0.0.44 app=web", "! apply")
-	require.Equal(t, w.report.Generation, w.report.Unprogrammed)
+	require.Equal(t, failed.Generation, w.report.Unprogrammed, "a pod without an endpoint is nothing to program")
 	w.now = w.now.Add(3 * time.Second)
 	stats = w.dp.Stats()
 	require.Equal(t, 2, stats.Pending)

@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Endpoint is one local HNS endpoint. Applied state belongs to its GUID; the
@@ -56,8 +57,9 @@ type Endpoint struct {
 	subqueue string // where it waits, while it does
 	// changedBy is the policy whose change it waits for, the last of several.
 	changedBy policy.Key
-	conflicts int       // conflicts since it was last right
-	since     time.Time // when it joined the queue
+	conflicts int        // conflicts since it was last right
+	since     time.Time  // when it joined the queue
+	changedIn state.Span // the transactions that changed the desired rules, from the first that it waits for
 	// repair: what is pending is only due to what somebody else did in HNS. It is apart
 	// from state, as it is why the endpoint waits, and known before it does.
 	repair  bool

@@ -62,6 +62,7 @@ type State struct {
 	lost      time.Time                  // an endpoint was found without its block: others may be, too
 	found     []state.EndpointSeen       // endpoints seen for the first time, to be reported
 	ruled     []state.PodStart           // pods that came to have their rules, to be reported
+	conflicts state.Conflicts
 }
 
 // New returns a State that knows no endpoint, and wants them enumerated.
@@ -151,6 +152,7 @@ func (d *State) SetsSeen() {
 
 // Count puts the numbers of endpoints to those of a node.
 func (d *State) Count(s *state.Stats) {
+	s.Conflicts = d.conflicts
 	since := func(t time.Time) {
 		s.Pending++
 		s.OldestPending = max(s.OldestPending, d.clock.Sub(t))

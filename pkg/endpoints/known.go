@@ -20,7 +20,8 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 	if ep == nil {
 		ep = &Endpoint{
 			ID: e.ID, holds: map[ipsets.RefKind][]ipsets.Name{},
-			rejected: map[policy.Key]quarantine{},
+			rejected:  map[policy.Key]quarantine{},
+			changedIn: state.Span{From: d.generation, To: d.generation}, // also when nothing of ours should be there and something is
 		}
 		d.byID[e.ID] = ep
 		for _, addr := range desired.IPv4(e.Addrs) {

@@ -85,9 +85,12 @@ func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
 // the references and pins, and the desired rules, which follow from them.
 func (d *State) conflict(ep *Endpoint, reached []hns.ACL, c *versioned.Conflict) {
 	if c.Written {
+		d.conflicts.After++
 		d.drift.Wrote(drift.OfEndpoint(ep.ID))
 		ep.actual = reached // what somebody else changed is the difference to this
 		ep.repair = acl.Same(reached, d.listFor(ep))
+	} else {
+		d.conflicts.Before++
 	}
 	e := c.Endpoint
 	e.ID = ep.ID // HNS may show it in the other case

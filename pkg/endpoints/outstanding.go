@@ -2,19 +2,38 @@ package endpoints
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Outstanding counts the endpoints that wait for an update, and the pods whose endpoint was
 // not seen.
 func (d *State) Outstanding() int { return len(d.pending()) + len(d.Waiting()) }
 
-// Behind reports whether HNS may lack something of an endpoint. A pod whose endpoint was not seen
-// does not count: there is nothing to program, unless the enumeration failed, or what it showed is
-// not read yet.
-func (d *State) Behind() bool {
-	return (d.listing.err != nil || d.hasUnread()) && len(d.Waiting()) > 0 || len(d.pending()) > 0
+// Missing reports whether pods wait for an endpoint that HNS may have and did not show.
+func (d *State) Missing() bool {
+	return (d.listing.err != nil || d.hasUnread()) && len(d.Waiting()) > 0
+}
+
+// Spans returns the transactions of which something is not on endpoints yet.
+func (d *State) Spans() (out []state.Span) {
+	var all []state.Span
+	for _, ep := range d.byID {
+		if ep.Pending() {
+			all = append(all, ep.changedIn)
+		}
+	}
+	slices.SortFunc(all, func(a, b state.Span) int { return cmp.Compare(a.From, b.From) })
+	for _, s := range all {
+		if n := len(out); n > 0 && s.From <= out[n-1].To+1 {
+			out[n-1].To = max(out[n-1].To, s.To)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // DueAgain adds when endpoints are enumerated, read or written again. With readOnly only

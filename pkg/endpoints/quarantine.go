@@ -136,6 +136,7 @@ func (d *State) TryQuarantined(id string, now time.Time) {
 		}
 	}
 	if d.Queue(ep); ep.Pending() {
+		ep.changedIn.From, ep.changedIn.To = d.generation, d.generation
 		ep.state.bisect()
 		d.suspect(ep)
 	}

@@ -76,6 +76,9 @@ func (d *State) render(ep *Endpoint) {
 	if !slices.Equal(before, d.listFor(ep)) {
 		ep.tries, ep.retryAt, ep.repair = 0, time.Time{}, false // due at once
 		ep.endBisection()
+		if ep.changedIn.To = d.generation; !ep.Pending() {
+			ep.changedIn.From = d.generation
+		}
 		by := d.dirty[ep]
 		if len(by) > 0 {
 			ep.changedBy = by[0]

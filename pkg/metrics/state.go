@@ -20,6 +20,7 @@ type nodeState struct {
 
 	pending, oldest         *prometheus.Desc
 	found, repaired, damped *prometheus.Desc // by kind
+	conflicts               *prometheus.Desc // by when
 	sets                    *prometheus.Desc // by type
 	stale                   *prometheus.Desc // by kind
 }
@@ -33,9 +34,11 @@ func newNodeState(o Options) *nodeState {
 		oldest:   desc("npm_oldest_pending_pod_update_seconds", "Age of the oldest update of a pod that is not in HNS yet; 0 when there is none."),
 		found:    desc("npm_drift_found_total", "Objects of ours in HNS that somebody else changed.", "kind"),
 		repaired: desc("npm_drift_repaired_total", "Objects of ours in HNS that somebody else changed and that were written again.", "kind"),
-		damped:   desc("npm_disputed_objects", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time.", "kind"),
-		sets:     desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
-		stale:    desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
+		conflicts: desc("npm_hns_conflicts_total",
+			"Writes to endpoints that somebody else came in between: not made, or made and then something else was there.", "when"),
+		damped: desc("npm_disputed_objects", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time.", "kind"),
+		sets:   desc("npm_programmed_sets", "Sets of ours in HNS, by HNS's type.", "type"),
+		stale:  desc("npm_informer_staleness_seconds", "Time since the API server last said something about a kind of objects.", "kind"),
 	}
 }
 
@@ -45,7 +48,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (s *nodeState) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.found, s.repaired, s.damped, s.sets, s.stale} {
+	for _, d := range []*prometheus.Desc{s.pending, s.oldest, s.found, s.repaired, s.damped, s.conflicts, s.sets, s.stale} {
 		out <- d
 	}
 }
@@ -71,6 +74,8 @@ func (s *nodeState) Collect(out chan<- prometheus.Metric) {
 		counter(out, s.repaired, stats.DriftRepaired[kind], kind)
 		gauge(out, s.damped, float64(stats.Damped[kind]), kind)
 	}
+	counter(out, s.conflicts, stats.Conflicts.Before, "before")
+	counter(out, s.conflicts, stats.Conflicts.After, "after")
 	for kind, age := range s.staleness() {
 		gauge(out, s.stale, age.Seconds(), kind.String())
 	}

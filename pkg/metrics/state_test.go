@@ -33,6 +33,7 @@ func TestState(t *testing.T) {
 		},
 		DriftFound:    map[string]uint64{"set": 29, "acl": 31},
 		DriftRepaired: map[string]uint64{"set": 37, "acl": 41},
+		Conflicts:     state.Conflicts{Before: 43, After: 47},
 		Damped:        map[string]int{"set": 43, "acl": 47},
 	}, map[controllers.Kind]time.Duration{controllers.KindPod: time.Minute, controllers.KindPolicy: 2 * time.Second})
 
@@ -57,11 +58,13 @@ func TestState(t *testing.T) {
 		`npm_drift_found_total{kind="acl"}`:                      31,
 		`npm_drift_repaired_total{kind="set"}`:                   37,
 		`npm_drift_repaired_total{kind="acl"}`:                   41,
+		`npm_hns_conflicts_total{when="before"}`:                 43,
+		`npm_hns_conflicts_total{when="after"}`:                  47,
 		`npm_disputed_objects{kind="set"}`:                       43,
 		`npm_disputed_objects{kind="acl"}`:                       47,
 		`npm_informer_staleness_seconds{kind="pods"}`:            60,
 		`npm_informer_staleness_seconds{kind="networkpolicies"}`: 2,
-	}, with(read(t, m.node), "npm_pending", "npm_oldest", "npm_programmed", "npm_drift", "npm_disputed", "npm_informer")))
+	}, with(read(t, m.node), "npm_pending", "npm_oldest", "npm_programmed", "npm_drift", "npm_disputed", "npm_hns_conflicts", "npm_informer")))
 }
 
 // TestSetSeries: the largest sets have a series each, the rest has one, and the
@@ -125,8 +128,8 @@ func TestSetSeriesStay(t *testing.T) {
 // known labels has its series.
 func TestNoStateYet(t *testing.T) {
 	t.Parallel()
-	series := with(read(t, of(state.Stats{}, nil).node), "npm_drift", "npm_programmed_sets")
-	require.Len(t, series, 6)
+	series := with(read(t, of(state.Stats{}, nil).node), "npm_drift", "npm_hns_conflicts", "npm_programmed_sets")
+	require.Len(t, series, 8)
 	for name, v := range series {
 		require.Zero(t, v, name)
 	}

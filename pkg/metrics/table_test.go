@@ -59,7 +59,9 @@ var nodeTable = []row{
 	{"npm_disputed_objects", "GAUGE", "kind=acl,set", "Objects of ours in HNS that somebody else keeps changing, so that repair waits longer each time."},
 	{"npm_drift_found_total", "COUNTER", "kind=acl,set", "Objects of ours in HNS that somebody else changed."},
 	{"npm_drift_repaired_total", "COUNTER", "kind=acl,set", "Objects of ours in HNS that somebody else changed and that were written again."},
+	{"npm_event_to_programmed_seconds", "HISTOGRAM", "", "Time from an event of the API server until all that follows from it is in HNS."},
 	{"npm_hns_calls_total", "COUNTER", hnsOps, "Calls of HNS that were begun."},
+	{"npm_hns_conflicts_total", "COUNTER", "when=after,before", "Writes to endpoints that somebody else came in between: not made, or made and then something else was there."},
 	{"npm_hns_errors_total", "COUNTER", hnsClasses + hnsOps, "Calls of HNS that ended in an error, answers like not_found included."},
 	{"npm_informer_staleness_seconds", "GAUGE", "kind=namespaces,networkpolicies,nodes,pods", "Time since the API server last said something about a kind of objects."},
 	{"npm_oldest_pending_pod_update_seconds", "GAUGE", "", "Age of the oldest update of a pod that is not in HNS yet; 0 when there is none."},
@@ -168,6 +170,7 @@ func TestBuckets(t *testing.T) {
 		}
 		edges[f.GetName()] = [2]float64{first, last}
 	}
+	require.Equal(t, map[string][2]float64{"npm_event_to_programmed_seconds": {0.016, 524.288}, "npm_pod_start_open_seconds": {0.008, 65.536}}, edges)
 }
 
 // TestLint: there is no exception, as even the names that we did not choose pass.

@@ -13,6 +13,7 @@ import (
 // transactions are the metrics of what the worker does. One transaction handles
 // everything that came in since the last, so its time is that of each of them.
 type transactions struct {
+	programmed   prometheus.Histogram
 	addPolicy    *prometheus.SummaryVec            // by had_error
 	byKind       map[string]*prometheus.SummaryVec // by operation and had_error
 	warningGauge *prometheus.GaugeVec              // by reason
@@ -24,6 +25,11 @@ type transactions struct {
 // newTransactions returns the metrics by reference, because of their lock.
 func newTransactions() *transactions {
 	t := &transactions{
+		programmed: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "npm_event_to_programmed_seconds",
+			Help:    "Time from an event of the API server until all that follows from it is in HNS.",
+			Buckets: prometheus.ExponentialBuckets(0.016, 2, 16), // to 8.7 minutes
+		}),
 		addPolicy: newMillisVec("npm_add_policy_exec_time",
 			"Milliseconds of the transaction that brought a new or changed policy in.", "had_error"),
 		byKind: map[string]*prometheus.SummaryVec{},
@@ -56,7 +62,7 @@ func newTransactions() *transactions {
 }
 
 func (t *transactions) collectors() []prometheus.Collector {
-	out := []prometheus.Collector{t.addPolicy, t.warningGauge}
+	out := []prometheus.Collector{t.programmed, t.addPolicy, t.warningGauge}
 	for _, summary := range t.byKind {
 		out = append(out, summary)
 	}
@@ -82,6 +88,9 @@ func (m *Metrics) Applied(a controllers.Applied) {
 				summary.Observe(took)
 			}
 		}
+	}
+	for _, since := range a.Programmed {
+		t.programmed.Observe(since.Seconds())
 	}
 	if a.Err == nil { // else the report may be empty, and all warnings are still active
 		t.setWarnings(a.Report.Warnings)

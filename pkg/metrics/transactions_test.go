@@ -26,6 +26,7 @@ func sampleApplied() controllers.Applied {
 			},
 			Warnings: []state.Warning{{Reason: "Invalid"}, {Reason: "HNSRejected"}, {Reason: "Invalid"}},
 		},
+		Programmed: []time.Duration{time.Second, 1500 * time.Millisecond},
 	}
 }
 
@@ -49,7 +50,10 @@ func TestApplied(t *testing.T) {
 			test.change(&a)
 			m.Applied(a)
 
-			want := map[string]float64{}
+			want := map[string]float64{
+				"npm_event_to_programmed_seconds_count": 2,
+				"npm_event_to_programmed_seconds_sum":   2.5,
+			}
 			summary := func(name, operation string, n float64) {
 				labels := `{had_error="` + test.hadError + `"`
 				if operation != "" {

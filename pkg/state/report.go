@@ -71,9 +71,12 @@ type Report struct {
 	Errors []string `json:"errors,omitempty"`
 	// Pending is the number of pods whose update is outstanding.
 	Pending int `json:"pending"`
-	// Unprogrammed is the generation while something of it or of an earlier one is not in HNS yet.
-	// 0: everything is.
+	// Unprogrammed is the latest generation of which something is not in HNS
+	// yet; what came in later is. 0: everything is.
 	Unprogrammed uint64 `json:"unprogrammed,omitempty"`
+	// Waiting has every generation of which something may not be in HNS yet, in
+	// order; what came in with another one is.
+	Waiting []Span `json:"waiting,omitempty"`
 	// Yielded is after how many endpoints the transaction left the others to the
 	// next one, which was due; 0: it left none.
 	Yielded int `json:"yielded,omitempty"`
@@ -93,6 +96,15 @@ type Report struct {
 	// work waits for these. 0 means never.
 	ProbeAfter time.Duration `json:"probeAfter,omitempty"`
 }
+
+// Span is some generations in a row.
+type Span struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// Has reports whether a generation is one of them.
+func (s Span) Has(generation uint64) bool { return s.From <= generation && generation <= s.To }
 
 // EndpointSeen is an endpoint with one of its addresses.
 type EndpointSeen struct {
@@ -119,6 +131,7 @@ func (r Report) Clone() Report {
 	r.Starts = slices.Clone(r.Starts)
 	r.Repairs = slices.Clone(r.Repairs)
 	r.Spellings = slices.Clone(r.Spellings)
+	r.Waiting = slices.Clone(r.Waiting)
 	r.Calls = maps.Clone(r.Calls)
 	r.Errors = slices.Clone(r.Errors)
 	r.Warnings = slices.Clone(r.Warnings)

@@ -23,7 +23,14 @@ type Stats struct {
 	// DriftRepaired what of that was written again: the Repairs of all reports.
 	DriftFound, DriftRepaired map[string]uint64
 	// Damped is the number of objects that somebody else keeps changing, by kind.
-	Damped map[string]int
+	Damped    map[string]int
+	Conflicts Conflicts
+}
+
+// Conflicts counts the writes to endpoints that somebody else came in between.
+type Conflicts struct {
+	Before uint64 // not written: the endpoint was not what the write was planned from
+	After  uint64 // written, and then something else was there
 }
 
 // SetStats is one set in HNS, as far as known.

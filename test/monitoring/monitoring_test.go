@@ -167,7 +167,7 @@ func TestAlertsFire(t *testing.T) {
 	ill := map[string]string{
 		"WinNPMPodWithoutPolicies":     `npm_oldest_pending_pod_update_seconds 400x120`,
 		"WinNPMPodsStartLate":          `npm_cni_claims_total{result="late"} 0x110 1x10`,
-		"WinNPMPoliciesTakeEffectLate": `npm_add_policy_exec_time{quantile="0.99"} 70000x120`,
+		"WinNPMPoliciesTakeEffectLate": "npm_event_to_programmed_seconds_bucket{le=\"65.536\"} 0x120\n  npm_event_to_programmed_seconds_bucket{le=\"131.072\"} 0+1x120\n  npm_event_to_programmed_seconds_bucket{le=\"+Inf\"} 0+1x120",
 		"WinNPMRefusedByHNS":           `npm_warnings{reason="HNSRejected"} 1x120`,
 		"WinNPMPolicyInPart":           `npm_warnings{reason="IPv6Peer"} 1x120`,
 		"WinNPMHNSUnavailable":         `npm_hns_errors_total{operation="ACL/Add",class="unavailable"} 0+1x120`,
