@@ -9,7 +9,7 @@ say() { echo "e2e: $*" >&2; }
 
 say "building npm, kubectl-npm and the suite"
 go build -o "$bin/" ./cmd/npm ./cmd/kubectl-npm
-go build -o "$bin/" ./test/teller ./test/simnode
+go build -o "$bin/" ./test/simnode
 
 say "running the suite"
 cd test/e2e

@@ -42,5 +42,6 @@ run test/conformance linux
 run test/cni windows
 run test/chart linux
 run test/monitoring linux
+run hack/release linux
 run hack/image linux
 exit $failed

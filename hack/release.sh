@@ -41,6 +41,7 @@ for platform in $platforms; do
 done
 unset GOOS GOARCH
 
+boms=()
 for platform in $platforms; do
 	folder=$built/$platform
 	tool=kubectl-npm
@@ -48,6 +49,7 @@ for platform in $platforms; do
 		tool=kubectl-npm.exe
 		for program in npm winnpm-cni doctor contract; do
 			install -m 644 "$folder/$program.exe" "$dist/"
+			boms+=("$dist/$program.exe=$folder/$program.exe")
 		done
 	fi
 	install -m 644 LICENSE "$folder/"
@@ -55,7 +57,9 @@ for platform in $platforms; do
 	chmod 755 "$folder/$tool"
 	tar --create --format=ustar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner \
 		--directory "$folder" LICENSE "$tool" | gzip --no-name --best >"$archive"
+	boms+=("$archive=$folder/$tool")
 done
+go run -C hack/release . -version "$version" "${boms[@]}"
 hack/release/krew.sh "$version" "$dist"/*.tar.gz >"$dist/npm.krew.yaml"
 cd "$dist"
 sums=$(sha256sum -- *)

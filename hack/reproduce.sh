@@ -31,6 +31,7 @@ if [ -f "$cli" ]; then
 		exit 1
 	fi
 fi
+go -C hack/release test -count=1 ./...
 # The image: on a base of the test, as that of Windows is in a registry elsewhere.
 go -C hack/image test -count=1 ./...
 echo "reproduce: $(find "$first/dist" -type f | wc -l) files for $PLATFORMS, equal in both folders"

@@ -10,7 +10,7 @@ if [ -n "$unformatted" ]; then
 	printf 'verify: not formatted, run gofmt -w on it: %s\n' $unformatted >&2
 	failed=1
 fi
-for module in . test/e2e test/e2e/apiserver test/page test/conformance test/cni test/chart test/monitoring hack/tools/actionlint hack/image; do
+for module in . test/e2e test/e2e/apiserver test/page test/conformance test/cni test/chart test/monitoring hack/tools/actionlint hack/release hack/image; do
 	if ! go -C "$module" mod tidy -diff; then
 		echo "verify: $module/go.mod or go.sum is not tidy, run go mod tidy there" >&2
 		failed=1

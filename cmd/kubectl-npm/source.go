@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -118,15 +117,18 @@ func inFile(file string, err error) error {
 	return fmt.Errorf("%s: %w", file, err)
 }
 
-// simulation returns the options of the simulation that --manifests asks for.
+// simulation returns the options that name manifests, or a cluster whose objects are listed.
 func (s *source) simulation(std cli.Streams) simulate.Options {
-	return simulate.Options{Manifests: s.manifests, Namespace: s.cluster.overrides.Context.Namespace, Recursive: s.recursive, Node: s.node, Stdin: std.In, Logger: klog.Logger{}, Version: cli.Version()}
+	return simulate.Options{
+		Manifests: s.manifests, Namespace: s.cluster.overrides.Context.Namespace, Recursive: s.recursive, Node: s.node, Stdin: std.In, Inputs: &s.inputs,
+		Kubeconfig: s.listed(), Connect: s.cluster.config, Version: cli.Version(),
+	}
 }
 
 // world returns the cluster of the source before the planned change.
 func (s *source) world(ctx context.Context, std cli.Streams) (whatif.World, error) {
-	if kubeconfig := s.listed(); len(s.manifests) > 0 || kubeconfig != "" {
-		return simulate.World(ctx, simulate.Options{Manifests: s.manifests, Namespace: s.cluster.overrides.Context.Namespace, Recursive: s.recursive, Kubeconfig: kubeconfig, Connect: s.cluster.config, Node: s.node, Stdin: std.In, Inputs: &s.inputs})
+	if len(s.manifests) > 0 || s.listed() != "" {
+		return simulate.World(ctx, s.simulation(std))
 	}
 	d, _, err := s.read(ctx, std)
 	if err != nil {

@@ -21,19 +21,21 @@ type activeWarnings struct {
 	endpoints endpoints.View
 	objects   []state.Warning // of what is over a budget, and of what texts have
 	flapping  []drift.Subject
-	refusals  setWarnings
-	addresses []state.Warning // of local pods whose address is contested, or nobody's
-	unwritten bool            // sets could not be written or read
+	again     map[ipsets.Name]state.Again // sets that HNS refuses or did not remove
+	unremoved []ipsets.Name               // those that it refused to remove alone
+	addresses []state.Warning             // of local pods whose address is contested, or nobody's
+	unwritten bool                        // sets could not be written or read
 }
 
 // activeWarnings returns what warnings are about now. It is valid until the
 // core goes on.
 func (d *core) activeWarnings() activeWarnings {
+	again, unremoved := d.again()
 	return activeWarnings{
 		node:    d.cfg.Node,
 		leftOut: d.desired.Needing(d.cache.Refused()), endpoints: d.endpoints.View(),
 		objects: d.objectWarnings(), flapping: d.drift.Flapping(d.clock),
-		refusals: d.setWarnings(), addresses: d.desired.AddressWarnings(), unwritten: d.sets.Tries > 0,
+		again: again, unremoved: unremoved, addresses: d.desired.AddressWarnings(), unwritten: d.sets.Tries > 0,
 	}
 }
 
@@ -51,18 +53,21 @@ func (s activeWarnings) warnings() []state.Warning {
 			object, kind := desired.ObjectOf(key)
 			out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected,
 				Message: fmt.Sprintf(
-					"HNS refuses set %s%s: where the policy needs it, what it accepts is left out and each of its denies blocks everything of its direction, until the set changes, or HNS takes it", n, s.refusals.code(n))})
+					"HNS refuses set %s%s: where the policy needs it, what it accepts is left out and each of its denies blocks everything of its direction, until the set changes, or HNS takes it", n, endpoints.InBrackets(s.again[n].Code))})
 		}
 		if len(needing) == 0 { // those of named ports are in no policy's list
 			out = append(out, state.Warning{Object: n.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
-				Message: fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", s.refusals.code(n))})
+				Message: fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", endpoints.InBrackets(s.again[n].Code))})
 		}
 	}
 	out = s.endpoints.Warn(out, s.node)
 	for _, what := range s.flapping {
 		out = append(out, s.ofFlapping(what))
 	}
-	out = append(out, s.refusals.ofRemovals()...)
+	for _, n := range s.unremoved {
+		out = append(out, state.Warning{Object: n.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
+			Message: "HNS does not remove the set" + endpoints.InBrackets(s.again[n].Code) + ": nothing needs it; it is tried again"})
+	}
 	if s.unwritten {
 		out = append(out, state.Warning{Object: s.node, Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "sets could not be written or read; they are retried"})
 	}

@@ -45,7 +45,7 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 		desired:  desired.New(desired.Settings{Budgets: cfg.Budgets, BaseACLs: cfg.BaseACLs}, cache, notes),
 		leftOut:  map[ipsets.Name]bool{},
 		drift:    drift.NewLog(),
-		setWork:  newSetWork(),
+		setWork:  setWork{refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{}},
 		fresh:    true,
 	}
 	d.endpoints = endpoints.New(

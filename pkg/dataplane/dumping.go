@@ -18,9 +18,9 @@ func (s *Snapshot) Dump() state.Dump {
 	return state.Dump{
 		Transaction: transaction,
 
-		Node:            s.node,
+		Node:            s.active.node,
 		Time:            s.now,
-		Sets:            dumpSets(s.sets, s.again),
+		Sets:            dumpSets(s.sets, s.active.again),
 		Pending:         s.endpoints.Pending(s.sets),
 		Endpoints:       s.endpoints.Dump(s.sets),
 		Policies:        policies,
@@ -29,20 +29,12 @@ func (s *Snapshot) Dump() state.Dump {
 		Pods:            s.desired.Pods(s.endpoints.ByAddr()),
 		Namespaces:      s.desired.Namespaces(),
 		NodeAddrs:       s.desired.NodeAddrs(),
-		Warnings:        s.activeWarnings().warnings(),
+		Warnings:        s.active.warnings(),
 		Reports:         cloneReports(s.reports),
 		Due:             s.due,
 		Spellings:       s.spellings,
 		OthersCut:       s.cut,
 		LookAge:         s.lookAge,
-	}
-}
-
-// activeWarnings is what the warnings of the snapshot are about.
-func (s *Snapshot) activeWarnings() activeWarnings {
-	return activeWarnings{
-		node: s.node, leftOut: s.leftOut, endpoints: s.endpoints.View,
-		objects: s.objects, flapping: s.flapping, refusals: s.refusals, addresses: s.addresses, unwritten: s.unwritten,
 	}
 }
 

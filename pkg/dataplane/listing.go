@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/progress"
@@ -57,6 +58,14 @@ func (r *run) enumerate() {
 	d.endpoints.TakeList(res.IDs, res.Err)
 }
 
+// enumerateNew finds the endpoints that nothing uses yet. Those that nobody knows are read
+// next, one by one. It says nothing of the endpoints that it lacks, and an error of it
+// nothing at all: pods whose endpoint is not found are looked for again.
+func (r *run) enumerateNew(starting []*desired.PodState) {
+	res := r.ask(hns.Request{Op: hns.OpEndpointNew})
+	r.d.endpoints.TakeNewList(res.IDs, res.Err, starting)
+}
+
 // get reads one endpoint by its GUID. It reports whether one that is open cannot be
 // read.
 func (r *run) get(id string) (open bool) {
@@ -69,36 +78,38 @@ func (r *run) get(id string) (open bool) {
 // of sets.
 func (r *run) network() {
 	d := r.d
-	if r.readSets() != nil {
+	if r.readSets(false) != nil {
 		d.sets.Failed(r.started, d.clock)
 	}
 }
 
-// readSets reads the sets and takes them over.
-func (r *run) readSets() error {
+// readSets reads the sets and takes them over. HNS may show sets that were not known when the
+// rules that name them were read: those are held now, and orphans are defined. What a look finds
+// is drift, unless nothing was known before; otherwise our own view was in doubt.
+func (r *run) readSets(look bool) error {
 	d := r.d
 	res := r.ask(hns.Request{Op: hns.OpNetworkGet})
-	err := res.Err
-	if err != nil {
-		if d.cache.HasUnknown() {
+	if res.Err != nil {
+		if !look && d.cache.HasUnknown() {
 			d.setWork.read.Failed(r.started, d.clock)
 		}
-		return err
+		return res.Err
+	}
+	d.looks.sets = d.clock
+	sets := observedSets(res.Network.Sets)
+	var skip func(ipsets.Name) bool
+	if look {
+		skip = d.paused(sets)
+	}
+	drifted := d.cache.Observe(sets, skip)
+	for _, s := range d.cache.TakeSpellings() {
+		d.spellings.OfSet(s)
+	}
+	d.endpoints.SetsSeen()
+	if look && !d.fresh {
+		d.foundSets(drifted)
 	}
 	d.fresh = false
-	d.looks.sets = d.clock
-	_ = d.takeSets(observedSets(res.Network.Sets), nil) // our own view was in doubt: no drift
 	d.renderDirty()
 	return nil
-}
-
-// takeSets takes over a listing of our sets. It may show sets that
-// were not known when the rules that name them were read: those are held now, and
-// orphans are defined.
-// It returns those that somebody else changed.
-func (d *core) takeSets(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
-	drifted = d.cache.Observe(sets, skip)
-	d.spelled()
-	d.endpoints.SetsSeen()
-	return drifted
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // Look says what Observe reads of HNS. The zero Look reads nothing.
@@ -74,9 +73,12 @@ func (r *run) look(look Look) error {
 		d.looks.last = d.clock // an enumeration takes nobody's turn
 	}
 	if look.Sets {
-		if err := r.lookAtSets(); err != nil {
+		err := r.readSets(true)
+		d.looks.sets = d.clock // also when it failed: others have their turn
+		if err != nil {
 			return err
 		}
+		d.awaitSets()
 	}
 	if look.Enumerate {
 		res := r.ask(hns.Request{Op: hns.OpEndpointIDs})
@@ -93,31 +95,6 @@ func (r *run) look(look Look) error {
 		}
 		d.endpoints.TakeLook(id, res.Endpoint, res.Err)
 	}
-	return nil
-}
-
-// lookAtSets reads the sets. What differs is drift, unless nothing was known before. Members that
-// somebody else keeps changing are left alone for a while.
-func (r *run) lookAtSets() error {
-	d := r.d
-	res := r.ask(hns.Request{Op: hns.OpNetworkGet})
-	d.looks.sets = d.clock // also when it failed: others have their turn
-	if res.Err != nil {
-		return res.Err
-	}
-	sets := observedSets(res.Network.Sets)
-	listed := make(map[string]bool, len(sets))
-	for _, s := range sets {
-		listed[s.ID] = true
-	}
-	drifted := d.takeSets(sets, func(n ipsets.Name) bool {
-		return d.paused(n) && listed[d.cache.ID(n)] == d.cache.Present(n)
-	})
-	if !d.fresh {
-		d.foundSets(drifted)
-	}
-	d.fresh = false
-	d.awaitSets()
 	return nil
 }
 
@@ -159,10 +136,9 @@ func (d *core) nextLook() (Look, time.Time) {
 // lookAge returns for how long the object that was looked at longest ago
 // has not been read.
 func (d *core) lookAge(now time.Time) time.Duration {
-	var age time.Duration
+	age := d.endpoints.LookAge()
 	if !d.looks.sets.IsZero() {
-		age = now.Sub(d.looks.sets)
+		age = max(age, now.Sub(d.looks.sets))
 	}
-	age = max(age, d.endpoints.LookAge())
 	return age
 }

@@ -36,7 +36,7 @@ func (r *run) readSpare() {
 	d := r.d
 	due := d.cache.HasUnknown() && !d.cache.InDoubt() && !d.setWork.read.At.After(r.started)
 	if due {
-		_ = r.readSets()
+		_ = r.readSets(false)
 	}
 }
 
@@ -64,7 +64,7 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 	req, failed := plan[0], []ipsets.SetValue{}
 	req.Sets = nil
 	for _, s := range plan[0].Sets {
-		if a := d.setWork.removals[s.Name]; a == nil || !a.split {
+		if a := d.setWork.removals[s.Name]; a == nil || !a.alone {
 			req.Sets = append(req.Sets, s)
 		} else {
 			failed = append(failed, s)
@@ -85,7 +85,7 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 func (r *run) notRemoved(req ipsets.Request, err error) bool {
 	d := r.d
 	refused := errors.Is(err, hns.ErrInvalid) || errors.Is(err, hns.ErrInUse)
-	if !refused && hns.Answered(err) && r.readSets() != nil {
+	if !refused && hns.Answered(err) && r.readSets(false) != nil {
 		return false
 	}
 	now, left := d.clock, 0
@@ -107,9 +107,9 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 		case !refused: // HNS did not answer: not at once
 			a.Failed(err, now)
 		case len(req.Sets) > 1:
-			a.At, a.split = r.started, true
+			a.At, a.alone = r.started, true
 		default:
-			a.split, a.alone = true, true
+			a.alone = true
 			a.Failed(err, now)
 			if errors.Is(err, hns.ErrInUse) {
 				d.cache.Used(s.Name)

@@ -40,17 +40,15 @@ func (d *core) outstanding(s drift.Subject) bool {
 	return ep != nil && ep.Outstanding()
 }
 
-// paused reports whether the members that are observed of a set are to be
-// left alone: it was written not long ago, and somebody else keeps undoing that.
-// Whether the set is there at all is taken over all the same: HNS refuses what
-// names one that is not, and to add one that is.
-func (d *core) paused(n ipsets.Name) bool {
-	return !d.drift.PausedUntil(drift.OfSet(n), d.now).IsZero()
-}
-
-// spelled keeps how HNS spells sets.
-func (d *core) spelled() {
-	for _, s := range d.cache.TakeSpellings() {
-		d.spellings.OfSet(s)
+// paused returns which sets are left alone that a look reads: written not long ago, while
+// somebody else keeps undoing that. Whether such a set is there at all is taken over all the
+// same: HNS refuses what names one that is not, and to add one that is.
+func (d *core) paused(sets []ipsets.Observed) func(ipsets.Name) bool {
+	listed := make(map[string]bool, len(sets))
+	for _, s := range sets {
+		listed[s.ID] = true
+	}
+	return func(n ipsets.Name) bool {
+		return !d.drift.PausedUntil(drift.OfSet(n), d.now).IsZero() && listed[d.cache.ID(n)] == d.cache.Present(n)
 	}
 }

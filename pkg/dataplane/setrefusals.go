@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
-	"github.com/winnpm/winnpm/pkg/endpoints"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -117,51 +116,18 @@ func (d *core) setsAgain(next *backoff.Due, now time.Time) {
 	}
 }
 
-// setWarnings is what warnings say of sets that HNS refuses, or does not remove. It
-// shares nothing with the state.
-type setWarnings struct {
-	codes     map[ipsets.Name]uint32
-	unremoved map[ipsets.Name]uint32 // those that failed alone
-}
-
-// setWarnings returns what is active now.
-func (d *core) setWarnings() setWarnings {
-	var w setWarnings
-	if len(d.setWork.refused)+len(d.setWork.removals) == 0 {
-		return w
-	}
-	w = setWarnings{map[ipsets.Name]uint32{}, map[ipsets.Name]uint32{}}
+// again returns the sets that HNS refuses or did not remove, and of the latter those that it
+// refused to remove alone. The caller owns both.
+func (d *core) again() (again map[ipsets.Name]state.Again, unremoved []ipsets.Name) {
+	again = make(map[ipsets.Name]state.Again, len(d.setWork.refused)+len(d.setWork.removals))
 	for n, a := range d.setWork.refused {
-		w.codes[n] = a.Code
+		again[n] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
 	}
 	for n, a := range d.setWork.removals {
-		if a.alone {
-			w.unremoved[n] = a.Code
+		again[n] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
+		if a.alone && a.Tries > 0 {
+			unremoved = append(unremoved, n)
 		}
 	}
-	return w
-}
-
-// code is the code with which HNS refuses a set, in brackets.
-func (w setWarnings) code(n ipsets.Name) string { return endpoints.InBrackets(w.codes[n]) }
-
-func (w setWarnings) ofRemovals() []state.Warning {
-	var out []state.Warning
-	for n, code := range w.unremoved {
-		out = append(out, state.Warning{Object: n.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
-			Message: "HNS does not remove the set" + endpoints.InBrackets(code) + ": nothing needs it; it is tried again"})
-	}
-	return out
-}
-
-// dumpAgain returns what waits for another try.
-func (d *core) dumpAgain() map[ipsets.Name]state.Again {
-	out := map[ipsets.Name]state.Again{}
-	for n, a := range d.setWork.refused {
-		out[n] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
-	}
-	for n, m := range d.setWork.removals {
-		out[n] = state.Again{At: m.At, Attempts: m.Tries, Code: m.Code}
-	}
-	return out
+	return again, unremoved
 }

@@ -14,13 +14,8 @@ type setWork struct {
 	read     backoff.Retry // of sets that nobody needs and of which a write is in doubt
 }
 
-func newSetWork() setWork {
-	return setWork{refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{}}
-}
-
 // removal is a set that HNS did not remove when it was asked to.
 type removal struct {
 	backoff.Again
-	split bool // HNS rejected a request with it and others, so it is asked for alone
-	alone bool // HNS refused to remove it alone
+	alone bool // HNS rejected a request with it, so it is asked for alone
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/endpoints"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -15,21 +14,13 @@ import (
 // Snapshot is the state of a Dataplane at one moment. Transactions go on beside it: what
 // it points to is replaced when it changes, and what is changed in place was copied.
 type Snapshot struct {
-	desired desired.Copied
-	sets    *ipsets.Copy
-
-	node      string
+	active    activeWarnings
+	desired   desired.Copied
+	sets      *ipsets.Copy
 	now       time.Time
 	endpoints endpoints.Copied
-	addresses []state.Warning // of contested addresses
-	leftOut   map[ipsets.Name][]policy.Key
-	flapping  []drift.Subject
 	reports   []state.Report
-	refusals  setWarnings
-	again     map[ipsets.Name]state.Again
 	due       state.Due
-	objects   []state.Warning // of what is over a budget, and of what texts have
-	unwritten bool
 	spellings []state.Spelling
 	cut       bool
 	lookAge   time.Duration
@@ -49,13 +40,11 @@ func (d *Dataplane) Dump() state.Dump { return d.Snapshot().Dump() }
 
 // take copies the state.
 func (s *Snapshot) take(d *core) {
-	s.node, s.now = d.cfg.Node, d.clock
-	s.reports, s.leftOut, s.due = slices.Clone(d.reports), d.desired.Needing(d.cache.Refused()), d.dumpDue()
-	s.unwritten = d.sets.Tries > 0
-	s.flapping, s.refusals, s.again = d.drift.Flapping(s.now), d.setWarnings(), d.dumpAgain()
-	s.objects, s.addresses = d.objectWarnings(), d.desired.AddressWarnings()
+	s.now, s.reports = d.clock, slices.Clone(d.reports)
 	s.spellings, s.cut, s.lookAge = d.spellings.All(), d.spellings.OthersCut(), d.lookAge(s.now)
-	s.endpoints = d.endpoints.Copy()
+	d.endpoints.DumpDue(&s.due)
+	s.active, s.endpoints = d.activeWarnings(), d.endpoints.Copy()
+	s.active.endpoints = s.endpoints.View
 	s.desired = d.desired.Copy()
 	s.sets = d.cache.Copy()
 }
@@ -71,10 +60,4 @@ func (d *Dataplane) Warnings() (active []state.Warning) {
 func (d *Dataplane) Selecting(pod desired.PodKey) (keys []policy.Key) {
 	d.with(func(c *core) { keys = c.desired.Selecting(pod) })
 	return keys
-}
-
-// dumpDue says what waits for its time.
-func (d *core) dumpDue() (due state.Due) {
-	d.endpoints.DumpDue(&due)
-	return due
 }

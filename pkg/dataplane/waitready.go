@@ -33,15 +33,13 @@ func (d *Dataplane) WaitReady(ctx context.Context, key desired.PodKey, uid types
 
 // HasPodAt reports whether a pod of this node has an address, as far as is known: the API
 // server's word or the CNI's. It may be called while a call of HNS is under way.
-func (d *Dataplane) HasPodAt(addr netip.Addr) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for p := range d.core.desired.Locals() {
-		if p.Addr == addr {
-			return true
+func (d *Dataplane) HasPodAt(addr netip.Addr) (has bool) {
+	d.with(func(c *core) {
+		for p := range c.desired.Locals() {
+			has = has || p.Addr == addr
 		}
-	}
-	return false
+	})
+	return has
 }
 
 // bell wakes everybody who waits for the core to get on. It costs nothing while nobody does.

@@ -159,7 +159,7 @@ func (r *run) searchEnds() bool {
 // fails, pods that may be open come first.
 func (r *run) sendSets(req ipsets.Request) error {
 	d := r.d
-	err := r.ask(hns.Request{Op: hns.OpSets(hnsVerb(req.Verb)), Sets: hnsSets(req)}).Err
+	err := r.ask(hns.Request{Op: hns.OpSets(hnsVerbs[req.Verb]), Sets: hnsSets(req)}).Err
 	d.recordSets(req, err)
 	if err != nil && req.Verb != ipsets.Remove && !r.shielded {
 		r.shielded = true
@@ -195,18 +195,8 @@ func (d *core) recordSets(req ipsets.Request, err error) {
 	}
 }
 
-// hnsVerb returns HNS's word.
-func hnsVerb(v ipsets.Verb) hns.Verb {
-	switch v {
-	case ipsets.Add:
-		return hns.Add
-	case ipsets.Update:
-		return hns.Update
-	case ipsets.Remove:
-		return hns.Remove
-	}
-	panic("BUG: unknown set verb")
-}
+// hnsVerbs has HNS's words.
+var hnsVerbs = map[ipsets.Verb]hns.Verb{ipsets.Add: hns.Add, ipsets.Update: hns.Update, ipsets.Remove: hns.Remove}
 
 // hnsSets returns the sets of a request as HNS wants them.
 func hnsSets(req ipsets.Request) []hns.SetPolicy {

@@ -6,39 +6,35 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// written counts what a transaction has asked HNS to write: each object once.
-type written struct {
-	sets      map[hns.Verb]map[string]bool
-	endpoints map[string]bool
-}
+// written has what a transaction has asked HNS to write, each object once: the ids of sets by
+// verb, and under "" the GUIDs of endpoints.
+type written map[hns.Verb]map[string]bool
 
 // note takes a request.
 func (w *written) note(r hns.Request) {
-	switch {
-	case hns.ReadsOnly(r.Op):
-	case r.Verb() == "":
-		if w.endpoints == nil {
-			w.endpoints = map[string]bool{}
-		}
-		w.endpoints[r.Endpoint] = true
-	default:
-		if w.sets == nil {
-			w.sets = map[hns.Verb]map[string]bool{}
-		}
-		if w.sets[r.Verb()] == nil {
-			w.sets[r.Verb()] = map[string]bool{}
-		}
-		for _, s := range r.Sets {
-			w.sets[r.Verb()][s.ID] = true
-		}
+	if hns.ReadsOnly(r.Op) {
+		return
+	}
+	if *w == nil {
+		*w = written{}
+	}
+	objects := (*w)[r.Verb()]
+	if objects == nil {
+		objects = map[string]bool{}
+		(*w)[r.Verb()] = objects
+	}
+	if r.Verb() == "" {
+		objects[r.Endpoint] = true
+	}
+	for _, s := range r.Sets {
+		objects[s.ID] = true
 	}
 }
 
 // String is one line of counts; empty for nothing.
-func (w *written) String() string {
-	if len(w.sets)+len(w.endpoints) == 0 {
+func (w written) String() string {
+	if len(w) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d",
-		len(w.sets[hns.Add]), len(w.sets[hns.Update]), len(w.sets[hns.Remove]), len(w.endpoints))
+	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", len(w[hns.Add]), len(w[hns.Update]), len(w[hns.Remove]), len(w[""]))
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -25,8 +27,9 @@ type Copied struct {
 
 // Copy returns the endpoints as they are now.
 func (d *State) Copy() Copied {
-	names := namesThen{}
-	out := Copied{View: View{byID: make(map[string]*Endpoint, len(d.byID)), pods: names, unread: d.unreadErrs(), err: d.listing.err}}
+	names := map[types.UID]string{}
+	podOf := func(uid types.UID) string { return names[uid] }
+	out := Copied{View: View{byID: make(map[string]*Endpoint, len(d.byID)), podOf: podOf, unread: d.unreadErrs(), err: d.listing.err}}
 	for id, ep := range d.byID {
 		is := *ep
 		is.rejected, is.holds = maps.Clone(ep.rejected), nil
@@ -53,7 +56,7 @@ func (s *Copied) ByAddr() map[netip.Addr][]string {
 func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
 	out := []state.Pending{}
 	for _, ep := range pending(s.byID, s.subqueues, s.turn) {
-		pd := state.Pending{Pod: s.pods.podOf(ep.owner), UID: string(ep.owner), Endpoint: ep.ID, Attempts: ep.tries}
+		pd := state.Pending{Pod: s.podOf(ep.owner), UID: string(ep.owner), Endpoint: ep.ID, Attempts: ep.tries}
 		if ep.lastErr != nil {
 			pd.Error = ep.lastErr.Error()
 		}
@@ -73,7 +76,7 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.Endpoint{
-			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods.podOf(ep.owner), Applied: lists.canonical(ep.actual), Known: ep.Known(),
+			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.podOf(ep.owner), Applied: lists.canonical(ep.actual), Known: ep.Known(),
 			Foreign: len(ep.foreign),
 		}
 		for i, a := range ep.addrs {

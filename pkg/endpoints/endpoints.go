@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -90,9 +89,6 @@ func (d *State) Begin(generation uint64, now time.Time) { d.generation, d.now = 
 
 // Endpoint returns the endpoint with a GUID, nil for none.
 func (d *State) Endpoint(id string) *Endpoint { return d.byID[id] }
-
-// All yields the endpoints by GUID, in no order.
-func (d *State) All() iter.Seq2[string, *Endpoint] { return maps.All(d.byID) }
 
 // IDs returns the GUIDs of the endpoints, in order.
 func (d *State) IDs() []string { return slices.Sorted(maps.Keys(d.byID)) }

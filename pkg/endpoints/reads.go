@@ -74,19 +74,28 @@ func (d *State) meet(ids []string) (seen map[string]bool, ours int) {
 	for _, id := range ids {
 		key := strings.ToLower(id)
 		if stranger, is := d.strangers[key]; is {
-			if strangers[key] = stranger; !d.strangerDue(stranger) {
-				continue
-			}
+			strangers[key] = stranger
 		}
-		ours++
-		if is, ok := known[key]; ok {
+		if is := d.admit(id, known); is != "" {
+			ours++
 			seen[is] = true
-			continue
 		}
-		d.unread[id], seen[id], known[key] = &unreadEndpoint{came: d.clock}, true, id
 	}
 	d.strangers = strangers
 	return seen, ours
+}
+
+// admit makes an endpoint that HNS enumerates unread, unless it is among the known ones. It returns
+// the GUID under which it is known, "" for one that is elsewhere.
+func (d *State) admit(id string, known map[string]string) string {
+	key := strings.ToLower(id)
+	if stranger, is := d.strangers[key]; is && !d.strangerDue(stranger) {
+		return ""
+	}
+	if known[key] == "" {
+		d.unread[id], known[key] = &unreadEndpoint{came: d.clock}, id
+	}
+	return known[key]
 }
 
 // knownIDs returns the GUIDs of the endpoints that we know, by the same in small letters.

@@ -3,7 +3,6 @@ package endpoints
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -110,14 +109,7 @@ func (d *State) late(ep *Endpoint) error {
 func (d *State) TakeNewList(ids []string, err error, starting []*desired.PodState) {
 	known := d.knownIDs()
 	for _, id := range ids {
-		key := strings.ToLower(id)
-		if _, is := known[key]; is {
-			continue
-		}
-		if stranger, is := d.strangers[key]; is && !d.strangerDue(stranger) {
-			continue
-		}
-		d.unread[id], known[key] = &unreadEndpoint{came: d.clock}, id
+		d.admit(id, known)
 	}
 	if err != nil || d.listing.err != nil {
 		return

@@ -17,31 +17,20 @@ import (
 // View is endpoints, as they are or as they were copied, with the names of their pods.
 type View struct {
 	byID   map[string]*Endpoint
-	pods   podNames
-	unread map[string]error // those that are enumerated and were never read, and why
-	err    error            // of the last enumeration
+	podOf  func(types.UID) string // name of a local pod, "" for none
+	unread map[string]error       // those that are enumerated and were never read, and why
+	err    error                  // of the last enumeration
 }
-
-// podNames tells the names of pods by UID: a State those of the local pods as they are, a
-// namesThen those that they were.
-type podNames interface {
-	podOf(types.UID) string // "" for none
-}
-
-// namesThen is the names of the pods that own endpoints, at one moment.
-type namesThen map[types.UID]string
-
-func (n namesThen) podOf(uid types.UID) string { return n[uid] }
 
 // View returns the endpoints as they are. It is valid until they change.
 func (d *State) View() View {
-	return View{byID: d.byID, pods: d, unread: d.unreadErrs(), err: d.listing.err}
+	return View{byID: d.byID, podOf: d.podOf, unread: d.unreadErrs(), err: d.listing.err}
 }
 
 // Pod returns the name of the pod that an endpoint belongs to, "" for none.
 func (s View) Pod(id string) string {
 	if ep := s.byID[id]; ep != nil {
-		return s.pods.podOf(ep.owner)
+		return s.podOf(ep.owner)
 	}
 	return ""
 }
@@ -113,7 +102,7 @@ func (s View) ofQuarantine(ep *Endpoint, key policy.Key, code uint32) state.Warn
 
 // onEndpoint returns a warning about an endpoint, or the pod that owns it.
 func (s View) onEndpoint(ep *Endpoint, reason state.Reason, message string) state.Warning {
-	if pod := s.pods.podOf(ep.owner); pod != "" {
+	if pod := s.podOf(ep.owner); pod != "" {
 		return state.Warning{Object: pod, Kind: "Pod", Reason: reason, Message: message}
 	}
 	return state.Warning{Object: ep.ID, Kind: "Endpoint", Reason: reason, Message: message}
@@ -121,16 +110,11 @@ func (s View) onEndpoint(ep *Endpoint, reason state.Reason, message string) stat
 
 func oneLine(err error) string { return fmt.Sprintf("%.300s; it is retried", err.Error()) }
 
-// codeText returns a code of HNS as warnings show it: the number, and its name when
-// it has one.
-func codeText(code uint32) string {
-	return strings.TrimSpace(fmt.Sprintf("0x%08x %s", code, hns.LookupCode(code).Name))
-}
-
-// InBrackets returns the text of a code behind a blank, "" for none.
+// InBrackets returns a code of HNS behind a blank, as warnings show it: the number, and its name
+// when it has one. It returns "" for none.
 func InBrackets(code uint32) string {
 	if code == 0 {
 		return ""
 	}
-	return " (" + codeText(code) + ")"
+	return fmt.Sprintf(" (%s)", strings.TrimSpace(fmt.Sprintf("0x%08x %s", code, hns.LookupCode(code).Name)))
 }

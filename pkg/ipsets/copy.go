@@ -149,7 +149,7 @@ func (p *Copy) States() []SetState {
 		out = append(out, SetState{
 			ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),
 			Members: p.shown(s), Refs: s.references(in[s.of]),
-			InHNS: s.present, Known: !s.unknown, Rejected: s.refused, Dirty: s.needed && s.dirty(),
+			InHNS: s.present, Rejected: s.refused, Dirty: s.needed && s.dirty(),
 			Fed:   s.defined && !asked[s.of] && !slices.ContainsFunc(s.refs, func(r Ref) bool { return r.Kind.defines() }),
 			Spare: s.spare, Called: s.calledElse(),
 		})

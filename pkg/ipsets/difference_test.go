@@ -17,7 +17,7 @@ func (tr *trial) differences(t *rapid.T) {
 	for _, s := range tr.c.Snapshot() {
 		d, differs := all[s.ID]
 		delete(all, s.ID)
-		require.Equal(t, !s.Known, d.Unknown, s.Name)
+		require.Equal(t, tr.c.byID[s.ID].unknown, d.Unknown, s.Name)
 		if s.Dirty {
 			require.True(t, differs, s.Name)
 		}

@@ -20,3 +20,6 @@ func (c *Cache) Holds(n Name, r Ref) bool {
 // Searching reports whether there are suspects: Plan has more to ask than it would
 // otherwise.
 func (c *Cache) Searching() bool { return len(c.suspects) > 0 }
+
+// Snapshot returns all sets, by name.
+func (c *Cache) Snapshot() []SetState { return c.Copy().States() }

@@ -10,7 +10,6 @@ type SetState struct {
 	Members  []string // desired, readable, in order, without the permanent one; of an undefined set what HNS has
 	Refs     []Ref    // sorted
 	InHNS    bool     // as far as known
-	Known    bool     // false: the outcome of a write is not known
 	Rejected bool     // HNS refuses what is desired
 	Dirty    bool     // needed, and HNS has something else
 	Fed      bool     // defined, though nobody asks for it: what rules in HNS may see goes on
@@ -18,6 +17,3 @@ type SetState struct {
 	Spare  time.Time
 	Called string // what HNS calls the set, where that is not Name
 }
-
-// Snapshot returns all sets, by name. It shares nothing with the Cache.
-func (c *Cache) Snapshot() []SetState { return c.Copy().States() }

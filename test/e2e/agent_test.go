@@ -90,8 +90,8 @@ func startAgent(t *testing.T, node, kubeconfig string) *agent {
 // address is where the agent serves, without a scheme.
 func (a *agent) address() string { return strings.TrimPrefix(a.url, "http://") }
 
-// served finds the address that the agent prints; the API server's is https.
-var served = regexp.MustCompile(`(?:^|\s|http://|")(127\.0\.0\.1:[0-9]+)`)
+// served finds the address that the agent prints.
+var served = regexp.MustCompile(`serving on http://(\S+)`)
 
 // ask gets /npm/v1/simulate. It returns an error only while the agent does not
 // answer.

@@ -30,7 +30,6 @@ func TestKindComesAndGoes(t *testing.T) {
 	w.pod(pod{namespace: "tiers", name: "db", node: "kind-1", ip: "10.70.0.2", labels: "app=db"})
 	p := newProxy(t)
 	a := startAgent(t, "kind-1", kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca))
-	_, said := startTeller(t, "kind-1")
 	const open = `
 		tiers/db->tiers/web:80/TCP allow
 		tiers/web->192.168.7.2:80/TCP allow
@@ -79,14 +78,14 @@ spec:
 		p.forget()
 		a.waitTrace(open)
 		eventually(t, settle, func() string {
-			if strings.Count(said.String(), "the API server has no ClusterNetworkPolicies any more") < i+1 {
+			if strings.Count(a.stderr.String(), "the API server has no ClusterNetworkPolicies any more") < i+1 {
 				return "the agent does not say that the CRD has gone"
 			}
 			return ""
 		})
 		require.NoError(t, a.readiness())
 	}
-	require.NotContains(t, said.String(), "Failed to watch", "no errors")
+	require.NotContains(t, a.stderr.String(), "Failed to watch", "no errors")
 }
 
 // createClusterPolicy creates a ClusterNetworkPolicy.

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -14,24 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// startTeller runs the parts of the agent that kubectl npm simulate has not, on a node,
-// with the rights of deploy/ and through a proxy, until the test ends.
-func startTeller(t *testing.T, node string) (*proxy, *buffer) {
+// startTeller is startAgent with the rights of deploy/ and through a proxy.
+func startTeller(t *testing.T, node string) *proxy {
 	t.Helper()
-	p, said := newProxy(t), &buffer{}
-	kubeconfig := kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca)
-	process := exec.Command(filepath.Join(bin, "teller"), "--kubeconfig", kubeconfig, "--node", node)
-	process.Stderr = said
-	process.SysProcAttr = endWithParent()
-	require.NoError(t, process.Start())
-	t.Cleanup(func() {
-		_ = process.Process.Kill()
-		_ = process.Wait() // judged by what it told
-		if t.Failed() {
-			t.Logf("the teller on %s said:\n%s", node, said)
-		}
-	})
-	return p, said
+	p := newProxy(t)
+	startAgent(t, node, kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca))
+	return p
 }
 
 // eventsOf returns the Events of a namespace, oldest first.
@@ -73,7 +59,7 @@ ingress:
 - from: [{ipBlock: {cidr: "fd00::/8"}}]
 `
 	w.policy("told", "six", six)
-	first, _ := startTeller(t, "teller-1")
+	first := startTeller(t, "teller-1")
 	e := w.waitEvents("told", `Warning six IPv6Peer`)[0]
 	object, err := w.kube.NetworkingV1().NetworkPolicies("told").Get(t.Context(), "six", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -93,7 +79,7 @@ ingress:
 	require.Equal(t, e.Note, seen.Items[0].Message)
 
 	t.Log("another node has nothing to add")
-	second, _ := startTeller(t, "teller-2")
+	second := startTeller(t, "teller-2")
 	eventually(t, settle, func() string {
 		if second.asked("events") == 0 {
 			return "the second node has not tried"

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 func runAll(m *testing.M) (int, error) {
 	bin = os.Getenv("NPM_E2E_BIN")
-	for _, program := range []string{"apiserver-up", "npm", "kubectl-npm", "teller", "simnode"} {
+	for _, program := range []string{"apiserver-up", "npm", "kubectl-npm", "simnode"} {
 		if _, err := os.Stat(filepath.Join(bin, program)); bin == "" || err != nil {
 			return 0, fmt.Errorf("no %s in NPM_E2E_BIN=%q: run \"make e2e\" in the root of the repository", program, bin)
 		}

@@ -74,11 +74,8 @@ func Flag(name, value string) (restore func()) {
 	if was != f.DefValue {
 		return func() {}
 	}
-	set := func(to string) {
-		if err := f.Value.Set(to); err != nil {
-			panic(fmt.Sprintf("BUG: -%s=%s: %v", name, to, err))
-		}
+	if err := f.Value.Set(value); err != nil {
+		panic(fmt.Sprintf("BUG: -%s=%s: %v", name, value, err))
 	}
-	set(value)
-	return func() { set(was) }
+	return func() { _ = f.Value.Set(was) } // which it took before
 }

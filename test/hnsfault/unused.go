@@ -1,6 +1,7 @@
 package hnsfault
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,20 +22,14 @@ func Unused(a hns.ACL, sets map[string]hns.SetPolicy) bool {
 		if sets[id].Type == hns.NestedIPSet {
 			leaves = sets[id].Values
 		}
-		once := map[string]bool{}
+		var addrs []string
 		for _, leaf := range leaves {
-			for _, addr := range sets[leaf].Values {
-				once[addr] = true
-			}
+			addrs = append(addrs, sets[leaf].Values...)
 		}
-		for addr := range once {
+		slices.Sort(addrs)
+		for _, addr := range slices.Compact(addrs) {
 			in[addr]++
 		}
 	}
-	for _, n := range in {
-		if n == len(ids) {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(slices.Collect(maps.Values(in)), len(ids))
 }

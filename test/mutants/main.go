@@ -111,47 +111,38 @@ func (r runner) play(ctx context.Context, mutants []mutant) error {
 	for _, m := range mutants {
 		packages[m.pkg] = append(packages[m.pkg], m)
 	}
-	if err := each(r, packages, func(dir, pkg string, mutants []mutant) error { return r.unharmed(ctx, dir, pkg, mutants) }); err != nil {
+	var tests, breaks []func(dir string) error
+	for pkg, of := range packages {
+		tests = append(tests, func(dir string) error { return r.unharmed(ctx, dir, pkg, of) })
+	}
+	for _, m := range mutants {
+		breaks = append(breaks, func(dir string) error { return r.one(ctx, dir, m) })
+	}
+	if err := r.each(tests); err != nil {
 		return err
 	}
-	byName := map[string]mutant{}
-	for _, m := range mutants {
-		byName[m.name] = m
-	}
-	return each(r, byName, func(dir, _ string, m mutant) error {
-		failed, err := r.one(ctx, dir, m)
-		if err != nil {
-			return fmt.Errorf("%s: %s %s: %w", m.name, m.pkg, m.tests, err)
-		}
-		fmt.Fprintf(r.out, "ok    %-28s killed by %s %s\n", m.name, m.pkg, strings.Join(failed, " "))
-		return nil
-	})
+	return r.each(breaks)
 }
 
-// each calls do for every entry, in a fresh copy of the repository, and joins the errors.
-func each[T any](r runner, entries map[string]T, do func(dir, key string, entry T) error) error {
+// each runs every task in a fresh copy of the repository, and joins the errors.
+func (r runner) each(tasks []func(dir string) error) error {
 	free := make(chan string, r.copies)
 	for i := range r.copies {
 		free <- filepath.Join(r.tmp, fmt.Sprint(i), "tree")
 	}
-	var mu sync.Mutex
-	var all error
+	errs := make([]error, len(tasks))
 	var working sync.WaitGroup
-	for key, entry := range entries {
+	for i, do := range tasks {
 		dir := <-free
 		working.Go(func() {
-			err := r.refresh(dir)
-			if err == nil {
-				err = do(dir, key, entry)
+			if errs[i] = r.refresh(dir); errs[i] == nil {
+				errs[i] = do(dir)
 			}
-			mu.Lock()
-			all = errors.Join(all, err)
-			mu.Unlock()
 			free <- dir
 		})
 	}
 	working.Wait()
-	return all
+	return errors.Join(errs...)
 }
 
 // refresh makes dir a copy of what git has of the repository, staged changes included, without
@@ -188,24 +179,26 @@ func (r runner) unharmed(ctx context.Context, dir, pkg string, mutants []mutant)
 	return nil
 }
 
-// one applies m to the copy in dir, runs its test, and returns the tests that failed.
-func (r runner) one(ctx context.Context, dir string, m mutant) ([]string, error) {
+// one applies m to the copy in dir, runs its test, and prints the tests that failed.
+func (r runner) one(ctx context.Context, dir string, m mutant) error {
 	cmd := exec.CommandContext(ctx, "git", "apply", "--recount", m.path)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("the patch no longer applies: %s", out)
+		return fmt.Errorf("%s: the patch no longer applies: %s", m.name, out)
 	}
 	_, failed, err := r.goTest(ctx, dir, m.pkg, m.tests)
 	if err == nil && len(failed) == 0 {
 		err = errors.New("SURVIVED, the test passes")
 	}
-	return failed, err
+	if err != nil {
+		return fmt.Errorf("%s: %s %s: %w", m.name, m.pkg, m.tests, err)
+	}
+	fmt.Fprintf(r.out, "ok    %-28s killed by %s %s\n", m.name, m.pkg, strings.Join(failed, " "))
+	return nil
 }
 
-var (
-	passLine = regexp.MustCompile(`(?m)^--- PASS: (\S+)`)
-	failLine = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
-)
+// resultLine is that of a top-level test.
+var resultLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+)`)
 
 // goTest runs tests and returns the names of the top-level ones that passed and failed. It
 // returns an error if the run says nothing about the code.
@@ -216,11 +209,12 @@ func (r runner) goTest(ctx context.Context, dir, pkg, names string) (passed, fai
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
-	for _, m := range passLine.FindAllSubmatch(out, -1) {
-		passed = append(passed, string(m[1]))
-	}
-	for _, m := range failLine.FindAllSubmatch(out, -1) {
-		failed = append(failed, string(m[1]))
+	for _, m := range resultLine.FindAllSubmatch(out, -1) {
+		if string(m[1]) == "PASS" {
+			passed = append(passed, string(m[2]))
+		} else {
+			failed = append(failed, string(m[2]))
+		}
 	}
 	switch text := string(out); {
 	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):

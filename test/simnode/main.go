@@ -1,6 +1,6 @@
 // Program simnode runs an agent with the simulator in place of HNS, and gives its pods endpoints. It
-// follows a live cluster, serves the pages of an agent, and at /npm/v1/simulate what kubectl npm
-// simulate prints as JSON, with the verdicts that the query asks for. The end-to-end suite uses it.
+// follows a live cluster, sends Events, serves the pages of an agent, and at /npm/v1/simulate what kubectl
+// npm simulate prints as JSON, with the verdicts that the query asks for. The end-to-end suite uses it.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/desired"
@@ -43,10 +44,20 @@ func serve(ctx context.Context, kubeconfig, node string) error {
 	if err != nil {
 		return err
 	}
+	sink, err := events.ClusterSink(api)
+	if err != nil {
+		return err
+	}
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	dp := dataplane.New(dataplane.Config{Node: node, Now: time.Now, Client: sim})
 	pods := &kubelet{dp: dp, sim: sim, endpoints: map[desired.PodKey]string{}}
-	ctl := controllers.New(controllers.Config{Source: source, Applier: pods, Progress: dp.Progress, Node: node, Logger: klog.Logger{}})
+	var recorder *events.Recorder
+	ctl := controllers.New(controllers.Config{
+		Source: source, Applier: pods, Progress: dp.Progress, Node: node, Logger: klog.Background(),
+		OnApplied: func(done controllers.Applied) { recorder.Applied(done) },
+	})
+	recorder = events.New(events.Config{Sink: sink, Node: node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Logger: klog.Background()})
+	go recorder.Run(ctx)
 	go ctl.Run(ctx)
 	<-ctl.Settled()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")

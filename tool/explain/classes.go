@@ -18,16 +18,20 @@ import (
 func (c *Cluster) Classes(addrs []netip.Addr) []int {
 	k := classes{
 		c: c, acls: map[hns.ACL]int{}, fields: map[string]bool{}, sets: map[string]bool{},
-		endpoints: map[*state.Endpoint]string{}, facts: make([][]byte, len(addrs)),
+		facts: make([][]byte, len(addrs)),
 	}
-	for _, pod := range c.owners {
+	own := map[netip.Addr]string{} // what decides at an address itself: the rules of its pod's endpoints
+	for a, pod := range c.owners {
+		var eps []string
 		for _, ep := range c.endpointsOf(pod) {
-			k.endpoint(ep)
+			eps = append(eps, k.endpoint(ep))
 		}
+		slices.Sort(eps)
+		own[a] = "pod" + strings.Join(eps, "")
 	}
 	for i, a := range addrs {
 		k.sorted = append(k.sorted, located{number(a), i})
-		k.facts[i] = append(k.own(a), '\n')
+		k.facts[i] = []byte(own[a] + "\n")
 	}
 	slices.SortFunc(k.sorted, func(a, b located) int { return cmp.Compare(a.addr, b.addr) })
 	for field := range k.fields {
@@ -49,14 +53,13 @@ func (c *Cluster) Classes(addrs []netip.Addr) []int {
 // classes collects what is true of every address: which rules its endpoints
 // have, and which sets and blocks of any rule it is in.
 type classes struct {
-	c         *Cluster
-	acls      map[hns.ACL]int // a number for each rule
-	fields    map[string]bool // where they name addresses or sets
-	sets      map[string]bool // ids that are done
-	endpoints map[*state.Endpoint]string
-	sorted    []located
-	facts     [][]byte // by place
-	marks     uint32
+	c      *Cluster
+	acls   map[hns.ACL]int // a number for each rule
+	fields map[string]bool // where they name addresses or sets
+	sets   map[string]bool // ids that are done
+	sorted []located
+	facts  [][]byte // by place
+	marks  uint32
 }
 
 // located is an address and its place in the input.
@@ -70,26 +73,8 @@ func number(a netip.Addr) uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
-// own returns what decides at an address itself: the rules of its pod's endpoints; nil
-// without a pod.
-func (k *classes) own(a netip.Addr) []byte {
-	pod := k.c.owners[a]
-	if pod == nil {
-		return nil
-	}
-	var eps []string
-	for _, ep := range k.c.endpointsOf(pod) {
-		eps = append(eps, k.endpoint(ep))
-	}
-	slices.Sort(eps)
-	return []byte("pod" + strings.Join(eps, ""))
-}
-
 // endpoint returns a text that is the same for endpoints with the same rules in any order.
 func (k *classes) endpoint(ep *state.Endpoint) string {
-	if text, ok := k.endpoints[ep]; ok {
-		return text
-	}
 	text := fmt.Appendf(nil, " endpoint %t foreign %v wanted %v", ep.Tiered, k.list(ep.ForeignRules), k.list(ep.Wanted))
 	if ep.Known {
 		text = fmt.Appendf(text, " applied %v", k.list(ep.Applied))
@@ -98,7 +83,6 @@ func (k *classes) endpoint(ep *state.Endpoint) string {
 			text = fmt.Appendf(text, " maybe %v", k.list(acls))
 		}
 	}
-	k.endpoints[ep] = string(text)
 	return string(text)
 }
 

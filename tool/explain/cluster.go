@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -33,16 +33,13 @@ type Cluster struct {
 	setNames   SetNames
 	// views are the sets as HNS has them, without and with what is not known, and
 	// as they should be; lists are the rules of endpoints in these views.
-	views [3]*view
-	lists map[listKey]parsed
-	// isolating has the policies that isolate in each direction, by pod; nil until
-	// somebody asks.
-	isolating *[2]map[string][]string
+	views    [3]*view
+	lists    map[listKey]parsed
+	isolated map[hns.Direction]map[string][]string // the policies that isolate in a direction, by pod
 	// clusters are the ClusterNetworkPolicies in the order of their say; subjectRules are
-	// their rules by pod, and conditions what sets of pods ask for.
+	// their rules by pod.
 	clusters     []*policy.Policy
 	subjectRules map[subjectKey][]tierRule
-	conditions   map[ipsets.Name]condition
 }
 
 // New returns the cluster of a dump.
@@ -52,10 +49,15 @@ func New(dump state.Dump) *Cluster {
 		dump: d, pods: map[string]*state.Pod{}, owners: map[netip.Addr]*state.Pod{}, hosts: map[netip.Addr]*state.Pod{},
 		namespaces: map[string]map[string]string{}, endpoints: map[string]*state.Endpoint{},
 		setByID: map[string]*state.Set{}, setByName: map[string]*state.Set{}, setNames: SetNames{},
-		lists: map[listKey]parsed{}, clusters: compileClusters(dump.ClusterPolicies),
-		subjectRules: map[subjectKey][]tierRule{}, conditions: map[ipsets.Name]condition{},
+		isolated: map[hns.Direction]map[string][]string{hns.In: {}, hns.Out: {}},
+		lists:    map[listKey]parsed{}, clusters: compileClusters(dump.ClusterPolicies),
+		subjectRules: map[subjectKey][]tierRule{},
 	}
-	c.views = [...]*view{closed: newView(c, true, false), open: newView(c, true, true), wanted: newView(c, false, false)}
+	c.views = [...]*view{
+		closed: {c: c, actual: true, sets: map[string]viewed{}},
+		open:   {c: c, actual: true, open: true, sets: map[string]viewed{}},
+		wanted: {c: c, sets: map[string]viewed{}},
+	}
 	for i := range d.Pods {
 		p := &d.Pods[i]
 		c.pods[p.Pod] = p
@@ -71,6 +73,15 @@ func New(dump state.Dump) *Cluster {
 	for _, ns := range d.Namespaces {
 		if ns.OverBudget == "" {
 			c.namespaces[ns.Name] = ns.Labels
+		}
+	}
+	for _, p := range d.Policies {
+		for dir, is := range map[hns.Direction]bool{hns.In: p.Ingress, hns.Out: p.Egress} {
+			for _, pod := range p.Selected {
+				if is {
+					c.isolated[dir][pod] = append(c.isolated[dir][pod], p.Policy)
+				}
+			}
 		}
 	}
 	for i := range d.Endpoints {
@@ -115,9 +126,6 @@ func (e End) Pod() *state.Pod { return cmp.Or(e.pod, e.named) }
 
 // Addr returns the address at which the end is.
 func (e End) Addr() netip.Addr { return e.addr }
-
-// noPod says why the end is in no set.
-func (e End) noPod() string { return e.Name + " is no pod that sets have" }
 
 // End finds what is asked about: namespace/name of a pod, an address, or Node. It
 // fails with ErrNoEnd for what cannot be asked about.
@@ -268,49 +276,17 @@ func (e End) contested() bool {
 	return e.named != nil && !e.named.HostNetwork && (e.pod == nil || e.pod.Pod != e.named.Pod || e.pod.InDoubt)
 }
 
-// Isolating returns the policies that isolate a pod of the dump in a direction, sorted:
-// in doubt also those of the pods that claim its address. The list is not to be changed.
-func (c *Cluster) Isolating(pod *state.Pod, ingress bool) []string {
-	if c.isolating == nil {
-		c.isolating = isolating(c.dump.Policies)
-	}
-	dir := policy.Egress
-	if ingress {
-		dir = policy.Ingress
+// isolating returns the policies that isolate a pod of the dump in a direction, sorted:
+// in doubt those of the pods that claim its address.
+func (c *Cluster) isolating(pod *state.Pod, dir hns.Direction) []string {
+	pods := []*state.Pod{pod}
+	if pod.InDoubt {
+		pods = slices.DeleteFunc(c.rivals(pod), func(p *state.Pod) bool { return !p.InDoubt || !p.Local })
 	}
 	out := []string{}
-	if !pod.InDoubt {
-		if own, ok := c.isolating[dir][pod.Pod]; ok {
-			return slices.Clip(own)
-		}
-		return out
-	}
-	for _, p := range c.rivals(pod) {
-		if p.InDoubt && p.Local {
-			out = append(out, c.isolating[dir][p.Pod]...)
-		}
+	for _, p := range pods {
+		out = append(out, c.isolated[dir][p.Pod]...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// isolating returns the policies that isolate in each direction, by pod, sorted.
-func isolating(policies []state.Policy) *[2]map[string][]string {
-	out := &[2]map[string][]string{{}, {}}
-	for _, p := range policies {
-		for dir, is := range [2]bool{policy.Ingress: p.Ingress, policy.Egress: p.Egress} {
-			for _, pod := range p.Selected {
-				if is {
-					out[dir][pod] = append(out[dir][pod], p.Policy)
-				}
-			}
-		}
-	}
-	for _, lists := range out {
-		for pod, list := range lists {
-			slices.Sort(list)
-			lists[pod] = slices.Compact(list)
-		}
-	}
-	return out
 }

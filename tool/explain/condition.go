@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
@@ -94,19 +95,24 @@ func (c *condition) namedPort(text string) bool {
 // holds reports whether a pod meets the condition, and why; known is false when the dump
 // does not tell.
 func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
-	if cond.ofAddress() {
-		return c.holdsAddress(cond, e)
-	}
-	if e.pod == nil {
-		return false, true, e.noPod()
+	switch {
+	case cond.kind == ipsets.KindInBlocks:
+		yes, known = inBlocks(e.addr, cond.block)
+		return yes, known, fmt.Sprintf("the address is %s", e.addr)
+	case cond.kind == ipsets.KindNodes:
+		return c.isNode(cond.reqs, e.addr)
+	case cond.kind == ipsets.KindDoubt && c.unclear(e):
+		return true, true, fmt.Sprintf("nobody knows to which sets %s belongs", e.pod.Pod)
+	case cond.kind == ipsets.KindDoubt:
+		return false, true, "it is known to which sets the address belongs"
+	case e.pod == nil:
+		return false, true, e.Name + " is no pod that sets have"
 	}
 	if e.pod.OverBudget != "" {
 		return false, true, fmt.Sprintf("%s is in no set: it has %s", e.pod.Pod, e.pod.OverBudget)
 	}
-	namespace, _, _ := strings.Cut(e.pod.Pod, "/")
+	namespace := namespaceOf(e.pod.Pod)
 	switch cond.kind {
-	case ipsets.KindNamespace:
-		return namespace == cond.namespace, true, fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
 	case ipsets.KindNamespaceSelector:
 		set, ok := c.namespace(namespace)
 		if !ok {
@@ -117,12 +123,9 @@ func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
 		}
 		yes, why = facts("namespace "+namespace, set, cond.reqs)
 		return yes, true, why
-	case ipsets.KindPodLabel, ipsets.KindNestedLabel:
-		yes, why = facts(e.pod.Pod, e.pod.Labels, cond.reqs)
-		return yes, true, why
-	case ipsets.KindPodSelector:
-		if cond.namespace != "" && cond.namespace != namespace {
-			return false, true, fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
+	case ipsets.KindNamespace, ipsets.KindPodLabel, ipsets.KindNestedLabel, ipsets.KindPodSelector:
+		if cond.kind == ipsets.KindNamespace || cond.namespace != "" && cond.namespace != namespace {
+			return namespace == cond.namespace, true, fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
 		}
 		yes, why = facts(e.pod.Pod, e.pod.Labels, cond.reqs)
 		return yes, true, why
@@ -137,22 +140,6 @@ func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
 // not.
 func (c condition) ofAddress() bool {
 	return c.kind == ipsets.KindInBlocks || c.kind == ipsets.KindNodes || c.kind == ipsets.KindDoubt
-}
-
-// holdsAddress is holds for a condition of addresses.
-func (c *Cluster) holdsAddress(cond condition, e End) (yes, known bool, why string) {
-	switch cond.kind {
-	case ipsets.KindInBlocks:
-		yes, known = inBlocks(e.addr, cond.block)
-		return yes, known, fmt.Sprintf("the address is %s", e.addr)
-	case ipsets.KindNodes:
-		return c.isNode(cond.reqs, e.addr)
-	default:
-		if c.unclear(e) {
-			return true, true, fmt.Sprintf("nobody knows to which sets %s belongs", e.pod.Pod)
-		}
-		return false, true, "it is known to which sets the address belongs"
-	}
 }
 
 // isNode is holds for the addresses of nodes with some labels.
@@ -205,14 +192,11 @@ func (c *Cluster) holdsPort(cond condition, e End) (yes, known bool, why string)
 // known is false when the text does not say.
 func inBlocks(addr netip.Addr, blocks string) (inside, known bool) {
 	for text := range strings.SplitSeq(blocks, ",") {
-		p, err := netip.ParsePrefix(text)
-		if single, errAddr := netip.ParseAddr(text); errAddr == nil {
-			p, err = netip.PrefixFrom(single, single.BitLen()), nil
-		}
-		if err != nil {
+		sp, ok := hns.ParseSpan(text)
+		if !ok {
 			return false, false
 		}
-		if p.Contains(addr) {
+		if (hns.Spans{sp}).Contain(addr) {
 			return true, true
 		}
 	}

@@ -28,9 +28,6 @@ import (
 // none.
 type Places map[string]string
 
-// Policy returns where a policy is; "" when that is not known.
-func (p Places) Policy(policy string) string { return p[policy] }
-
 // Rule returns where a rule of a policy is; "" when that is not known.
 func (p Places) Rule(policy, path string) string { return p[policy+" "+path] }
 
@@ -54,14 +51,9 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 		Egress:  c.side(from, to, question{dir: hns.Out, packet: p}, places),
 		Ingress: c.side(to, from, question{dir: hns.In, packet: p}, places),
 	}
-	a.Verdict = a.verdict()
+	a.Verdict = join(a.Egress.verdict(), a.Ingress.verdict())
 	a.Warnings = c.warnings(a)
 	return a, nil
-}
-
-// verdict joins both ends.
-func (a Answer) verdict() Verdict {
-	return join(a.Egress.verdict(), a.Ingress.verdict())
 }
 
 // With joins it with the other end of the connection, as far as this node has a say in it:
@@ -233,7 +225,7 @@ func Join(egress, ingress Answer) Answer {
 		out.Time = ingress.Time
 	}
 	out.Egress, out.Ingress = half(egress, egress.Egress), half(ingress, ingress.Ingress)
-	out.Verdict = out.verdict()
+	out.Verdict = join(out.Egress.verdict(), out.Ingress.verdict())
 	out.Warnings = append(append([]string{}, egress.Warnings...), ingress.Warnings...)
 	for _, end := range []struct{ name, here, there string }{
 		{out.From, egress.Source, ingress.Source},
@@ -259,7 +251,7 @@ func half(a Answer, s Side) Side {
 // Unanswered takes the place, in Join, of the answer of a node that judges its end and
 // could not be asked. The verdict there is Unknown.
 func Unanswered(q Question, node, why string) Answer {
-	return silent(q, node, Side{Judged: true, Actual: unknownState(why), Wanted: unknownState(why)})
+	return silent(q, node, Side{Judged: true, Actual: newState(Unknown, why), Wanted: newState(Unknown, why)})
 }
 
 // Unjudged takes the place, in Join, of the answer of a node that judges nothing.
@@ -272,10 +264,10 @@ func silent(q Question, node string, s Side) Answer {
 	s.Isolating, s.Misses = []string{}, []Miss{}
 	a := Answer{From: q.From, To: q.To, Port: q.Port, Protocol: q.Protocol, Node: node, Egress: s, Ingress: s, Warnings: []string{}}
 	a.Egress.End, a.Ingress.End = q.From, q.To
-	a.Verdict = a.verdict()
+	a.Verdict = join(a.Egress.verdict(), a.Ingress.verdict())
 	return a
 }
 
-func unknownState(why string) *State {
-	return &State{Verdict: Unknown, Why: why, Rules: []Rule{}, Tried: []Rule{}}
+func newState(v Verdict, why string) *State {
+	return &State{Verdict: v, Why: why, Rules: []Rule{}, Tried: []Rule{}}
 }

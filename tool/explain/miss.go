@@ -12,7 +12,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -52,7 +51,12 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 			}
 		}
 	}
-	slices.SortStableFunc(out, compareMisses)
+	// The likeliest first: a label that is there with another value is likelier wrong than one that is
+	// missing, and a policy that selects the pod is likelier meant than another.
+	slices.SortStableFunc(out, func(a, b Miss) int {
+		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)),
+			cmp.Compare(a.Words, b.Words), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Path, b.Path))
+	})
 	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
 }
 
@@ -66,15 +70,6 @@ func (c *Cluster) overBudget(name string) bool {
 
 // kindOrder orders the kinds of changes by how likely the user intended them.
 var kindOrder = []Kind{PodLabel, NamespaceLabel, PortNumber, PortName, SubjectLabel, OtherNamespace, Address}
-
-// compareMisses puts the likeliest first: a label that is there with another
-// value is likelier wrong than one that is missing, and a policy that selects
-// the pod is likelier meant than another.
-func compareMisses(a, b Miss) int {
-	return cmp.Or(cmp.Compare(a.far, b.far),
-		cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)),
-		cmp.Compare(a.Words, b.Words), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Path, b.Path))
-}
 
 // attempt is a connection that is compared with one peer of a rule of a NetworkPolicy.
 type attempt struct {
@@ -231,7 +226,7 @@ func (t attempt) peerMisses() []Miss {
 	var out []Miss
 	var onPod []labels.Requirement
 	for _, name := range t.from.Sets {
-		cond, _ := t.c.condition(name)
+		cond, _ := conditionOf(name.String(), name.Nested())
 		switch known, exists := t.c.namespaces[namespace]; {
 		case cond.kind != ipsets.KindNamespaceSelector:
 			onPod = append(onPod, cond.reqs...)
@@ -272,20 +267,20 @@ func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requir
 				out = append(out, m)
 			}
 		}
-		asked, refused := values(m.Key, reqs)
+		named := valuesOf(m.Key, reqs)
 		m.far = far
-		for _, m.Value = range asked {
+		for _, m.Value = range named {
 			try(fmt.Sprintf("with label %s=%s", m.Key, m.Value))
 		}
 		m.Value, m.Remove, m.far = "", true, max(far, 1)
 		try("without label " + m.Key)
 		m.Remove, m.far = false, far
-		for i := range refused {
-			refused[i] = strconv.Quote(refused[i])
+		for i := range named { // now all that are refused
+			named[i] = strconv.Quote(named[i])
 		}
-		other := strings.TrimSuffix(fmt.Sprintf("with label %s of any value but %s", m.Key, list(refused, "and")), " but ")
+		other := strings.TrimSuffix(fmt.Sprintf("with label %s of any value but %s", m.Key, list(named, "and")), " but ")
 		// More values than the requirements refuse: at least one of them is accepted.
-		for n := 0; n <= len(refused) && len(out) == before; n++ {
+		for n := 0; n <= len(named) && len(out) == before; n++ {
 			m.Value = strings.Repeat("x", n)
 			try(other)
 		}
@@ -293,19 +288,13 @@ func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requir
 	return out
 }
 
-// values returns the values of a label that requirements ask for, and those that they refuse,
-// sorted.
-func values(key string, reqs []labels.Requirement) (asked, refused []string) {
+// valuesOf returns the values of a label that requirements name, sorted.
+func valuesOf(key string, reqs []labels.Requirement) (out []string) {
 	for _, r := range reqs {
-		switch op := r.Operator(); {
-		case r.Key() != key:
-		case op == selection.In || op == selection.Equals || op == selection.DoubleEquals:
-			asked = append(asked, r.ValuesUnsorted()...)
-		default:
-			refused = append(refused, r.ValuesUnsorted()...)
+		if r.Key() == key {
+			out = append(out, r.ValuesUnsorted()...)
 		}
 	}
-	slices.Sort(asked)
-	slices.Sort(refused)
-	return slices.Compact(asked), slices.Compact(refused)
+	slices.Sort(out)
+	return slices.Compact(out)
 }

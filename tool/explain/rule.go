@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -21,16 +20,8 @@ type explainer struct {
 	places Places
 }
 
-// peerAddr is the other end's address.
-func (x *explainer) peerAddr() netip.Addr {
-	if x.q.dir == hns.In {
-		return x.q.packet.Src
-	}
-	return x.q.packet.Dst
-}
-
 // rule compares one ACL with the packet. The ACL must parse.
-func (x *explainer) rule(a hns.ACL, v *view) Rule {
+func (x explainer) rule(a hns.ACL, v *view) Rule {
 	a = a.Canonical() // a dump of another build may spell it otherwise
 	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: x.c.setNames.Peer(a) + ", " + PortsText(a)}
 	var rules []int
@@ -43,7 +34,7 @@ func (x *explainer) rule(a hns.ACL, v *view) Rule {
 			}
 		}
 	}
-	r, err := hns.ParseRule(a, v.find)
+	r, err := hns.ParseRule(a, func(id string) *hns.Set { return v.set(id).set })
 	if err != nil {
 		return out
 	}
@@ -54,23 +45,18 @@ func (x *explainer) rule(a hns.ACL, v *view) Rule {
 		out.Checks = append(out.Checks, x.checkField(field.text, field.Addresses, v)...)
 	}
 	if r.Protocol != hns.EveryProtocol || len(r.Ports) > 0 {
-		ok := r.MatchesPort(&x.q.packet)
+		p := &x.q.packet
+		to := cmp.Or(protocolNames[fmt.Sprint(p.Protocol)], fmt.Sprint(p.Protocol))
 		out.Checks = append(out.Checks, Check{
-			What: PortsText(a), OK: ok, Why: fmt.Sprintf("the connection is to %s", x.portText()),
+			What: PortsText(a), OK: r.MatchesPort(p), Why: fmt.Sprintf("the connection is to %s %d", to, p.DstPort),
 		})
 	}
 	return out
 }
 
-// portText says what is connected to.
-func (x *explainer) portText() string {
-	p := x.q.packet
-	return fmt.Sprintf("%s %d", cmp.Or(protocolNames[fmt.Sprint(p.Protocol)], fmt.Sprint(p.Protocol)), p.DstPort)
-}
-
 // origin returns the policy that a canonical ACL came from, "" for none, and the indexes
 // of its rules there; none of an ACL that is not desired.
-func (x *explainer) origin(a hns.ACL) (string, []int) {
+func (x explainer) origin(a hns.ACL) (string, []int) {
 	for i, w := range x.ep.Wanted {
 		switch {
 		case w.Canonical() != a:
@@ -91,22 +77,19 @@ func (x *explainer) origin(a hns.ACL) (string, []int) {
 
 // rulePath is where a policy has a rule.
 func rulePath(dir hns.Direction, i int) string {
-	if dir == hns.In {
-		return fmt.Sprintf("spec.ingress[%d]", i)
-	}
-	return fmt.Sprintf("spec.egress[%d]", i)
+	return fmt.Sprintf("spec.%s[%d]", directionWord(dir), i)
 }
 
 // checkField compares one address field with the packet.
-func (x *explainer) checkField(text string, field hns.Addresses, v *view) []Check {
+func (x explainer) checkField(text string, field hns.Addresses, v *view) []Check {
 	switch {
 	case len(field.Literals) > 0 || field.IPv6:
-		ok := field.Literals.Contain(x.peerAddr())
+		ok := field.Literals.Contain(x.peer.addr)
 		word := "is not in it"
 		if ok {
 			word = "is in it"
 		}
-		return []Check{{What: shorten(text), OK: ok, Why: fmt.Sprintf("%s %s", x.peerAddr(), word)}}
+		return []Check{{What: shorten(text), OK: ok, Why: fmt.Sprintf("%s %s", x.peer.addr, word)}}
 	case len(field.Sets) == 0:
 		return nil
 	}
@@ -130,9 +113,9 @@ func shorten(text string) string {
 }
 
 // checkSet says whether the other end is in a set, and why.
-func (x *explainer) checkSet(id string, s *hns.Set, v *view) Check {
+func (x explainer) checkSet(id string, s *hns.Set, v *view) Check {
 	name := cmp.Or(x.c.setNames[id], id)
-	out := Check{What: name, OK: s.Has(x.peerAddr())}
+	out := Check{What: name, OK: s.Has(x.peer.addr)}
 	d := x.c.setByID[id]
 	if v.actual && (d == nil || d.Unknown || !d.InHNS) {
 		out.Why = "what is in HNS is not known"
@@ -153,15 +136,15 @@ func (x *explainer) checkSet(id string, s *hns.Set, v *view) Check {
 	case known:
 		out.Why = why + ", and yet it is in the set" + x.sinceText(d)
 	case out.OK:
-		out.Why = fmt.Sprintf("%s is in it", x.peerAddr())
+		out.Why = fmt.Sprintf("%s is in it", x.peer.addr)
 	default:
-		out.Why = fmt.Sprintf("%s is not in it", x.peerAddr())
+		out.Why = fmt.Sprintf("%s is not in it", x.peer.addr)
 	}
 	return out
 }
 
 // sinceText says since when a set is not as it should be.
-func (x *explainer) sinceText(d *state.Set) string {
+func (x explainer) sinceText(d *state.Set) string {
 	if d == nil || d.Since.IsZero() {
 		return ""
 	}
@@ -170,13 +153,13 @@ func (x *explainer) sinceText(d *state.Set) string {
 
 // tried returns the allow rules of policies in the packet's direction, those
 // that fail least first.
-func (x *explainer) tried(d decision) []Rule {
+func (x explainer) tried(d decision) []Rule {
 	out := []Rule{}
-	for _, a := range d.acls {
+	for _, a := range d.list.acls() {
 		if policyOf(a.ID) == "" || a.Direction != x.q.dir || a.Action != hns.Allow || a.RuleType == hns.Host {
 			continue
 		}
-		out = append(out, x.rule(a, d.view))
+		out = append(out, x.rule(a, x.c.views[d.list.view]))
 	}
 	slices.SortStableFunc(out, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.failing(), b.failing()), cmp.Compare(a.Policy, b.Policy))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,21 +20,18 @@ import (
 func Idle(d state.Dump, most int) []state.Warning {
 	x := newPopulation(d, most)
 	var out []state.Warning
+	tell := func(kind, object, message string) {
+		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonSelectsNothing, Message: message})
+	}
 	for _, p := range d.Policies {
-		namespace, _, _ := strings.Cut(p.Policy, "/")
-		if p.Spec == nil || len(p.Selected) > 0 || x.some(&p.Spec.PodSelector, namespace) {
-			continue
+		if namespace := namespaceOf(p.Policy); p.Spec != nil && len(p.Selected) == 0 && !x.some(&p.Spec.PodSelector, namespace) {
+			tell("NetworkPolicy", p.Policy, x.whyNone(namespace))
 		}
-		out = append(out, state.Warning{Object: p.Policy, Kind: "NetworkPolicy", Reason: state.ReasonSelectsNothing, Message: x.whyNone(namespace)})
 	}
 	for _, p := range d.ClusterPolicies {
-		if p.Spec == nil || len(p.Selected) > 0 || x.subject(p.Spec.Subject) {
-			continue
+		if p.Spec != nil && len(p.Selected) == 0 && !x.subject(p.Spec.Subject) {
+			tell("ClusterNetworkPolicy", p.Name, "spec.subject selects no pod, so the policy changes nothing; check its selectors")
 		}
-		out = append(out, state.Warning{
-			Object: p.Name, Kind: "ClusterNetworkPolicy", Reason: state.ReasonSelectsNothing,
-			Message: "spec.subject selects no pod, so the policy changes nothing; check its selectors",
-		})
 	}
 	return out
 }
@@ -54,7 +50,7 @@ func newPopulation(d state.Dump, most int) population {
 		if !p.LostUntil.IsZero() {
 			continue
 		}
-		namespace, _, _ := strings.Cut(p.Pod, "/")
+		namespace := namespaceOf(p.Pod)
 		x.left[namespace] = most
 		switch {
 		case p.OverBudget != "":

@@ -27,26 +27,24 @@ func (c *Cluster) side(own, peer End, q question, places Places) Side {
 	}
 	if why := unfiltered(own, peer); why != "" {
 		out.Judged = true
-		out.Actual = &State{Verdict: Allowed, Why: why, Rules: []Rule{}, Tried: []Rule{}}
+		out.Actual = newState(Allowed, why)
 		out.Wanted = out.Actual
 		return out
 	}
-	eps := own.endpoints
 	switch {
 	case !own.pod.Local:
 		out.Note = fmt.Sprintf("%s runs on another node: ask the agent there for this half", own.pod.Pod)
 		return out
-	case len(eps) == 0:
+	case len(own.endpoints) == 0:
 		out.Note = fmt.Sprintf("%s has no endpoint in HNS, as far as known: its network is not set up yet, or is gone", own.pod.Pod)
 		return out
 	}
 	out.Judged, out.Start = true, own.pod.Start
-	out.Isolating = c.Isolating(own.pod, q.dir == hns.In)
-	for _, ep := range eps {
-		x := &explainer{c: c, ep: ep, q: q, peer: peer, places: places}
-		actual, wanted := c.actual(ep, q), c.wanted(ep, q)
-		out.Actual = stricter(out.Actual, x.state(actual, own, out.Isolating))
-		out.Wanted = stricter(out.Wanted, x.state(wanted, own, out.Isolating))
+	out.Isolating = c.isolating(own.pod, q.dir)
+	actual, should := c.decide(own, q)
+	x := explainer{c: c, q: q, peer: peer, places: places}
+	out.Actual, out.Wanted = x.state(actual, own, out.Isolating), x.state(should, own, out.Isolating)
+	for _, ep := range own.endpoints {
 		c.pending(&out, ep, q.dir)
 	}
 	if out.Wanted.Verdict == Blocked && !own.pod.InDoubt && (peer.pod == nil || !peer.pod.InDoubt) { // no label helps
@@ -99,33 +97,14 @@ type Half struct {
 func (c *Cluster) Policies(h Half) []string {
 	d := c.Decider(h)
 	switch {
-	case d.Policy == "" || d.Rule != nil:
-		return nonEmpty(d.Policy)
-	case h.Actual == Blocked:
-		return c.Isolating(h.own.pod, h.q.dir == hns.In)
-	}
-	var out []string
-	for _, a := range h.Rules {
-		out = append(out, nonEmpty(policyOf(a.ID))...)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// nonEmpty returns a list of a name, without any when it is empty.
-func nonEmpty(name string) []string {
-	if name == "" {
+	case d.Policy == "":
 		return nil
+	case d.Rule != nil:
+		return []string{d.Policy}
+	case h.Actual == Blocked:
+		return c.isolating(h.own.pod, h.q.dir)
 	}
-	return []string{name}
-}
-
-// Decider returns what decides for Actual.
-func (c *Cluster) Decider(h Half) Decider {
-	if h.own.pod == nil || unfiltered(h.own, h.peer) != "" {
-		return Decider{}
-	}
-	return c.decider(h.own, h.peer, h.q, h.Actual, h.Rules)
+	return policiesOf(h.Rules)
 }
 
 // halves asks both ends; the question has no direction yet.
@@ -140,33 +119,11 @@ func (c *Cluster) half(own, peer End, q question) Half {
 	if unfiltered(own, peer) != "" {
 		return Half{Judged: true, Actual: Allowed, Wanted: Allowed, own: own, peer: peer, q: q}
 	}
-	out := Half{Actual: Unknown, Wanted: Unknown, own: own, peer: peer, q: q}
-	for i, ep := range own.endpoints {
-		actual := c.actual(ep, q)
-		if i == 0 || strictness[actual.verdict] > strictness[out.Actual] {
-			out.Actual, out.Rules = actual.verdict, actual.traced.Matched
-		}
-		out.Judged = true
-		if q.actualOnly {
-			continue
-		}
-		if wanted := c.wanted(ep, q).verdict; i == 0 || strictness[wanted] > strictness[out.Wanted] {
-			out.Wanted = wanted
-		}
+	actual, should := c.decide(own, q)
+	return Half{
+		Judged: len(own.endpoints) > 0, Actual: actual.verdict, Wanted: should.verdict, Rules: actual.traced.Matched,
+		own: own, peer: peer, q: q,
 	}
-	return out
-}
-
-// strictness orders the verdicts of a pod's endpoints: one that blocks decides
-// for the pod, else one that is not known.
-var strictness = map[Verdict]int{Allowed: 0, Unknown: 1, Blocked: 2}
-
-// stricter returns the state that decides for a pod with several endpoints.
-func stricter(a, b *State) *State {
-	if a == nil || strictness[b.Verdict] > strictness[a.Verdict] {
-		return b
-	}
-	return a
 }
 
 // pending notes that HNS is not as it should be where it matters for the side,
@@ -184,48 +141,32 @@ func (c *Cluster) pending(out *Side, ep *state.Endpoint, dir hns.Direction) {
 			continue
 		}
 		for _, id := range a.SetIDs() {
-			s := c.setByID[id]
-			if s == nil {
-				continue
+			sets := []*state.Set{c.setByID[id]}
+			if s := sets[0]; s != nil && s.Type == string(hns.NestedIPSet) {
+				for _, m := range slices.Concat(s.Members, s.Surplus) {
+					sets = append(sets, c.setByName[m])
+				}
 			}
-			note(differs(s), s.Since)
-			for _, leaf := range c.leavesOf(s) {
-				note(differs(leaf), leaf.Since)
+			for _, s := range sets {
+				if s != nil {
+					note(s.Unknown || len(s.Missing)+len(s.Surplus) > 0, s.Since)
+				}
 			}
 		}
 	}
-}
-
-// leavesOf returns the sets that a nested set has or should have.
-func (c *Cluster) leavesOf(s *state.Set) []*state.Set {
-	if s.Type != string(hns.NestedIPSet) {
-		return nil
-	}
-	var out []*state.Set
-	for _, m := range slices.Concat(s.Members, s.Surplus) {
-		if leaf := c.setByName[m]; leaf != nil {
-			out = append(out, leaf)
-		}
-	}
-	return out
-}
-
-// differs reports whether HNS has something else than it should.
-func differs(s *state.Set) bool {
-	return s.Unknown || len(s.Missing)+len(s.Surplus) > 0
 }
 
 // state words a decision.
-func (x *explainer) state(d decision, own End, isolating []string) *State {
-	s := &State{Verdict: d.verdict, Rules: []Rule{}, Tried: []Rule{}}
+func (x explainer) state(d decision, own End, isolating []string) *State {
+	x.ep = d.list.endpoint
+	s := newState(d.verdict, d.reason)
 	for _, a := range d.traced.Matched {
-		s.Rules = append(s.Rules, x.rule(a, d.view))
+		s.Rules = append(s.Rules, x.rule(a, x.c.views[d.list.view]))
 	}
 	if d.verdict == Unknown {
-		s.Why = d.reason
 		return s
 	}
-	s.Decider = x.c.decider(own, x.peer, x.q, d.verdict, d.traced.Matched)
+	s.Decider = x.c.Decider(Half{Actual: d.verdict, Rules: d.traced.Matched, own: own, peer: x.peer, q: x.q})
 	switch {
 	case s.Rule != nil:
 		s.Why = s.ruleText(d.verdict)
@@ -240,7 +181,7 @@ func (x *explainer) state(d decision, own End, isolating []string) *State {
 }
 
 // allowed says why a connection passes.
-func (x *explainer) allowed(s *State, own End, isolating []string) {
+func (x explainer) allowed(s *State, own End, isolating []string) {
 	var paths []string
 	var other *hns.ACL
 	for i, r := range s.Rules {
@@ -283,22 +224,17 @@ func (r Rule) name() string {
 }
 
 // blocked says why a connection does not pass.
-func (x *explainer) blocked(s *State, d decision, own End, isolating []string) {
+func (x explainer) blocked(s *State, d decision, own End, isolating []string) {
 	word := directionWord(x.q.dir)
-	none := "none of their rules allows this"
+	kind, verb, their := "policies", "isolate", "their"
 	if len(isolating) == 1 {
-		none = "none of its rules allows this"
+		kind, verb, their = "policy", "isolates", "its"
 	}
 	switch {
 	case d.traced.Default && len(isolating) == 0:
 		s.Why = "no rule of the endpoint matches, and HNS blocks what no rule matches"
 	case len(isolating) > 0 && (d.traced.Default || isolates(s.Rules[0].ACL) || s.Tier == policy.Namespaced.String()):
-		verb := "isolates"
-		kind := "policy"
-		if len(isolating) > 1 {
-			verb, kind = "isolate", "policies"
-		}
-		s.Why = fmt.Sprintf("%s %s %s %s for %s, and %s", kind, list(isolating, "and"), verb, own.pod.Pod, word, none)
+		s.Why = fmt.Sprintf("%s %s %s %s for %s, and none of %s rules allows this", kind, list(isolating, "and"), verb, own.pod.Pod, word, their)
 	case s.Policy != "" && s.Tier == "":
 		s.Why = fmt.Sprintf("a rule of %s is in HNS that should not decide this", s.Policy)
 	case isolates(s.Rules[0].ACL):

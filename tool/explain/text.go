@@ -228,11 +228,7 @@ func (names SetNames) Peer(a hns.ACL) string {
 		slices.Sort(sets) // by name: the order of ids says nothing to people
 		return word + " " + strings.Join(sets, " and ")
 	}
-	blocks := strings.Split(peer, ",")
-	if len(blocks) > shownBlocks {
-		return fmt.Sprintf("%s %s or %d more", word, strings.Join(blocks[:shownBlocks-1], " or "), len(blocks)-shownBlocks+1)
-	}
-	return word + " " + strings.Join(blocks, " or ")
+	return word + " " + shorten(peer)
 }
 
 var protocolNames = map[string]string{"": "any protocol", "6": "TCP", "17": "UDP", "132": "SCTP"}
@@ -249,10 +245,8 @@ func portText(p policy.Port) string {
 		return fmt.Sprintf("%s/%s", p.Name, p.Protocol)
 	case p.First == 0:
 		return "any port of " + string(p.Protocol)
-	case p.First == p.Last:
-		return fmt.Sprintf("%d/%s", p.First, p.Protocol)
 	}
-	return fmt.Sprintf("%d-%d/%s", p.First, p.Last, p.Protocol)
+	return Range{p.Protocol, p.First, p.Last}.String()
 }
 
 // list joins words as a sentence does.

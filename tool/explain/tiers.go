@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -44,19 +43,8 @@ const clusterPrefix = "ClusterNetworkPolicy/"
 // tierRule is one rule of a ClusterNetworkPolicy that is about a pod.
 type tierRule struct {
 	policy.Rule
-	of *policy.Policy
-}
-
-// name returns the name of the policy.
-func (r tierRule) name() string {
-	name, _ := r.of.Key.Cluster()
-	return name
-}
-
-// decider returns the rule as what decided.
-func (r tierRule) decider(passed []Passed) Decider {
-	at := r.Index
-	return Decider{Policy: clusterPrefix + r.name(), Tier: r.of.Tier.String(), Rule: &at, RuleName: r.Name, Passed: passed}
+	of   string // the policy, with clusterPrefix
+	tier policy.Tier
 }
 
 // compileClusters compiles the ClusterNetworkPolicies of a dump, in the order in which
@@ -89,6 +77,7 @@ func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
 			continue
 		}
+		name, _ := p.Key.Cluster()
 		for _, r := range p.Rules {
 			if (r.Direction == policy.Ingress) != (dir == hns.In) || !known && r.Action == policy.Accept {
 				continue
@@ -96,7 +85,7 @@ func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 			if !known {
 				r.Action = policy.Deny
 			}
-			out = append(out, tierRule{r, p})
+			out = append(out, tierRule{r, clusterPrefix + name, p.Tier})
 		}
 	}
 	c.subjectRules[key] = out
@@ -118,52 +107,28 @@ type stage struct {
 	passed     []Passed
 }
 
-// allows reports whether the verdict can be this stage's.
-func (s stage) allows(v Verdict) bool {
-	switch {
-	case s.rule != nil:
-		return (v == Allowed) == (s.rule.Action == policy.Accept)
-	case s.namespaced:
-		return true
-	}
-	return v == Allowed
-}
-
 // stage holds a connection against the rules of the tiers. A rule of which nobody can
-// say whether it matches decides when it is a Deny.
+// say whether it matches decides when it is a Deny. A Pass skips the rest of its tier.
 func (c *Cluster) stage(own, peer End, q question, isolated bool) stage {
-	var s stage
-	rules := c.tierRules(own.pod, q.dir)
-	admin := slices.IndexFunc(rules, func(r tierRule) bool { return r.of.Tier != policy.Admin })
-	if admin < 0 {
-		admin = len(rules)
-	}
-	if s.through(c, rules[:admin], own, peer, q) {
-		return s
-	}
-	if isolated {
-		s.namespaced = true
-		return s
-	}
-	s.through(c, rules[admin:], own, peer, q)
-	return s
-}
-
-// through goes through the rules of one tier and reports whether one decided.
-func (s *stage) through(c *Cluster, rules []tierRule, own, peer End, q question) bool {
-	for i, r := range rules {
-		m := c.meets(r.Rule, own, peer, q)
-		switch {
-		case m == no || m == maybe && r.Action != policy.Deny:
+	s, skipped := stage{namespaced: isolated}, policy.Namespaced
+	for _, r := range c.tierRules(own.pod, q.dir) {
+		if r.tier == skipped {
 			continue
-		case r.Action == policy.Pass:
-			s.passed = append(s.passed, Passed{Policy: clusterPrefix + r.name(), Tier: r.of.Tier.String(), Rule: r.Index})
-			return false
 		}
-		s.rule = &rules[i]
-		return true
+		if isolated && r.tier != policy.Admin {
+			break
+		}
+		switch m := c.meets(r.Rule, own, peer, q); {
+		case m == no || m == maybe && r.Action != policy.Deny:
+		case r.Action == policy.Pass:
+			s.passed = append(s.passed, Passed{Policy: r.of, Tier: r.tier.String(), Rule: r.Index})
+			skipped = r.tier
+		default:
+			s.rule, s.namespaced = &r, false
+			return s
+		}
 	}
-	return false
+	return s
 }
 
 // truth is what is known of a condition.
@@ -226,7 +191,7 @@ func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 		return no
 	}
 	for _, name := range p.Sets {
-		cond, ok := c.condition(name)
+		cond, ok := conditionOf(name.String(), name.Nested())
 		if !ok || !cond.ofAddress() && unclear {
 			return maybe
 		}
@@ -240,17 +205,6 @@ func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 	return yes
 }
 
-// condition is conditionOf, once for each name.
-func (c *Cluster) condition(name ipsets.Name) (condition, bool) {
-	cond, ok := c.conditions[name]
-	if !ok {
-		if cond, ok = conditionOf(name.String(), name.Nested()); ok {
-			c.conditions[name] = cond
-		}
-	}
-	return cond, ok
-}
-
 // unclear reports whether nobody knows to which sets of pods an end belongs.
 func (c *Cluster) unclear(e End) bool {
 	if e.pod == nil {
@@ -260,51 +214,47 @@ func (c *Cluster) unclear(e End) bool {
 	return !known || e.pod.InDoubt || e.pod.OverBudget != ""
 }
 
-// decider returns what decided for a verdict at an end that has the pod's endpoints;
-// rules of HNS are those that matched.
-func (c *Cluster) decider(own, peer End, q question, verdict Verdict, rules []hns.ACL) Decider {
-	isolating := c.Isolating(own.pod, q.dir == hns.In)
-	switch {
-	case len(c.tierRules(own.pod, q.dir)) == 0:
-		return namespaced(verdict, rules, isolating, nil)
-	case own.pod.InDoubt: // what its pods say together is in the rules alone
-		if d := namespaced(verdict, rules, isolating, nil); d.Policy != "" {
-			return d
-		}
-		return byRule(rules)
-	}
-	if slices.ContainsFunc(rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
+// Decider returns what decides for Actual.
+func (c *Cluster) Decider(h Half) Decider {
+	if h.own.pod == nil || unfiltered(h.own, h.peer) != "" {
 		return Decider{}
 	}
-	s := c.stage(own, peer, q, len(isolating) > 0)
+	isolating := c.isolating(h.own.pod, h.q.dir)
 	switch {
-	case !s.allows(verdict):
-		return byRule(rules)
-	case s.rule != nil:
-		return s.rule.decider(s.passed)
-	case s.namespaced:
-		return namespaced(verdict, rules, isolating, s.passed)
+	case len(c.tierRules(h.own.pod, h.q.dir)) == 0:
+		return namespaced(h, isolating, nil)
+	case h.own.pod.InDoubt: // what its pods say together is in the rules alone
+		if d := namespaced(h, isolating, nil); d.Policy != "" {
+			return d
+		}
+		return byRule(h.Rules)
 	}
-	return Decider{Passed: s.passed}
+	if slices.ContainsFunc(h.Rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
+		return Decider{}
+	}
+	switch s := c.stage(h.own, h.peer, h.q, len(isolating) > 0); {
+	case s.namespaced:
+		return namespaced(h, isolating, s.passed)
+	case s.rule == nil && h.Actual == Allowed:
+		return Decider{Passed: s.passed}
+	case s.rule != nil && (h.Actual == Allowed) == (s.rule.Action == policy.Accept):
+		return Decider{
+			Policy: s.rule.of, Tier: s.rule.tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
+		}
+	}
+	return byRule(h.Rules)
 }
 
 // namespaced is the decider where NetworkPolicies had the say.
-func namespaced(verdict Verdict, rules []hns.ACL, isolating []string, passed []Passed) Decider {
+func namespaced(h Half, isolating []string, passed []Passed) Decider {
 	d := Decider{Passed: passed}
-	switch {
-	case verdict == Blocked && len(isolating) > 0:
-		d.Policy = isolating[0]
-	case verdict == Allowed:
-		for _, a := range rules {
-			// Rules of a tier that was passed may match as well.
-			name := policyOf(a.ID)
-			if name != "" && !ofCluster(name) && (d.Policy == "" || name < d.Policy) {
-				d.Policy = name
-			}
-		}
+	by := isolating
+	if h.Actual == Allowed {
+		// Rules of a tier that was passed may match as well.
+		by = slices.DeleteFunc(policiesOf(h.Rules), ofCluster)
 	}
-	if d.Policy != "" {
-		d.Tier = policy.Namespaced.String()
+	if h.Actual != Unknown && len(by) > 0 {
+		d.Policy, d.Tier = by[0], policy.Namespaced.String()
 	}
 	return d
 }
@@ -312,14 +262,18 @@ func namespaced(verdict Verdict, rules []hns.ACL, isolating []string, passed []P
 // byRule is the decider as far as the rules of HNS name it: the first policy. It stands
 // for rules that are not as they should be.
 func byRule(rules []hns.ACL) Decider {
-	var out Decider
+	return Decider{Policy: append(policiesOf(rules), "")[0]}
+}
+
+// policiesOf returns the policies that rules of HNS name, sorted.
+func policiesOf(rules []hns.ACL) (out []string) {
 	for _, a := range rules {
-		name := policyOf(a.ID)
-		if name != "" && (out.Policy == "" || name < out.Policy) {
-			out.Policy = name
+		if name := policyOf(a.ID); name != "" {
+			out = append(out, name)
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // ofCluster reports whether a policy is a ClusterNetworkPolicy.

@@ -24,11 +24,6 @@ type view struct {
 	actual bool
 	open   bool
 	sets   map[string]viewed // by id
-	leaves map[*state.Set]*hns.Set
-}
-
-func newView(c *Cluster, actual, open bool) *view {
-	return &view{c: c, actual: actual, open: open, sets: map[string]viewed{}, leaves: map[*state.Set]*hns.Set{}}
 }
 
 // viewed is a set in a view.
@@ -49,9 +44,6 @@ func (v *view) set(id string) viewed {
 	v.sets[id] = s
 	return s
 }
-
-// find returns a set to the parser of rules.
-func (v *view) find(id string) *hns.Set { return v.set(id).set }
 
 // unknown stands for a set of which nothing is known.
 func (v *view) unknown() viewed {
@@ -101,11 +93,8 @@ func (v *view) members(d *state.Set) []string {
 	return append(out, d.Surplus...)
 }
 
-// leaf returns an IPSET, which several may contain.
+// leaf returns an IPSET.
 func (v *view) leaf(d *state.Set) *hns.Set {
-	if s := v.leaves[d]; s != nil {
-		return s
-	}
 	s := &hns.Set{Type: hns.IPSet}
 	for _, text := range v.members(d) {
 		if sp, ok := hns.ParseSpan(text); ok {
@@ -113,17 +102,15 @@ func (v *view) leaf(d *state.Set) *hns.Set {
 		}
 	}
 	s.Spans = s.Spans.Sorted()
-	v.leaves[d] = s
 	return s
 }
 
 // decision is what one list of rules says.
 type decision struct {
+	list    listKey
 	verdict Verdict
 	reason  string // why it is unknown
 	traced  hns.Verdict
-	acls    []hns.ACL // ours
-	view    *view
 }
 
 // question is a packet at an endpoint of this node.
@@ -143,24 +130,43 @@ type listKey struct {
 	maybe    int // of the views of HNS, when what is there is not known
 }
 
+// acls returns the rules of the list.
+func (k listKey) acls() []hns.ACL {
+	switch {
+	case k.view == wanted:
+		return k.endpoint.Wanted
+	case k.endpoint.Known:
+		return k.endpoint.Applied
+	}
+	return k.endpoint.Maybe[k.maybe]
+}
+
+// inHNS returns how many lists of rules of ours an endpoint may have.
+func inHNS(ep *state.Endpoint) int {
+	if ep.Known {
+		return 1
+	}
+	return len(ep.Maybe)
+}
+
 // parsed is the rules of an endpoint, those of others included.
 type parsed struct {
-	acls  []hns.ACL // ours
 	rules []*hns.Rule
 	doubt bool  // something in their sets is not known
 	err   error // what they do is not known
 }
 
+var errTiered = errors.New("the endpoint has tiered rules, whose effect is not known")
+
 // parse takes the rules of an endpoint apart, once.
-func (c *Cluster) parse(key listKey, acls []hns.ACL) parsed {
+func (c *Cluster) parse(key listKey) parsed {
 	if l, ok := c.lists[key]; ok {
 		return l
 	}
-	v := c.views[key.view]
-	l := parsed{acls: acls}
-	for _, a := range slices.Concat(key.endpoint.ForeignRules, acls) {
+	var l parsed
+	for _, a := range slices.Concat(key.endpoint.ForeignRules, key.acls()) {
 		r, err := hns.ParseRule(a, func(id string) *hns.Set {
-			s := v.set(id)
+			s := c.views[key.view].set(id)
 			l.doubt = l.doubt || s.doubt
 			return s.set
 		})
@@ -177,17 +183,37 @@ func (c *Cluster) parse(key listKey, acls []hns.ACL) parsed {
 	return l
 }
 
+// decide returns what the endpoints of an end say by the rules that HNS has, and by those that it
+// should have: of several endpoints the strictest.
+func (c *Cluster) decide(own End, q question) (actual, should decision) {
+	actual.verdict, should.verdict = Unknown, Unknown
+	for i, ep := range own.endpoints {
+		if d := c.actual(ep, q); i == 0 || strictness[d.verdict] > strictness[actual.verdict] {
+			actual = d
+		}
+		if q.actualOnly {
+			continue
+		}
+		if d, _ := c.ask(listKey{ep, wanted, 0}, q); i == 0 || strictness[d.verdict] > strictness[should.verdict] {
+			should = d
+		}
+	}
+	return actual, should
+}
+
+// strictness orders the verdicts of a pod's endpoints: one that blocks decides
+// for the pod, else one that is not known.
+var strictness = map[Verdict]int{Allowed: 0, Unknown: 1, Blocked: 2}
+
 // actual decides over what is in HNS: over every list that may be there, and
 // where sets are not known over the two extremes. All must agree.
 func (c *Cluster) actual(ep *state.Endpoint, q question) decision {
-	var first decision // no pointer, which would cost each cell of a matrix an allocation
-	asked := false
-	for i, acls := range inHNS(ep) {
+	first := decision{verdict: Unknown, reason: "what is on the endpoint is not known"}
+	for i := range inHNS(ep) {
 		for _, in := range []int{closed, open} {
-			l := c.rules(q, listKey{ep, in, i}, acls)
-			d := c.decide(l, in, q)
-			if !asked {
-				first, asked = d, true
+			d, doubt := c.ask(listKey{ep, in, i}, q)
+			if i == 0 && in == closed {
+				first = d
 			}
 			if d.verdict == Unknown || d.verdict != first.verdict {
 				d.verdict = Unknown
@@ -196,35 +222,24 @@ func (c *Cluster) actual(ep *state.Endpoint, q question) decision {
 				}
 				return d
 			}
-			if !l.doubt {
+			if !doubt {
 				break
 			}
 		}
 	}
-	if !asked {
-		return decision{verdict: Unknown, reason: "what is on the endpoint is not known", view: c.views[closed]}
-	}
 	return first
 }
 
-// rules returns those that a question is put to.
-func (c *Cluster) rules(q question, key listKey, acls []hns.ACL) parsed {
+// ask asks the switch with one list of rules. It reports also whether something in their sets is
+// not known.
+func (c *Cluster) ask(key listKey, q question) (decision, bool) {
+	var l parsed
 	if q.near != nil {
-		return q.near.near(key, q.dir, acls)
+		l = q.near.near(key, q.dir)
+	} else {
+		l = c.parse(key)
 	}
-	return c.parse(key, acls)
-}
-
-// wanted decides over what should be in HNS.
-func (c *Cluster) wanted(ep *state.Endpoint, q question) decision {
-	return c.decide(c.rules(q, listKey{ep, wanted, 0}, ep.Wanted), wanted, q)
-}
-
-var errTiered = errors.New("the endpoint has tiered rules, whose effect is not known")
-
-// decide asks the switch.
-func (c *Cluster) decide(l parsed, in int, q question) decision {
-	d := decision{acls: l.acls, view: c.views[in], verdict: Unknown}
+	d := decision{list: key, verdict: Unknown}
 	err := l.err
 	switch {
 	case err != nil:
@@ -241,7 +256,7 @@ func (c *Cluster) decide(l parsed, in int, q question) decision {
 	default:
 		d.verdict = Blocked
 	}
-	return d
+	return d, l.doubt
 }
 
 // Pair is the two ends of connections, for questions about many ports. It looks through all
@@ -278,43 +293,43 @@ func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Ha
 // decides on any port; if p.Wanted, also a rule that HNS should have.
 func (p *Pair) Edges() Edges {
 	e := Edges{}
-	p.addEdges(e, p.from, p.to, hns.Out)
-	p.addEdges(e, p.to, p.from, hns.In)
-	return e
-}
-
-func (p *Pair) addEdges(e Edges, own, peer End, dir hns.Direction) {
-	if unfiltered(own, peer) != "" {
-		return
-	}
-	add := func(key listKey, acls []hns.ACL) {
-		for _, r := range p.near(key, dir, acls).rules {
-			if r.ACL.Direction == dir {
-				e.Add(r.ACL)
+	for _, side := range []struct {
+		own, peer End
+		dir       hns.Direction
+	}{{p.from, p.to, hns.Out}, {p.to, p.from, hns.In}} {
+		add := func(key listKey) {
+			for _, r := range p.near(key, side.dir).rules {
+				if r.ACL.Direction == side.dir {
+					e.Add(r.ACL)
+				}
+			}
+		}
+		if unfiltered(side.own, side.peer) != "" {
+			continue
+		}
+		for _, ep := range side.own.endpoints {
+			for i := range inHNS(ep) {
+				add(listKey{ep, closed, i})
+				add(listKey{ep, open, i})
+			}
+			if p.Wanted {
+				add(listKey{ep, wanted, 0})
 			}
 		}
 	}
-	for _, ep := range own.endpoints {
-		for i, acls := range inHNS(ep) {
-			add(listKey{ep, closed, i}, acls)
-			add(listKey{ep, open, i}, acls)
-		}
-		if p.Wanted {
-			add(listKey{ep, wanted, 0}, ep.Wanted)
-		}
-	}
+	return e
 }
 
 // near returns the rules of a list that can decide between the two addresses. The first rule of
 // the switch stays in any case, as it turns filtering on; so does each rule with source ports, as
 // it makes the answer unknown.
-func (p *Pair) near(key listKey, dir hns.Direction, acls []hns.ACL) parsed {
+func (p *Pair) near(key listKey, dir hns.Direction) parsed {
 	for i := range p.lists {
 		if l := &p.lists[i]; l.key == key && l.dir == dir {
 			return l.parsed
 		}
 	}
-	l := p.c.parse(key, acls)
+	l := p.c.parse(key)
 	rules := l.rules
 	l.rules = nil
 	for _, r := range rules {
@@ -324,12 +339,4 @@ func (p *Pair) near(key listKey, dir hns.Direction, acls []hns.ACL) parsed {
 	}
 	p.lists = append(p.lists, nearList{key, dir, l})
 	return l
-}
-
-// inHNS returns the lists of rules of ours that an endpoint may have.
-func inHNS(ep *state.Endpoint) [][]hns.ACL {
-	if ep.Known {
-		return [][]hns.ACL{ep.Applied}
-	}
-	return ep.Maybe
 }

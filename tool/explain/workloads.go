@@ -27,36 +27,28 @@ type Workload struct {
 	Local     bool     `json:"local"` // this node decides about its traffic
 }
 
-// member is a pod of a workload in the making.
-type member struct {
-	pod  *state.Pod
-	addr netip.Addr
-}
-
 // Workloads returns the workloads of a cluster, sorted by name. Of several
 // clusters with the same pods, they are those that nothing in any of them tells
 // apart.
 func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
 	d := cluster.Dump()
-	var members []member
+	var members []*state.Pod
 	var addrs []netip.Addr
 	for i := range d.Pods {
 		p := &d.Pods[i]
 		if addr, ok := cluster.Owns(p); ok {
-			members, addrs = append(members, member{p, addr}), append(addrs, addr)
+			members, addrs = append(members, p), append(addrs, addr)
 		}
 	}
-	added := addedLabels()
 	keys := make([]string, len(members))
 	for _, c := range append([]*Cluster{cluster}, others...) {
-		keepSelected(added, c.Dump())
 		for i, class := range c.Classes(addrs) {
 			keys[i] += fmt.Sprintf("%d ", class)
 		}
 	}
-	groups := map[string][]member{}
+	groups := map[string][]*state.Pod{}
 	for i, m := range members {
-		key := keys[i] + traits(m.pod, added)
+		key := keys[i] + traits(m)
 		groups[key] = append(groups[key], m)
 	}
 	out := make([]Workload, 0, len(groups))
@@ -69,10 +61,10 @@ func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
 }
 
 // traits tells pods apart by what a person sees of them.
-func traits(p *state.Pod, added map[string]bool) string {
+func traits(p *state.Pod) string {
 	labels := map[string]string{}
 	for key, value := range p.Labels {
-		if !added[key] {
+		if !addedLabels[key] {
 			labels[key] = value
 		}
 	}
@@ -86,37 +78,24 @@ func traits(p *state.Pod, added map[string]bool) string {
 }
 
 // addedLabels are those that controllers put on every pod.
-func addedLabels() map[string]bool {
-	return map[string]bool{
-		appsv1.DefaultDeploymentUniqueLabelKey: true,
-		appsv1.ControllerRevisionHashLabelKey:  true,
-		appsv1.StatefulSetPodNameLabel:         true,
-		appsv1.PodIndexLabel:                   true,
-		"pod-template-generation":              true, // of a DaemonSet
-		batchv1.ControllerUidLabel:             true,
-		"controller-uid":                       true, // the same, before it had a prefix
-		batchv1.JobCompletionIndexAnnotation:   true, // a label too
-	}
-}
-
-// keepSelected takes those out that a policy of the dump selects by.
-func keepSelected(added map[string]bool, d *state.Dump) {
-	for i := range d.Policies {
-		if spec := d.Policies[i].Spec; spec != nil {
-			for _, key := range selectedKeys(spec) {
-				delete(added, key)
-			}
-		}
-	}
+var addedLabels = map[string]bool{
+	appsv1.DefaultDeploymentUniqueLabelKey: true,
+	appsv1.ControllerRevisionHashLabelKey:  true,
+	appsv1.StatefulSetPodNameLabel:         true,
+	appsv1.PodIndexLabel:                   true,
+	"pod-template-generation":              true, // of a DaemonSet
+	batchv1.ControllerUidLabel:             true,
+	"controller-uid":                       true, // the same, before it had a prefix
+	batchv1.JobCompletionIndexAnnotation:   true, // a label too
 }
 
 // workload makes one of pods that are alike.
-func workload(group []member) Workload {
-	w := Workload{Namespace: namespaceOf(group[0].pod.Pod), Local: group[0].pod.Local}
+func workload(group []*state.Pod) Workload {
+	w := Workload{Namespace: namespaceOf(group[0].Pod), Local: group[0].Local}
 	var names []string
 	for _, m := range group {
-		w.Pods = append(w.Pods, m.pod.Pod)
-		names = append(names, Owner(m.pod))
+		w.Pods = append(w.Pods, m.Pod)
+		names = append(names, Owner(m))
 	}
 	slices.Sort(w.Pods)
 	w.Name = w.Namespace + "/" + common(names)

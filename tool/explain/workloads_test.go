@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -66,12 +65,6 @@ func TestWorkloadsAreNamedAfterTheirOwners(t *testing.T) {
 		"y/web#2": {"y/web-9a-a1"},
 		"y/web#3": {"y/web-9b-a1"},
 	}, grouped(d))
-
-	// A policy that asks for what a controller put there tells the pods apart.
-	d.Policies = []state.Policy{{Policy: "x/p", Spec: &networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: labels(hash, "7f")},
-	}}}
-	require.Equal(t, []string{"x/web-8e-c3"}, grouped(d)["x/web#2"])
 }
 
 // TestWhoIsInNoWorkload: those that share what they have with others, or have
@@ -147,14 +140,9 @@ func TestPorts(t *testing.T) {
 			PolicyTypes: []networkingv1.PolicyType{protocol},
 			Egress:      []networkingv1.NetworkPolicyEgressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: &number, EndPort: &last}, {Port: &name}}}},
 		}}},
-		Endpoints: []state.Endpoint{{
-			Applied: []hns.ACL{{Direction: hns.In, LocalPorts: "80,90-91", Protocols: "6"}, {Direction: hns.In, RemotePorts: "7", Protocols: "6"}},
-			Maybe:   [][]hns.ACL{{{Direction: hns.Out, RemotePorts: "9", Protocols: "17"}, {Direction: hns.Out, RemotePorts: "x", Protocols: "17"}, {RemotePorts: "5"}}},
-		}},
 	}
 	require.Equal(t, []policy.Port{
-		{Protocol: tcp, First: 80, Last: 80}, {Protocol: tcp, First: 90, Last: 91}, {Protocol: tcp, First: 8080, Last: 8080},
-		{Protocol: tcp, First: 65000, Last: 65535}, {Protocol: udp, First: 9, Last: 9}, {Protocol: udp, First: 53, Last: 53},
+		{Protocol: tcp, First: 8080, Last: 8080}, {Protocol: tcp, First: 65000, Last: 65535}, {Protocol: udp, First: 53, Last: 53},
 		{Protocol: tcp, First: 64999, Last: 64999},
 	}, explain.NewMatrix(d).Ports())
 	require.Equal(t, []policy.Port{{Protocol: tcp, First: 65535, Last: 65535}}, explain.NewMatrix(state.Dump{}).Ports())

@@ -138,10 +138,8 @@ type applying struct {
 func newApplying(w whatif.World, how ChangeOptions, makers map[string]string) *applying {
 	a := &applying{
 		how: how, before: w, after: w, old: map[desired.PodKey]bool{}, pods: map[desired.PodKey]whatif.Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{}, named: map[string]bool{},
-		warned: map[string]bool{}, makers: map[string]string{},
+		warned: map[string]bool{}, makers: union(w.Makers, makers),
 	}
-	maps.Copy(a.makers, w.Makers)
-	maps.Copy(a.makers, makers)
 	var taken []netip.Addr
 	for _, p := range w.Pods {
 		a.pods[p.Key()], a.old[p.Key()] = p, true
@@ -158,18 +156,20 @@ func newApplying(w whatif.World, how ChangeOptions, makers map[string]string) *a
 	return a
 }
 
+// union returns the entries of two maps. Those of the second one replace others.
+func union(a, b map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
 // world is the one afterwards. Nodes that new pods are on are of interest as those before are.
 func (a *applying) world() whatif.World {
-	a.after.Pods, a.after.Namespaces = nil, nil
-	for _, p := range a.pods {
-		a.after.Pods = append(a.after.Pods, p)
-	}
-	slices.SortFunc(a.after.Pods, func(a, b whatif.Pod) int {
+	a.after.Pods = slices.SortedFunc(maps.Values(a.pods), func(a, b whatif.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	for _, name := range slices.Sorted(maps.Keys(a.namespaces)) {
-		a.after.Namespaces = append(a.after.Namespaces, a.namespaces[name])
-	}
+	a.after.Namespaces = slices.SortedFunc(maps.Values(a.namespaces), func(a, b desired.Namespace) int { return cmp.Compare(a.Name, b.Name) })
 	if !a.how.OneNode && !a.before.OwnersUnknown {
 		a.after.AddNodes()
 	}
@@ -245,12 +245,7 @@ func (a *applying) set(o manifest.Objects) error {
 // setNamespaces gives namespaces their labels. Those that no apply gave before stay.
 func (a *applying) setNamespaces(list []*corev1.Namespace) {
 	for _, n := range list {
-		labels := maps.Clone(a.before.OthersLabels[n.Name])
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		maps.Copy(labels, n.Labels)
-		ns := desired.Namespace{Name: n.Name, Labels: labels}
+		ns := desired.Namespace{Name: n.Name, Labels: union(a.before.OthersLabels[n.Name], n.Labels)}
 		ns.Fit()
 		old, there := a.namespaces[ns.Name]
 		a.namespaces[ns.Name] = ns
@@ -266,29 +261,24 @@ func (a *applying) setNodes(list []*corev1.Node) {
 		}
 		node := controllers.ClusterNode(n)
 		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == node.Name })
-		change := whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: isNew}
 		if i < 0 {
 			a.after.Peers = append(a.after.Peers, node)
 			if ofInterest(n) && !a.how.OneNode {
 				a.after.Nodes = append(a.after.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
 			}
 			a.newNodes = append(a.newNodes, node.Name)
-			a.objects = append(a.objects, change)
+			a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: isNew})
 			continue
 		}
 		old := a.after.Peers[i]
 		if !a.before.FromManifests {
-			labels := map[string]string{}
-			maps.Copy(labels, old.Labels)
-			maps.Copy(labels, node.Labels)
-			node.Labels, node.Addrs = labels, old.Addrs
+			node.Labels, node.Addrs = union(old.Labels, node.Labels), old.Addrs
 		}
 		a.after.Peers[i] = node
 		if at := slices.IndexFunc(a.after.Nodes, func(w whatif.Node) bool { return w.Name == n.Name }); at >= 0 && a.before.FromManifests {
 			a.after.Nodes[at].Addrs = controllers.NodeAddrs(n)
 		}
-		change.Change = was(true, old.Same(&node))
-		a.objects = append(a.objects, change)
+		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: was(true, old.Same(&node))})
 	}
 }
 
@@ -336,13 +326,12 @@ func (a *applying) put(p *corev1.Pod) string {
 	old, there := a.pods[pod.Key()]
 	unaddressed := reflect.ValueOf(p.Status).IsZero()
 	if there {
-		is := old
-		is.Labels, is.Ports, is.HostNetwork = a.withControllers(pod.Labels, old.Labels), pod.Ports, pod.HostNetwork
-		is.OverBudget = ""
-		if unaddressed = old.HostNetwork && !is.HostNetwork; !old.HostNetwork && is.HostNetwork {
-			is.Addr = netip.Addr{}
+		said := pod
+		pod = old
+		pod.Labels, pod.Ports, pod.HostNetwork, pod.OverBudget = a.withControllers(said.Labels, old.Labels), said.Ports, said.HostNetwork, ""
+		if unaddressed = old.HostNetwork && !pod.HostNetwork; !old.HostNetwork && pod.HostNetwork {
+			pod.Addr = netip.Addr{}
 		}
-		pod = is
 	}
 	if pod.HostNetwork && (!there || !old.HostNetwork) {
 		a.onNetworkOfNode(&pod)

@@ -150,7 +150,7 @@ type grid struct {
 	port  explain.Question
 	names []string // sorted
 	pods  int
-	cells [][]byte // by from and to; 0: not asked
+	cells [][]byte // by from and to
 	some  bool     // a cell was asked
 	half  bool     // a cell is not known
 }
@@ -163,7 +163,8 @@ func newGrid(port explain.Question, rows []gridRow) *grid {
 	for i, r := range rows {
 		g.names = append(g.names, r.name)
 		g.pods += r.count
-		g.cells[i] = make([]byte, len(rows))
+		g.cells[i] = bytes.Repeat([]byte(" "), len(rows))
+		g.cells[i][i] = '.'
 	}
 	return g
 }
@@ -195,22 +196,18 @@ func symbol(egress, ingress *explain.Half) byte {
 	return '+'
 }
 
-// size says of how many pods the rows are, where they are not one each.
-func (g *grid) size() string {
-	if g.pods == len(g.names) {
-		return ""
-	}
-	return fmt.Sprintf(", %d workloads of %d pods", len(g.names), g.pods)
-}
-
 func (g *grid) write(b io.Writer) {
 	names := g.names
 	words := legend
 	if g.half {
 		words += halfLegend
 	}
+	size := ""
+	if g.pods > len(names) {
+		size = fmt.Sprintf(", %d workloads of %d pods", len(names), g.pods)
+	}
 	fmt.Fprintln(b)
-	say(b, "MATRIX %d/%s%s: row connects to column; %s", g.port.Port, g.port.Protocol, g.size(), words)
+	say(b, "MATRIX %d/%s%s: row connects to column; %s", g.port.Port, g.port.Protocol, size, words)
 	width := 0
 	for _, name := range names {
 		width = max(width, len(printable.Line(name)))
@@ -226,13 +223,7 @@ func (g *grid) write(b io.Writer) {
 	fmt.Fprintln(b)
 	for i, from := range names {
 		var row strings.Builder
-		for j, c := range g.cells[i] {
-			switch {
-			case c == 0 && i == j:
-				c = '.'
-			case c == 0:
-				c = ' '
-			}
+		for _, c := range g.cells[i] {
 			fmt.Fprintf(&row, "  %c", c)
 		}
 		say(b, "  %2d %-*s%s", i+1, width, from, strings.TrimRight(row.String(), " "))

@@ -228,23 +228,25 @@ type cell struct {
 
 // cells asks about every pair of rows that is judged here, with a pod of each.
 func (j judge) cells(ctx context.Context, rows []gridRow, port explain.Question, how asking) iter.Seq2[cell, error] {
-	return func(yield func(cell, error) bool) {
-		for i := range rows {
-			for k := range rows {
-				from, to := rows[i].pods[0], rows[k].pods[0]
-				if !j.judged(from, to) || i == k && rows[i].count < 2 {
-					continue
-				}
-				if i == k {
-					to = rows[k].pods[1]
-				}
-				a, err := j.ask(from, to, port, how)
-				if err == nil {
-					err = ctx.Err()
-				}
-				if !yield(cell{i, k, a}, err) || err != nil {
-					return
-				}
+	return func(yield func(cell, error) bool) { j.eachCell(ctx, rows, port, how, yield) }
+}
+
+func (j judge) eachCell(ctx context.Context, rows []gridRow, port explain.Question, how asking, yield func(cell, error) bool) {
+	for i := range rows {
+		for k := range rows {
+			from, to := rows[i].pods[0], rows[k].pods[0]
+			if i == k {
+				to = rows[k].pods[len(rows[k].pods)-1]
+			}
+			if from.Name == to.Name || !j.judged(from, to) { // a row of one pod has no neighbour
+				continue
+			}
+			a, err := j.ask(from, to, port, how)
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(cell{i, k, a}, err) || err != nil {
+				return
 			}
 		}
 	}

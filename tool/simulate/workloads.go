@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -138,18 +137,13 @@ func (a *applying) withControllers(labels, old map[string]string) map[string]str
 	if a.before.FromManifests {
 		keys = hashLabels
 	}
-	out := maps.Clone(labels)
+	kept := map[string]string{}
 	for _, key := range keys {
-		value, had := old[key]
-		if _, has := out[key]; !had || has {
-			continue
+		if value, ok := old[key]; ok {
+			kept[key] = value
 		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[key] = value
 	}
-	return out
+	return union(kept, labels)
 }
 
 // scheduled is the name of a Job that a CronJob made: minutes since 1970 follow the CronJob's name, or

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,19 +61,11 @@ func list(ctx context.Context, from controllers.Source) (*cluster, error) {
 	limited, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
 	c := cluster{older: from.Older}
-	err := listInto(limited, from.Pods, &c.Pods)
-	if err == nil {
-		err = listInto(limited, from.Namespaces, &c.Namespaces)
-	}
-	if err == nil {
-		err = listInto(limited, from.Policies, &c.Policies)
-	}
-	if err == nil {
-		err = listInto(limited, from.ClusterPolicies, &c.ClusterPolicies)
-	}
-	if err == nil {
-		err = listInto(limited, from.AllNodes, &c.Nodes)
-	}
+	err := cmp.Or(
+		listInto(limited, from.Pods, &c.Pods), listInto(limited, from.Namespaces, &c.Namespaces),
+		listInto(limited, from.Policies, &c.Policies), listInto(limited, from.ClusterPolicies, &c.ClusterPolicies),
+		listInto(limited, from.AllNodes, &c.Nodes),
+	)
 	if late, is := errors.AsType[net.Error](err); ctx.Err() == nil && is && late.Timeout() {
 		return nil, fmt.Errorf("no answer within %s", firstList)
 	}

@@ -30,6 +30,7 @@ type Flip struct {
 type end struct {
 	name    string
 	pod     string  // or an address
+	second  string  // another pod of the workload, if there is one
 	pods    int     // 0: it is addresses
 	changed [2]bool // its rules for a direction, or members of sets that these name
 	there   [2]bool // before and after
@@ -69,7 +70,7 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange) *com
 	old, now := endpointsOf(before), endpointsOf(after)
 	for _, w := range workloads(before, after) {
 		x.workloads = append(x.workloads, w.Workload)
-		e := end{name: w.Name, pod: w.Pods[0], pods: len(w.Pods), there: w.there}
+		e := end{name: w.Name, pod: w.Pods[0], second: w.Pods[min(1, len(w.Pods)-1)], pods: len(w.Pods), there: w.there}
 		for _, pod := range w.Pods {
 			x.changed[pod] = !e.stays() || differ(old[pod], now[pod], sets, hns.In) || differ(old[pod], now[pod], sets, hns.Out)
 		}
@@ -124,7 +125,8 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	p.Workloads, p.Addresses = x.workloads, x.addresses
 	p.count(x)
 	p.Flips, p.Outside, p.NewConnections, p.DeletedConnections = []Flip{}, []Flip{}, []Flip{}, []Flip{}
-	outside := map[withAddresses][]Flip{}
+	// Several groups of addresses are one connection of a workload. Their place is the first one's.
+	outside, addresses := map[[2]int][]Flip{}, len(x.workloads)
 	for i := range x.ends {
 		for j := range x.ends {
 			from, to := &x.ends[i], &x.ends[j]
@@ -136,7 +138,7 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 			}
 			flips, admitted := x.flips(from, to, i == j)
 			if from.pods == 0 || to.pods == 0 {
-				k := withAddresses{from.workload(), to.workload(), both(from, to)}
+				k := [2]int{min(i, addresses), min(j, addresses)}
 				outside[k] = append(outside[k], flips...)
 				continue
 			}
@@ -146,7 +148,7 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 		}
 	}
 	for k, flips := range outside {
-		p.note(k.there, true, flips)
+		p.note(both(&x.ends[k[0]], &x.ends[k[1]]), true, flips)
 	}
 	for _, list := range [][]Flip{p.Flips, p.Outside, p.NewConnections, p.DeletedConnections} {
 		slices.SortStableFunc(list, func(a, b Flip) int {
@@ -160,21 +162,6 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 // none among themselves, nor has a pod to itself.
 func (x *comparison) connect(i, j int) bool {
 	return x.ends[i].pods+x.ends[j].pods > 0 && (i != j || x.ends[i].pods > 1)
-}
-
-// withAddresses is a connection of a workload with any addresses: several groups of these are
-// one connection. The end of addresses is "".
-type withAddresses struct {
-	from, to string
-	there    [2]bool // before and after
-}
-
-// workload is the name of a workload, "" of addresses.
-func (e *end) workload() string {
-	if e.pods == 0 {
-		return ""
-	}
-	return e.name
 }
 
 // both reports whether two ends are there, before and after.
@@ -214,7 +201,7 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 	source, destination := from.pod, to.pod
 	if within {
 		connections = from.pods * (from.pods - 1)
-		destination = x.second(from.name)
+		destination = from.second
 	}
 	before := newConnection(x.before, source, destination, from.there[0] && to.there[0])
 	after := newConnection(x.after, source, destination, from.there[1] && to.there[1])
@@ -239,12 +226,6 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 		found[i].Ports = joined(found[i].Ports)
 	}
 	return found, admitted
-}
-
-// second returns another pod of a workload of several.
-func (x *comparison) second(workload string) string {
-	i := slices.IndexFunc(x.workloads, func(w explain.Workload) bool { return w.Name == workload })
-	return x.workloads[i].Pods[1]
 }
 
 // by returns the policies that decide now, at the ends that decided otherwise

@@ -250,7 +250,7 @@ func TestContract(t *testing.T) {
 	for _, a := range r.Answers {
 		require.Equal(t, hnstest.Held, a.Verdict, "%s: %s", a.Name, a.Why)
 	}
-	require.Empty(t, s.OpenHandles())
+	require.Zero(t, s.OpenHandles())
 }
 
 // TestLikeTheSimulator: for one and the same request the adapter's error says

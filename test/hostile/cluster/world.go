@@ -122,7 +122,7 @@ func honestPod(i, r int) Object {
 		Labels: map[string]string{
 			"app": fmt.Sprintf("app-%03d", i), "role": role, "version": fmt.Sprintf("v%d", i%3), "replica": fmt.Sprintf("r%d", r),
 		},
-		Ports: map[string]int{"http": 8080},
+		HTTP: 8080,
 	}
 	return p.Object()
 }
@@ -132,7 +132,7 @@ type Pod struct {
 	Namespace, Name, Addr string
 	Local                 bool
 	Labels                map[string]string
-	Ports                 map[string]int
+	HTTP                  int       // the number of its port of that name, 0: none
 	Started               time.Time // zero: as the others
 }
 
@@ -153,10 +153,8 @@ func (p Pod) Object() Object {
 		if p.Local {
 			out.Spec.NodeName = Node
 		}
-		for name, number := range p.Ports {
-			out.Spec.Containers[0].Ports = append(out.Spec.Containers[0].Ports, corev1.ContainerPort{
-				Name: name, Protocol: corev1.ProtocolTCP, ContainerPort: int32(number),
-			})
+		if p.HTTP > 0 {
+			out.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", Protocol: corev1.ProtocolTCP, ContainerPort: int32(p.HTTP)}}
 		}
 		return out
 	}}

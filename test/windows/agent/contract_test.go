@@ -53,7 +53,7 @@ func TestReads(t *testing.T) {
 	h := newHost(t, azure())
 	_, passed := runTests(t, h, "contract", "-test.skip=^Test(Agent|Packets)$")
 	require.Equal(t, 2, passed)
-	require.Empty(t, h.OpenHandles())
+	require.Zero(t, h.OpenHandles())
 }
 
 // The exports are called as Windows wants it, whatever they answer.

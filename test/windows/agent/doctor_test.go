@@ -33,5 +33,5 @@ func TestDoctor(t *testing.T) {
 		require.Equal(t, "held", a.Verdict, "%+v", a)
 	}
 	require.Equal(t, before, h.Exists())
-	require.Empty(t, h.OpenHandles())
+	require.Zero(t, h.OpenHandles())
 }

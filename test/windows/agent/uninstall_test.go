@@ -41,5 +41,5 @@ func TestUninstall(t *testing.T) {
 	code, said = uninstall("--yes")
 	require.Zero(t, code, said)
 	require.Equal(t, writes, h.writes())
-	require.Empty(t, h.OpenHandles(), "handles of HNS")
+	require.Zero(t, h.OpenHandles(), "handles of HNS")
 }

@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "doctor.json")
 	require.NoError(t, run(t.Context(), file, hnstest.Options{L2Bridge: true, Limits: true}, s.System()))
 	require.Equal(t, before, s.Exists())
-	require.Empty(t, s.OpenHandles())
+	require.Zero(t, s.OpenHandles())
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var r hnstest.Report

@@ -152,17 +152,12 @@ func (s *Server) Exists() (all []string) {
 	return all
 }
 
-// OpenHandles returns, by process, how many handles were opened and never
-// closed; processes without any are not there. Those of a process that ended
+// OpenHandles returns how many handles were opened and never closed. Those of a process that ended
 // stay, so that a test can look at it afterwards; Windows would free them.
-func (s *Server) OpenHandles() map[uint32]int {
+func (s *Server) OpenHandles() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[uint32]int{}
-	for _, h := range s.handles {
-		out[h.pid]++
-	}
-	return out
+	return len(s.handles)
 }
 
 // Counts returns the calls of the DLLs since the last ResetCounts, by the name
@@ -197,13 +192,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
 		conn, err := l.Accept()
-		if ctx.Err() != nil {
-			return nil // a connection that came now ends with the process
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			all.Go(func() { s.serve(ctx, conn) })
+		case ctx.Err() != nil:
+			return nil
+		default:
 			return fmt.Errorf("hnsd: accept: %w", err)
 		}
-		all.Go(func() { s.serve(ctx, conn) })
 	}
 }
 
