@@ -20,13 +20,13 @@ var numbersEach = [...]int{maxNumbers, 16, 4, 1, 0}
 
 // sizeOn returns the number of ACLs of the policy's rules on a pod. Without named ports it is the
 // same on every pod, and is computed once.
-func (p *policyState) sizeOn(pod *PodState) int {
-	if p.sized > 0 {
-		return p.sized
+func (ps *policyState) sizeOn(pod *PodState) int {
+	if ps.sized > 0 {
+		return ps.sized
 	}
-	n := acl.SizeOf(p.entries(pod), len(state.ACLID(p.Key)))
-	if !p.namesPorts() {
-		p.sized = n
+	n := acl.SizeOf(ps.entries(pod), len(state.ACLID(ps.Key)))
+	if !ps.namesPorts() {
+		ps.sized = n
 	}
 	return n
 }
@@ -94,8 +94,8 @@ func (d *State) excesses(p *PodState, ps *policyState) (out []string) {
 }
 
 // overNumbers returns the first view of the policy that is over maxNumbers, "" for none.
-func (p *policyState) overNumbers() (first string) {
-	for _, views := range p.views {
+func (ps *policyState) overNumbers() (first string) {
+	for _, views := range ps.views {
 		for _, v := range views {
 			if text := v.key.String(); len(v.over) > 0 && (first == "" || text < first) {
 				first = text
@@ -125,8 +125,8 @@ func (t podPorts) Served(at acl.Reach) (out []acl.ServedPort) {
 
 // numbersOn returns the limit of numbers per namespace other than the policy's own that holds for
 // the policy on a pod. A rule of a ClusterNetworkPolicy has one number at least.
-func (p *policyState) numbersOn(pod *PodState) int {
-	if p.own() == "" {
+func (ps *policyState) numbersOn(pod *PodState) int {
+	if ps.own() == "" {
 		return max(1, numbersEach[pod.cut])
 	}
 	return numbersEach[pod.cut]

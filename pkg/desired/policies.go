@@ -73,14 +73,14 @@ func idle(ps *policyState) *policyState {
 }
 
 // compile makes an idle policy active, with its rules and the definitions of its sets.
-func (p *policyState) compile() {
+func (ps *policyState) compile() {
 	var c policy.Policy
-	if name, is := p.Key.Cluster(); is {
-		c = policy.CompileCluster(&v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *p.clusterSpec})
+	if name, is := ps.Key.Cluster(); is {
+		c = policy.CompileCluster(&v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *ps.clusterSpec})
 	} else {
-		c = policy.Compile(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: p.Key.Namespace, Name: p.Key.Name}, Spec: *p.spec})
+		c = policy.Compile(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ps.Key.Namespace, Name: ps.Key.Name}, Spec: *ps.spec})
 	}
-	p.Rules, p.Sets, p.active = c.Rules, c.Sets, true
+	ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
 }
 
 // ObjectOf returns how warnings call the policy of a key, and its kind.
@@ -93,16 +93,16 @@ func ObjectOf(key policy.Key) (object, kind string) {
 
 // wordProblems words what could not be expressed of a policy: one warning for each
 // reason, with the first example, as there may be thousands.
-func (p *policyState) wordProblems() (out []state.Warning) {
-	object, kind := ObjectOf(p.Key)
+func (ps *policyState) wordProblems() (out []state.Warning) {
+	object, kind := ObjectOf(ps.Key)
 	told := map[policy.Reason]bool{}
-	for _, problem := range p.Problems {
+	for _, problem := range ps.Problems {
 		if told[problem.Reason] {
 			continue
 		}
 		told[problem.Reason] = true
 		text := problem.Field + ": " + problem.Message
-		if n := p.Found[problem.Reason]; n > 1 {
+		if n := ps.Found[problem.Reason]; n > 1 {
 			text += fmt.Sprintf(" (the first of %d in this policy)", n)
 		}
 		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.Reason(problem.Reason), Message: text})
@@ -112,21 +112,21 @@ func (p *policyState) wordProblems() (out []state.Warning) {
 
 // namesPorts reports whether a rule has a named port, whose number follows from
 // pods.
-func (p *policyState) namesPorts() bool {
-	return slices.ContainsFunc(p.Rules, func(r policy.Rule) bool { return len(acl.NamedPorts(r.Ports)) > 0 })
+func (ps *policyState) namesPorts() bool {
+	return slices.ContainsFunc(ps.Rules, func(r policy.Rule) bool { return len(acl.NamedPorts(r.Ports)) > 0 })
 }
 
 // own is the namespace of the policy, "" for a ClusterNetworkPolicy.
-func (p *policyState) own() string {
-	if p.Namespaces != nil {
+func (ps *policyState) own() string {
+	if ps.Namespaces != nil {
 		return ""
 	}
-	return p.Key.Namespace
+	return ps.Key.Namespace
 }
 
 // ref is how the policy holds the sets that it mentions.
-func (p *policyState) ref() ipsets.Ref {
-	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: p.Key.String()}
+func (ps *policyState) ref() ipsets.Ref {
+	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: ps.Key.String()}
 }
 
 // of returns the policies of one tier that select a pod, in order.
