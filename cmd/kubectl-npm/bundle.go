@@ -1,13 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -62,42 +63,29 @@ Exit code: 0 the file is there, 1 it is not (one line), 2 wrong usage.`,
 	return cmd
 }
 
-// run writes the bundle to a temporary file, and renames it when it is complete.
+// run writes the bundle to a new file when it is complete.
 func (o *bundleOptions) run(ctx context.Context, std cli.Streams) error {
-	if err := checkNotExists(o.file); err != nil {
+	var zip bytes.Buffer
+	if err := o.write(ctx, std, &zip); err != nil {
 		return err
 	}
-	half, err := os.CreateTemp(filepath.Dir(o.file), ".winnpm-*.zip")
+	b, err := bundle.Read(bytes.NewReader(zip.Bytes()), int64(zip.Len()))
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(half.Name()) // in vain when all went well
-	defer half.Close()
-	if err := o.write(ctx, std, half); err != nil {
-		return err
+	file := cmp.Or(o.file, fileName(b))
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already; give another name with -o", file)
 	}
-	size, err := half.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
-	b, err := bundle.Read(half, size)
-	if err != nil {
-		return err
+	_, err = f.Write(zip.Bytes())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(file))
 	}
-	file := o.file
-	if file == "" {
-		file = fileName(b)
-	}
-	if err := checkNotExists(file); err != nil {
-		return err
-	}
-	if err := half.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(half.Name(), file); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(std.Out, "%s  %d bytes\n", file, size)
+	_, err = fmt.Fprintf(std.Out, "%s  %d bytes\n", file, zip.Len())
 	return err
 }
 
@@ -110,20 +98,6 @@ func (o *bundleOptions) write(ctx context.Context, std cli.Streams, to io.Writer
 		_, err := io.Copy(to, io.LimitReader(body, bundle.MaxSize+1)) // more is no bundle
 		return err
 	})
-}
-
-// checkNotExists returns an error if the file exists.
-func checkNotExists(file string) error {
-	if file == "" {
-		return nil
-	}
-	switch _, err := os.Lstat(file); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	}
-	return fmt.Errorf("%s is there already; give another name with -o", file)
 }
 
 // strange matches characters that are not allowed in the names of nodes and of bundle files.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -18,13 +17,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/agents"
+	"github.com/winnpm/winnpm/tool/ui"
 )
 
 // checkOptions are the command line of `kubectl npm check`.
 type checkOptions struct {
 	statusOptions
-	wait  bool
-	limit time.Duration
+	wait     bool
+	interval time.Duration
+	limit    time.Duration
 }
 
 func newCheck(std cli.Streams) *cobra.Command {
@@ -54,6 +55,9 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 			if err := cmp.Or(oneOf(o.output, "text", "wide", "name", "json", "yaml"), o.validate()); err != nil {
 				return err
 			}
+			if o.interval <= 0 { // without a pause it would ask the API server and every agent without an end
+				return fmt.Errorf("--interval %v: give a pause", o.interval)
+			}
 			return o.run(cmd.Context(), std, namespace, name)
 		},
 	}
@@ -62,6 +66,7 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "text, wide (the nodes where it is in force too), name, json or yaml")
 	f.BoolVar(&o.wait, "wait", false, "wait until it is in force on all nodes")
+	f.DurationVar(&o.interval, "interval", 5*time.Second, "how long to wait before asking again")
 	f.DurationVar(&o.limit, "wait-timeout", 5*time.Minute, "how long to wait")
 	return cmd
 }
@@ -70,26 +75,27 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 func (o *checkOptions) run(ctx context.Context, std cli.Streams, namespace, name string) error {
 	cluster, err := o.cluster.open()
 	if err != nil {
-		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("check: %w", err)}
+		return o.end(std, "check", nil, err)
 	}
 	until := time.Now().Add(o.limit)
 	for {
 		c, err := o.ask(ctx, cluster, namespace, name)
-		if err != nil {
-			return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("check: %w", err)}
+		again := err == nil && o.wait && c.left() && time.Now().Add(o.interval).Before(until)
+		if !again || !pause(ctx, o.interval) {
+			return o.end(std, "check", c, err)
 		}
-		again := o.wait && c.left() && time.Now().Add(o.interval).Before(until)
-		if again && pause(ctx, o.interval) {
-			continue
-		}
-		err = printAs(std.Out, o.output, c, func(w io.Writer) error { return c.write(w, o.output) })
-		if err != nil {
-			return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("check: %w", err)}
-		}
-		if code := c.code(); code != 0 {
-			return cli.Exit{Code: code}
-		}
-		return nil
+	}
+}
+
+// pause waits; false: ctx is done.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 
@@ -146,40 +152,8 @@ func notInForce(d state.Dump, np *networkingv1.NetworkPolicy) string {
 		return "the agent does not know the policy yet"
 	}
 	spec := d.Policies[i].Spec // nil for an oversized policy, which is among the problems
-	switch {
-	case spec == nil && len(d.Policies[i].Problems) == 0, spec != nil && !equality.Semantic.DeepEqual(*spec, np.Spec):
+	if spec == nil && len(d.Policies[i].Problems) == 0 || spec != nil && !equality.Semantic.DeepEqual(*spec, np.Spec) {
 		return "the agent knows an older version of the policy"
-	case len(d.Policies[i].Problems) > 0:
-		return strings.Join(d.Policies[i].Problems, "; ")
 	}
-	for _, w := range d.Warnings {
-		if w.Kind == "NetworkPolicy" && w.Object == name {
-			return fmt.Sprintf("%s: %s", w.Reason, w.Message)
-		}
-	}
-	selected := d.Policies[i].Selected
-	for _, p := range d.Pending {
-		if slices.Contains(selected, p.Pod) {
-			return strings.TrimSuffix(fmt.Sprintf("the rules of pod %s are not written yet: %s", p.Pod, p.Error), ": ")
-		}
-	}
-	for _, ep := range d.Endpoints {
-		if slices.Contains(selected, ep.Pod) {
-			if set := behind(d, ep.ID); set != "" {
-				return fmt.Sprintf("set %s, which rules of pod %s name, is not as it should be", set, ep.Pod)
-			}
-		}
-	}
-	return ""
-}
-
-// behind returns a set that rules of an endpoint name and that HNS has not as it should be.
-func behind(d state.Dump, endpoint string) string {
-	for _, s := range d.Sets {
-		late := s.Unknown || len(s.Missing)+len(s.Surplus) > 0
-		if late && (slices.Contains(s.Holders, "rule "+endpoint) || slices.Contains(s.Holders, "applied "+endpoint)) {
-			return s.Name
-		}
-	}
-	return ""
+	return ui.NotInForce(&d, &d.Policies[i])
 }

@@ -74,14 +74,18 @@ func (c *clusterOptions) config() (*rest.Config, error) {
 	return api, nil
 }
 
+// agentFlags adds the flags for the way to the agents of a cluster to a command.
+func (c *clusterOptions) agentFlags(cmd *cobra.Command) {
+	c.kubectlFlags(cmd)
+	cmd.Flags().StringVar(&c.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
+	cmd.Flags().StringVar(&c.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
+}
+
 // clusterFlags lets a command ask the agents of a cluster too. It comes after
 // flags.
 func (s *source) clusterFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	s.cluster.kubectlFlags(cmd)
-	f.StringVar(&s.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
-	f.StringVar(&s.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
-	f.Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
+	s.cluster.agentFlags(cmd)
+	cmd.Flags().Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
 	clustersAlone(cmd)
 }
 
@@ -89,11 +93,10 @@ func (s *source) clusterFlags(cmd *cobra.Command) {
 // the flags of both.
 func clustersAlone(cmd *cobra.Command) {
 	for _, other := range []string{"manifests", "dump"} {
-		if cmd.Flags().Lookup(other) == nil {
-			continue
-		}
-		for _, flag := range []string{"kubeconfig", "context", "as", "as-group", "request-timeout"} {
-			cmd.MarkFlagsMutuallyExclusive(flag, other)
+		for _, flag := range []string{"kubeconfig", "context", "as", "as-group", "request-timeout", "agent-namespace", "selector"} {
+			if cmd.Flags().Lookup(other) != nil && cmd.Flags().Lookup(flag) != nil {
+				cmd.MarkFlagsMutuallyExclusive(flag, other)
+			}
 		}
 	}
 }
@@ -106,9 +109,13 @@ func (s *source) live() bool {
 // bare reports whether no flag names another source than a cluster.
 func (s *source) bare() bool { return len(s.manifests) == 0 && s.dump == "" }
 
-// moved reports whether the agents are said to be elsewhere than usual.
-func (c clusterOptions) moved() bool {
-	return c.namespace != "" && (c.namespace != agents.DefaultNamespace || c.selector != agents.DefaultSelector)
+// inNamespace returns the namespace of names without one: that of -n, or else, for a cluster, that of the
+// kubeconfig's context.
+func (s *source) inNamespace() string {
+	if s.bare() {
+		return s.cluster.inNamespace()
+	}
+	return cmp.Or(s.cluster.overrides.Context.Namespace, corev1.NamespaceDefault)
 }
 
 func (c clusterOptions) open() (*agents.Cluster, error) {

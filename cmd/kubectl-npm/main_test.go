@@ -109,7 +109,7 @@ func TestErrorLine(t *testing.T) {
 	} {
 		code, _, stderr := command(t, stdin, "trace", "a/b", "c/d:80/TCP", "--dump", "-")
 		require.Equal(t, exitNoDump, code)
-		require.Equal(t, "kubectl npm: trace: no dump of /npm/v1/debug/manager: "+want+"\n", stderr)
+		require.Equal(t, "kubectl npm: trace: stdin: no dump of /npm/v1/debug/manager: "+want+"\n", stderr)
 	}
 	require.Equal(t, "a b \uFFFD[2J", cli.Line(errors.New("a\nb \x1b[2J")))
 	require.Equal(t, "plan: interrupted", cli.Line(fmt.Errorf("plan: %w", context.Canceled)))

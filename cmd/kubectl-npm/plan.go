@@ -148,14 +148,6 @@ func (o *planOptions) fails(p whatif.Plan) bool {
 	return false
 }
 
-// inNamespace returns the namespace of objects that have none, as kubectl chooses it.
-func (o *planOptions) inNamespace() string {
-	if o.listed() != "" {
-		return o.cluster.inNamespace()
-	}
-	return o.cluster.overrides.Context.Namespace
-}
-
 // objects reads the objects to apply or delete.
 func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []manifest.Warning, error) {
 	paths, from := o.files, manifest.Options{Stdin: std.In, Inputs: &o.inputs, Change: true, Recursive: o.recursive, Namespace: o.inNamespace()}

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -31,24 +31,25 @@ Exit code: 0 it was printed, 1 no bundle, 2 wrong usage.`,
 
 // replay prints the timeline of a bundle. Bad input is one line.
 func replay(std cli.Streams, file string) error {
-	rec, err := readRecording(file)
+	rec, err := readRecording(std, file)
 	if err == nil {
 		err = rec.WriteText(std.Out)
 	}
 	if err != nil {
-		return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("replay: %s: %w", file, err)}
+		return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("replay: %w", err)}
 	}
 	return nil
 }
 
 // readRecording reads the recording of a bundle, or a recording alone.
-func readRecording(file string) (rec bundle.Recording, err error) {
-	b, err := openBundle(file, func(text io.Reader) (err error) {
-		rec, err = bundle.ReadRecording(text)
-		return err
-	})
-	if b != nil {
-		rec = b.Recording
+func readRecording(std cli.Streams, file string) (bundle.Recording, error) {
+	text, b, err := readInput(file, std)
+	switch {
+	case err != nil:
+		return bundle.Recording{}, err
+	case b != nil:
+		return b.Recording, nil
 	}
-	return rec, err
+	rec, err := bundle.ReadRecording(bytes.NewReader(text))
+	return rec, inFile(file, err)
 }

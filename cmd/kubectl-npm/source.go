@@ -56,14 +56,8 @@ func (s *source) listFlags(cmd *cobra.Command) {
 }
 
 func (s *source) validate() error {
-	if s.live() {
-		return nil
-	}
-	if s.node != "" && len(s.manifests) == 0 && s.listed() == "" {
+	if s.node != "" && s.dump != "" {
 		return errors.New("--node is for --manifests and clusters: a dump is of its own node")
-	}
-	if !s.listsObjects && s.cluster.moved() {
-		return errors.New("--agent-namespace and --selector are for the agents of a cluster, which are not asked here")
 	}
 	return nil
 }
@@ -79,71 +73,49 @@ func (s *source) listed() string {
 
 // read returns a saved dump, or that of a simulation with the places of its policies.
 func (s *source) read(ctx context.Context, std cli.Streams) (state.Dump, explain.Places, error) {
-	switch {
-	case len(s.manifests) > 0:
+	if len(s.manifests) > 0 {
 		return simulate.Snapshot(ctx, s.simulation(std))
-	case s.dump == "-":
-		var d state.Dump
-		err := readAll(intoDump(&d))(std.In)
-		if errors.Is(err, bounded.ErrTooLarge) {
-			err = fmt.Errorf("stdin: %w", err)
-		}
-		return d, nil, err
 	}
-	d, err := openDump(s.dump)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", s.dump, err)
+	text, b, err := readInput(s.dump, std)
+	switch {
+	case err != nil:
+		return state.Dump{}, nil, err
+	case b != nil:
+		return b.Dump, nil, nil
 	}
-	return d, nil, err
+	d, err := bounded.ReadDump(bytes.NewReader(text))
+	return d, nil, inFile(s.dump, err)
 }
 
-// openDump reads the dump in a file, or in the support bundle that the file is.
-func openDump(file string) (d state.Dump, err error) {
-	b, err := openBundle(file, intoDump(&d))
-	if b != nil {
-		d = b.Dump
-	}
-	return d, err
-}
-
-// openBundle reads the support bundle in a file. When the file is no zip file,
-// openBundle returns nil and the result of other, which reads the file instead.
-func openBundle(file string, other func(io.Reader) error) (*bundle.Bundle, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	head := make([]byte, 2) // of a zip file
-	if _, err := f.ReadAt(head, 0); err != nil || string(head) != "PK" {
-		return nil, readAll(other)(f)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	b, err := bundle.Read(f, info.Size())
-	return &b, err
-}
-
-// readAll returns a function that reads an input to its end, within the limits of bounded.Inputs, and
-// then passes it to use. It is for files and standard input, not for responses of an agent.
-func readAll(use func(io.Reader) error) func(io.Reader) error {
-	return func(r io.Reader) error {
-		text, err := (&bounded.Inputs{}).Read(r)
+// readInput reads a file, or standard input for "-", within the limits of bounded.Inputs. The bundle is
+// not nil if the text is a support bundle.
+func readInput(file string, std cli.Streams) (text []byte, b *bundle.Bundle, err error) {
+	in := std.In
+	if file != "-" {
+		f, err := os.Open(file)
 		if err != nil {
-			return err
+			return nil, nil, inFile(file, err)
 		}
-		return use(bytes.NewReader(text))
+		defer f.Close()
+		in = f
 	}
+	text, err = (&bounded.Inputs{}).Read(in)
+	if err == nil && bytes.HasPrefix(text, []byte("PK")) { // as a zip file begins
+		b = &bundle.Bundle{}
+		*b, err = bundle.Read(bytes.NewReader(text), int64(len(text)))
+	}
+	return text, b, inFile(file, err)
 }
 
-// intoDump returns a function that reads a response of debug.ManagerPath into d.
-func intoDump(d *state.Dump) func(io.Reader) error {
-	return func(body io.Reader) (err error) {
-		*d, err = bounded.ReadDump(body)
-		return err
+// inFile returns an error with the name of the file that it is about.
+func inFile(file string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case file == "-":
+		file = "stdin"
 	}
+	return fmt.Errorf("%s: %w", file, err)
 }
 
 // simulation returns the options of the simulation that --manifests asks for.

@@ -25,11 +25,9 @@ const warningsShown = 5
 
 // statusOptions are the command line of `kubectl npm status` and, in part, of `kubectl npm check`.
 type statusOptions struct {
-	cluster  clusterOptions
-	timeout  time.Duration
-	interval time.Duration
-	watch    bool
-	output   string
+	cluster clusterOptions
+	timeout time.Duration
+	output  string
 }
 
 func newStatus(std cli.Streams) *cobra.Command {
@@ -46,8 +44,7 @@ Exit code: 0 every agent is ready and has nothing to do, 3 one is not ready, has
 work or a policy that is not in force, 4 one does not answer or is missing, or you may not
 list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
 		Example: `  kubectl npm status
-  kubectl npm status --context prod -o wide
-  kubectl npm status -w`,
+  kubectl npm status --context prod -o wide`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := oneOf(o.output, "text", "wide", "name", "json", "yaml"); err != nil {
@@ -60,29 +57,19 @@ list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
 		},
 	}
 	o.flags(cmd)
-	f := cmd.Flags()
-	f.BoolVarP(&o.watch, "watch", "w", false, "go on asking, and print what has changed")
-	f.StringVarP(&o.output, "output", "o", "text", "text, wide, name, json or yaml")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text, wide, name, json or yaml")
 	return cmd
 }
 
 func (o *statusOptions) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	o.cluster.kubectlFlags(cmd)
-	f.StringVar(&o.cluster.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
-	f.StringVar(&o.cluster.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
-	f.DurationVar(&o.interval, "interval", 5*time.Second, "how long to wait before asking again")
+	o.cluster.agentFlags(cmd)
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
 }
 
-// validate finds what cannot be asked for: who asks without a pause asks the API server and
-// every agent without an end.
+// validate returns an error if an agent has no time to answer.
 func (o *statusOptions) validate() error {
-	switch {
-	case o.timeout <= 0:
+	if o.timeout <= 0 {
 		return fmt.Errorf("--timeout %v: give an agent some time", o.timeout)
-	case o.interval <= 0:
-		return fmt.Errorf("--interval %v: give a pause", o.interval)
 	}
 	return nil
 }
@@ -132,49 +119,34 @@ func (c clusterStatus) code() int {
 	return code
 }
 
-// run prints the status once, or whenever it has changed until ctx is done.
+// run prints the status.
 func (o *statusOptions) run(ctx context.Context, std cli.Streams) error {
 	cluster, err := o.cluster.open()
 	if err != nil {
-		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("status: %w", err)}
+		return o.end(std, "status", nil, err)
 	}
-	var last []byte
-	for {
-		s, err := o.ask(ctx, cluster)
-		if err == nil {
-			var b bytes.Buffer
-			err = printAs(&b, o.output, s, func(w io.Writer) error { return s.write(w, o.output) })
-			if err == nil && !bytes.Equal(b.Bytes(), last) {
-				last = b.Bytes()
-				_, err = std.Out.Write(last)
-			}
-		}
-		switch {
-		case o.watch && ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("status: %w", err)}
-		case !o.watch && s.code() != 0:
-			return cli.Exit{Code: s.code()}
-		case !o.watch:
-			return nil
-		}
-		if !pause(ctx, o.interval) {
-			return nil
-		}
-	}
+	s, err := o.ask(ctx, cluster)
+	return o.end(std, "status", s, err)
 }
 
-// pause waits; false: ctx is done.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+// finding is what status and check print.
+type finding interface {
+	code() int
+	write(w io.Writer, form string) error
+}
+
+// end prints a finding, unless there is an error, and returns the exit code of the command.
+func (o *statusOptions) end(std cli.Streams, command string, f finding, err error) error {
+	if err == nil {
+		err = printAs(std.Out, o.output, f, func(w io.Writer) error { return f.write(w, o.output) })
 	}
+	if err != nil {
+		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("%s: %w", command, err)}
+	}
+	if code := f.code(); code != 0 {
+		return cli.Exit{Code: code}
+	}
+	return nil
 }
 
 func (o *statusOptions) ask(ctx context.Context, cluster *agents.Cluster) (clusterStatus, error) {
@@ -183,14 +155,10 @@ func (o *statusOptions) ask(ctx context.Context, cluster *agents.Cluster) (clust
 		return clusterStatus{}, err
 	}
 	out := clusterStatus{Nodes: make([]nodeStatus, len(all))}
-	statuses := make([]debug.Status, len(all))
 	if nodesErr != nil {
 		out.Note = fmt.Sprintf("nodes without an agent are not known: %v", nodesErr)
 	}
-	errs := agents.Each(ctx, all, o.timeout, func(ctx context.Context, i int, a agents.Agent) (err error) {
-		statuses[i], err = agents.Status(ctx, cluster, a)
-		return err
-	})
+	statuses, errs := agents.Statuses(ctx, cluster, all, o.timeout)
 	for i, on := range all {
 		out.Nodes[i] = statusOf(on, statuses[i], errs[i])
 	}
@@ -208,12 +176,10 @@ func statusOf(on agents.OnNode, says debug.Status, err error) nodeStatus {
 		n.Answer = cli.Line(err)
 		return n
 	}
-	// What an agent says is an observation: it makes no line or column of its own.
-	n.Version, n.Ready, n.Reason = printable.Line(says.Version), says.Ready.OK, printable.Line(says.Ready.Reason)
+	n.Version, n.Ready, n.Reason = says.Version, says.Ready.OK, says.Ready.Reason
 	n.Pods, n.Pending, n.SetsBehind = says.Counts.LocalPods, says.Counts.Pending, says.Counts.Behind
 	for _, entry := range says.Warnings {
 		w := entry.Warning
-		w = state.Warning{Kind: printable.Line(w.Kind), Object: printable.Line(w.Object), Reason: state.Reason(printable.Line(string(w.Reason))), Message: printable.Line(w.Message)}
 		n.Warnings = append(n.Warnings, w)
 		if (w.Kind == "NetworkPolicy" || w.Kind == "ClusterNetworkPolicy") && !slices.Contains(n.NotInForce, w.Object) {
 			n.NotInForce = append(n.NotInForce, w.Object)
@@ -257,7 +223,7 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 	}
 	for _, n := range c.Nodes {
 		for _, text := range n.says(wide) {
-			fmt.Fprintf(&b, "%s: %s\n", n.Node, text)
+			fmt.Fprintf(&b, "%s: %s\n", n.Node, printable.Line(text)) // what an agent says makes no line of its own
 		}
 	}
 	fmt.Fprintf(&b, "%d of %d nodes are as they should be\n", ready, len(c.Nodes))
@@ -270,7 +236,7 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 
 func (n nodeStatus) row(wide bool) string {
 	word := map[bool]string{true: "ready", false: "NOT READY"}[n.Ready]
-	cells := []string{n.Node, word, cmp.Or(n.Version, "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings))}
+	cells := []string{n.Node, word, cmp.Or(printable.Line(n.Version), "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings))}
 	if n.Answer != "" {
 		cells = []string{n.Node, "NO ANSWER", "-", "-", "-", "-"}
 	}

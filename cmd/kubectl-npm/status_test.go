@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,7 +17,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/simulate"
@@ -131,40 +128,6 @@ win-4: not ready: pods is forbidden: the agent may not list them
 	require.Equal(t, exitUnknown, code, "a cluster without agents is not well")
 }
 
-// lookedAt calls seen after each write.
-type lookedAt struct {
-	strings.Builder
-	seen func(text string)
-}
-
-func (w *lookedAt) Write(p []byte) (int, error) {
-	n, err := w.Builder.Write(p)
-	w.seen(w.String())
-	return n, err
-}
-
-// With -w what has changed is printed again, until the end.
-func TestStatusFollows(t *testing.T) {
-	if !inOwnProcess(t) {
-		return
-	}
-	fake, change := agentsInTrouble(t)
-	fake.Nodes, fake.Pods = nil, []corev1.Pod{agentOn("npm-win-1", "win-1")}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	out := &lookedAt{}
-	out.seen = func(text string) {
-		if strings.Contains(text, "0 of 1 nodes") {
-			cancel()
-			return
-		}
-		change(func(d *state.Dump) { d.Pending = []state.Pending{{Pod: "x/web", Endpoint: d.Endpoints[0].ID}} })
-	}
-	code := run(ctx, []string{"status", "-w", "--interval", "10ms"}, cli.Streams{In: strings.NewReader(""), Out: out, Err: io.Discard})
-	require.Equal(t, 0, code)
-	require.Equal(t, 2, strings.Count(out.String(), "NODE "), "once before, once after the change:\n%s", out.String())
-}
-
 func TestCheck(t *testing.T) {
 	if !inOwnProcess(t) {
 		return
@@ -209,16 +172,16 @@ func TestCheck(t *testing.T) {
 		change func(*state.Dump)
 		said   string
 	}{
-		"pending": {func(d *state.Dump) { d.Pending = []state.Pending{{Pod: "x/web", Error: "HNS is busy"}} }, "the rules of pod x/web are not written yet: HNS is busy"},
+		"pending": {func(d *state.Dump) { d.Pending = []state.Pending{{Pod: "x/web", Error: "HNS is busy"}} }, "x/web: HNS has no endpoint for it yet: HNS is busy"},
 		"problem": {func(d *state.Dump) { d.Policies[0].Problems = []string{"a problem"} }, "a problem"},
 		"warning": {func(d *state.Dump) {
 			d.Warnings = []state.Warning{{Kind: "NetworkPolicy", Object: "x/web", Reason: "R", Message: "m"}}
-		}, "R: m"},
+		}, "m"},
 		"unknown": {func(d *state.Dump) { d.Policies = nil }, "the agent does not know the policy yet"},
 		"older":   {func(d *state.Dump) { d.Policies[0].Spec = &networkingv1.NetworkPolicySpec{} }, "the agent knows an older version of the policy"},
 		"a set": {func(d *state.Dump) {
-			d.Sets = append([]state.Set{}, state.Set{Name: "ns-z", Missing: []string{"10.0.0.1"}, Holders: []string{"rule " + d.Endpoints[0].ID}})
-		}, "set ns-z, which rules of pod x/web name, is not as it should be"},
+			d.Sets = append([]state.Set{}, state.Set{Name: "ns-z", Missing: []string{"10.0.0.1"}, Holders: []string{"selector x/web"}})
+		}, "HNS has the set ns-z not as it should be yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var was state.Dump

@@ -94,7 +94,7 @@ func spoil(t *testing.T, text string, use func(place, spoiled string)) {
 	}
 	walk("", v)
 	for i, place := range slices.Sorted(maps.Keys(places)) {
-		if i%effort.Of(7, 1, 1) != 0 {
+		if i%effort.Of(7, 1) != 0 {
 			continue
 		}
 		var copied func(at string, v any) any

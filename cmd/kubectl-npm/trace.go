@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -88,25 +89,24 @@ func (o *traceOptions) validate() error {
 // run prints the answer. It returns an error of one line, with exitNoDump, if there is none.
 func (o *traceOptions) run(ctx context.Context, std cli.Streams, q explain.Question) error {
 	a, err := o.answer(ctx, std, q)
-	if err != nil {
-		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
-	}
-	if err := printAs(std.Out, o.output, a, a.WriteText); err != nil {
-		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
-	}
-	return exitFor(a.Verdict)
+	return o.end(std, a.Verdict, a, a.WriteText, err)
 }
 
-// exitFor returns the exit code of a verdict, as an error; nil if the connection is allowed.
-func exitFor(v explain.Verdict) error {
-	switch v {
-	case explain.Allowed:
-		return nil
-	case explain.Blocked:
-		return cli.Exit{Code: exitBlocked}
-	default:
-		return cli.Exit{Code: exitUnknown}
+// end prints an answer, unless there is an error, and returns the exit code of its verdict as an error;
+// nil if the connection is allowed.
+func (o *traceOptions) end(std cli.Streams, v explain.Verdict, answer any, text func(io.Writer) error, err error) error {
+	if err == nil {
+		err = printAs(std.Out, o.output, answer, text)
 	}
+	switch {
+	case err != nil:
+		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
+	case v == explain.Allowed:
+		return nil
+	case v == explain.Blocked:
+		return cli.Exit{Code: exitBlocked}
+	}
+	return cli.Exit{Code: exitUnknown}
 }
 
 // answer returns the answer of the source to a question.

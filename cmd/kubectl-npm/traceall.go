@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,34 +23,22 @@ type traces struct {
 	Answers []explain.Answer `json:"answers"`
 }
 
-// inNamespace returns the namespace of ends that have none.
-func (o *traceOptions) inNamespace() string {
-	if o.live() {
-		return o.cluster.inNamespace()
-	}
-	return cmp.Or(o.cluster.overrides.Context.Namespace, corev1.NamespaceDefault)
-}
-
 // runAll resolves a question and prints one answer for each pair of pods that it stands for.
 func (o *traceOptions) runAll(ctx context.Context, std cli.Streams, a query) error {
 	t, err := o.answers(ctx, std, a)
-	if err == nil {
-		err = printAs(std.Out, o.output, t, t.write)
-	}
-	if err != nil {
-		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
-	}
-	return exitFor(t.Verdict)
+	return o.end(std, t.Verdict, t, t.write, err)
 }
 
 func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (traces, error) {
+	var stdin []byte
 	if slices.Contains(o.manifests, "-") { // it is read more than once
 		text, err := (&bounded.Inputs{}).Read(std.In)
 		if err != nil {
 			return traces{}, fmt.Errorf("stdin: %w", err)
 		}
-		std.In = &rewound{text: text}
+		stdin = text
 	}
+	std.In = bytes.NewReader(stdin)
 	c, err := o.catalog(std)
 	if err != nil {
 		return traces{}, err
@@ -62,6 +49,7 @@ func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (t
 	}
 	t := traces{Verdict: explain.Allowed, Notes: append([]string{}, r.notes...)}
 	for _, q := range r.questions {
+		std.In = bytes.NewReader(stdin)
 		answer, err := o.answer(ctx, std, q)
 		if err != nil {
 			return traces{}, err
@@ -151,21 +139,4 @@ func (m inManifests) Service(_ context.Context, namespace, name string) (*corev1
 		}
 	}
 	return nil, nil //nolint:nilnil // that it is not there is an answer
-}
-
-// rewound is a reader of text that starts again at the beginning after each io.EOF.
-type rewound struct {
-	text []byte
-	at   int
-}
-
-// Read implements io.Reader.
-func (r *rewound) Read(p []byte) (int, error) {
-	if r.at == len(r.text) {
-		r.at = 0
-		return 0, io.EOF
-	}
-	n := copy(p, r.text[r.at:])
-	r.at += n
-	return n, nil
 }

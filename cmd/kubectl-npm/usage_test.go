@@ -17,7 +17,6 @@ func TestUsageThatMisleads(t *testing.T) {
 		says string
 	}{
 		"fail-on of an empty variable": {[]string{"plan", "-f", "x.yaml", "--fail-on", ""}, `--fail-on "": give opened, blocked or any`},
-		"status without a pause":       {[]string{"status", "-w", "--interval", "0s"}, "--interval 0s: give a pause"},
 		"status in no time":            {[]string{"status", "--timeout", "-1s"}, "--timeout -1s: give an agent some time"},
 		"check without a pause":        {[]string{"check", "a/b", "--wait", "--interval", "0s"}, "--interval 0s: give a pause"},
 	} {

@@ -64,7 +64,7 @@ func TestUnderAttack(t *testing.T) {
 		rows = append(rows, a.Objects...)
 	}
 	server := cluster.NewServer(cluster.Honest()...)
-	p := startAttacked(t, cluster.HTTP{Server: server, Streams: true})
+	p := startAttacked(t, attackServer{server, true})
 	p.served(server, 0)
 	t.Logf("honest: %d MB", p.resident()>>10)
 	server.Put(rows...)
@@ -77,7 +77,7 @@ func TestUnderAttack(t *testing.T) {
 	t.Logf("100 objects of 1.5 MB: %d MB", p.resident()>>10)
 	p.check()
 
-	p = startAttacked(t, cluster.HTTP{Server: server})
+	p = startAttacked(t, attackServer{server, false})
 	p.served(server, 5)
 	t.Logf("started with all that there: %d MB", p.resident()>>10)
 	p.check()

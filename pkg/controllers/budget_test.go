@@ -86,13 +86,13 @@ func bomb(add func(*networkingv1.NetworkPolicySpec, int), bytes, items int) *net
 // large ones a change gets three, as they take their time to decode.
 func TestHundredPoliciesCostLittle(t *testing.T) {
 	b := policy.DefaultBudgets()
-	for name, add := range effort.Some(t, effort.Of(1, 100, 100), hostile) {
+	for name, add := range effort.Some(t, effort.Of(1, 100), hostile) {
 		for size, tc := range map[string]struct {
 			spec     *networkingv1.NetworkPolicySpec
 			policies int
 		}{
-			"largest": {bomb(add, largest, largest), effort.Of(3, 100, 100)},
-			"fitting": {bomb(add, b.ObjectBytes, b.ObjectBytes/64/4), effort.Of(25, 100, 100)},
+			"largest": {bomb(add, largest, largest), effort.Of(3, 100)},
+			"fitting": {bomb(add, b.ObjectBytes, b.ObjectBytes/64/4), effort.Of(25, 100)},
 		} {
 			t.Run(name+", "+size, func(t *testing.T) {
 				data, err := (&networkingv1.NetworkPolicy{Spec: *tc.spec}).Marshal()

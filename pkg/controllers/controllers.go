@@ -27,8 +27,8 @@ type Observer interface {
 	// asked again after each transaction and each look, so its answer need not change
 	// until then.
 	NextLook() (dataplane.Look, time.Time)
-	// Observe reads it. nil: there is nothing new.
-	Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error)
+	// Observe reads it, and reports whether a transaction is due for what it found.
+	Observe(ctx context.Context, look dataplane.Look) (due bool, err error)
 }
 
 // Config is what a Controller needs.
@@ -99,9 +99,8 @@ type Controller struct {
 
 	status status
 
-	observed atomic.Pointer[dataplane.Observation] // waits for the worker; no look is made meanwhile
-	running  atomic.Bool                           // a transaction runs, or begins
-	ended    chan struct{}                         // full when one has ended that the reconciler was not told of
+	running atomic.Bool   // a transaction runs, or begins
+	ended   chan struct{} // full when one has ended that the reconciler was not told of
 }
 
 // New returns a Controller that Run starts.

@@ -101,7 +101,7 @@ func TestThousandChangesASecond(t *testing.T) {
 	event := func(n *paced, i int) { n.remote(i%300, []string{"web", "api"}[i/300%2]) }
 	for _, each := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond} {
 		t.Run(fmt.Sprint(each), func(t *testing.T) {
-			is := costOf(t, each, 1000, time.Duration(effort.Of(3, 20, 20))*time.Second, event)
+			is := costOf(t, each, 1000, time.Duration(effort.Of(3, 20))*time.Second, event)
 			require.LessOrEqual(t, is.share, 0.21)
 			require.LessOrEqual(t, is.requests, 1.02/leastRest.Seconds())
 			require.LessOrEqual(t, is.p95, 600*time.Millisecond)

@@ -232,7 +232,6 @@ type recorder struct {
 type applied struct {
 	at   time.Duration // since the start
 	len  int
-	obs  *dataplane.Observation
 	pods map[desired.PodKey]*desired.Pod
 
 	clusters map[string]*v1alpha2.ClusterNetworkPolicy
@@ -244,7 +243,7 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every synctest bub
 func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	r.mu.Lock()
 	a := applied{
-		at: time.Since(start), len: tx.Len(), obs: tx.Observation(), pods: map[desired.PodKey]*desired.Pod{},
+		at: time.Since(start), len: tx.Len(), pods: map[desired.PodKey]*desired.Pod{},
 		clusters: maps.Collect(tx.ClusterPolicies()), nodes: maps.Collect(tx.Nodes()),
 	}
 	for key, p := range tx.Pods() {

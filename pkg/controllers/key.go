@@ -5,7 +5,7 @@ import "k8s.io/client-go/tools/cache"
 // Kind says what a key stands for.
 type Kind uint8
 
-// The kinds. The last two name no object: they wake the worker.
+// The kinds. The last one names no object: it wakes the worker.
 const (
 	KindPod Kind = iota + 1
 	KindNamespace
@@ -13,7 +13,6 @@ const (
 	KindNode // this one
 	KindClusterPolicy
 	KindClusterNode // of all nodes
-	KindObservation // the reconciler has read HNS
 	KindRetry       // what was put off is due
 )
 
@@ -32,8 +31,6 @@ func (k Kind) String() string {
 		return clusterResource
 	case KindClusterNode:
 		return "all nodes"
-	case KindObservation:
-		return "observation"
 	case KindRetry:
 		return "retry"
 	}

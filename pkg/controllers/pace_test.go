@@ -165,12 +165,12 @@ func (n *paced) flood(event func(n *paced, i int), leads ...time.Duration) []arr
 // mostCalls calls at most: at 30 ms for a call that is within two intervals.
 func TestPolicyDuringAFlood(t *testing.T) {
 	var leads []time.Duration // any moment of an interval
-	for i := range effort.Of(1, 6, 6) {
+	for i := range effort.Of(1, 6) {
 		leads = append(leads, time.Second+time.Duration(i)*97*time.Millisecond)
 	}
-	for name, event := range effort.Some(t, effort.Of(1, 10, 10), floods) {
+	for name, event := range effort.Some(t, effort.Of(1, 10), floods) {
 		for delay, leads := range map[time.Duration][]time.Duration{
-			30 * time.Millisecond: leads, 200 * time.Millisecond: leads[:effort.Of(1, 2, 2)], 2 * time.Second: leads[:1],
+			30 * time.Millisecond: leads, 200 * time.Millisecond: leads[:effort.Of(1, 2)], 2 * time.Second: leads[:1],
 		} {
 			t.Run(fmt.Sprintf("%s, %v", name, delay), func(t *testing.T) {
 				fullNode(t, delay, func(n *paced) {
@@ -210,8 +210,8 @@ func TestOtherTenantDuringAFlood(t *testing.T) {
 		},
 	}
 	delays := []time.Duration{30 * time.Millisecond, 10 * time.Millisecond, 200 * time.Millisecond}
-	for _, delay := range delays[:effort.Of(1, 3, 3)] {
-		for name, edit := range effort.Some(t, effort.Of(1, 2, 2), edits) {
+	for _, delay := range delays[:effort.Of(1, 3)] {
+		for name, edit := range effort.Some(t, effort.Of(1, 2), edits) {
 			otherTenant(t, fmt.Sprintf("%s, %v", name, delay), policies, delay, func(n *paced, i int) {
 				if i%10 == 0 { // a thousand times in a second it is asked
 					edit(n, i/10)
@@ -235,7 +235,7 @@ func otherTenant(t *testing.T, name string, policies int, delay time.Duration, e
 			n.cl.pods.set(other)
 			time.Sleep(time.Hour)
 			leads := []time.Duration{3 * time.Second, 1097 * time.Millisecond, 1331 * time.Millisecond}
-			for _, a := range n.flood(edit, leads[len(leads)-effort.Of(1, 3, 3):]...) {
+			for _, a := range n.flood(edit, leads[len(leads)-effort.Of(1, 3):]...) {
 				n.t.Logf("%v = %.1f intervals, %d calls", a.took, a.took.Seconds()/defaultApplyInterval.Seconds(), a.calls)
 				require.LessOrEqual(n.t, a.took, defaultApplyInterval+mostCalls*delay)
 			}
@@ -284,12 +284,12 @@ func (n *paced) requireBounded() {
 // TestNewPodDuringAFlood: a pod that comes meanwhile has its rules after a few calls,
 // whatever the interval and however long HNS has to rest.
 func TestNewPodDuringAFlood(t *testing.T) {
-	for name, event := range effort.Some(t, effort.Of(1, 10, 10), floods) {
+	for name, event := range effort.Some(t, effort.Of(1, 10), floods) {
 		for _, delay := range []time.Duration{30 * time.Millisecond, 200 * time.Millisecond} {
 			t.Run(fmt.Sprintf("%s, %v", name, delay), func(t *testing.T) {
 				fullNode(t, delay, func(n *paced) {
 					i := 0
-					for pod := range effort.Of(1, 8, 8) {
+					for pod := range effort.Of(1, 8) {
 						for began := time.Now(); time.Since(began) < 700*time.Millisecond+time.Duration(pod)*97*time.Millisecond; i++ {
 							event(n, i)
 							time.Sleep(time.Millisecond)

@@ -39,7 +39,7 @@ func TestPendingPodsCostLittle(t *testing.T) {
 	k := &keys{}
 	before := process.Live()
 	s := newPodStore("n1", policy.DefaultBudgets(), k.add)
-	pods := effort.Of(1000, 2000, 10_000)
+	pods := effort.Of(1000, 2000)
 	for i := range pods {
 		require.NoError(t, s.Add(wide("x", i, "")))
 	}
@@ -77,7 +77,7 @@ func TestPodsOfANamespaceCostLittle(t *testing.T) {
 	before := process.Live()
 	s := newPodStore("n1", policy.DefaultBudgets(), func(Key) {})
 	require.NoError(t, s.Add(wide("other", 1, "10.200.0.1")))
-	pods := effort.Of(1100, 3000, 3000)
+	pods := effort.Of(1100, 3000)
 	for i := range pods {
 		require.NoError(t, s.Add(wide("x", i, fmt.Sprintf("10.1.%d.%d", i/250, i%250+1))))
 	}

@@ -18,8 +18,7 @@ const (
 	heldAtMost = 10 * time.Second
 )
 
-// reconcile reads of HNS what NextLook says, and leaves what it saw to the worker. It reads in its own goroutine, so that a slow look
-// delays no event. It begins after the first transaction, which reads by itself.
+// reconcile looks at HNS as NextLook says, and wakes the worker for what it found. It begins after the first transaction, which reads by itself.
 func (c *Controller) reconcile(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -76,17 +75,14 @@ func (r *reconciler) begins(now time.Time) time.Time {
 	if r.held.IsZero() {
 		r.held = now
 	}
-	if at = r.held.Add(heldAtMost); r.c.observed.Load() != nil {
-		at = latest(at, now.Add(heldAtMost)) // the end of a transaction is told
-	}
-	return at
+	return r.held.Add(heldAtMost)
 }
 
-// look reads HNS and hands over what is new.
+// look reads HNS, and wakes the worker when that finds something to do.
 func (r *reconciler) look(ctx context.Context) {
 	c, look := r.c, r.next
 	began := time.Now()
-	obs, err := c.cfg.Observer.Observe(ctx, look)
+	due, err := c.cfg.Observer.Observe(ctx, look)
 	if ctx.Err() != nil {
 		return
 	}
@@ -98,9 +94,8 @@ func (r *reconciler) look(ctx context.Context) {
 		return
 	}
 	delete(r.failures, nameOf(look))
-	if obs != nil {
-		c.observed.Store(obs)
-		c.queue.Add(Key{Kind: KindObservation})
+	if due {
+		c.queue.Add(Key{Kind: KindRetry})
 	}
 }
 

@@ -32,7 +32,6 @@ type observer struct {
 type made struct {
 	at   time.Duration
 	look dataplane.Look
-	obs  *dataplane.Observation
 }
 
 func newObserver(takes time.Duration) *observer {
@@ -50,13 +49,10 @@ func (o *observer) NextLook() (dataplane.Look, time.Time) {
 	return o.next, start.Add(o.at)
 }
 
-func (o *observer) Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error) {
+func (o *observer) Observe(ctx context.Context, look dataplane.Look) (due bool, _ error) {
 	o.mu.Lock()
-	m := made{time.Since(start), look, &dataplane.Observation{}}
-	if o.blank {
-		m.obs = nil
-	}
-	o.made = append(o.made, m)
+	due = !o.blank
+	o.made = append(o.made, made{time.Since(start), look})
 	if o.err == nil && o.every > 0 {
 		o.at += o.every
 	} else if o.err == nil {
@@ -67,12 +63,9 @@ func (o *observer) Observe(ctx context.Context, look dataplane.Look) (*dataplane
 	select {
 	case <-time.After(takes):
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return false, ctx.Err()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return m.obs, nil
+	return due && err == nil, err
 }
 
 // set has the observer's fields changed. The loop hears of it with the next event.
@@ -141,7 +134,7 @@ func seconds(of ...float64) []time.Duration {
 	return out
 }
 
-// What is due is looked at, once, and handed over; nobody is asked while nothing
+// What is due is looked at, once, and a transaction follows; nobody is asked while nothing
 // happens.
 func TestLooksWhenItIsDue(t *testing.T) {
 	r, o := &recorder{}, newObserver(time.Second)
@@ -152,11 +145,10 @@ func TestLooksWhenItIsDue(t *testing.T) {
 		require.Equal(t, 1, o.asks(), "nothing happened")
 		l.until(time.Hour)
 		require.Len(t, o.looks(), 1)
-		require.Equal(t, made{10 * time.Second, dataplane.Look{Enumerate: true}, o.looks()[0].obs}, o.looks()[0])
+		require.Equal(t, made{10 * time.Second, dataplane.Look{Enumerate: true}}, o.looks()[0])
 		require.Len(t, r.calls(), 2)
 		require.Equal(t, 11*time.Second, r.calls()[1].at)
-		require.Same(t, o.looks()[0].obs, r.calls()[1].obs)
-		require.Equal(t, 3, o.asks(), "after the look, and after the transaction that took it")
+		require.Equal(t, 3, o.asks(), "after the look, and after the transaction that was due")
 	})
 }
 
@@ -173,7 +165,7 @@ func TestAsksAgainAfterATransaction(t *testing.T) {
 	})
 }
 
-func TestNothingNewIsNotHandedOver(t *testing.T) {
+func TestNothingNewBringsNoTransaction(t *testing.T) {
 	r, o := &recorder{}, newObserver(0)
 	o.at, o.blank = time.Second, true
 	runLooking(t, r, o, func(t *testing.T, l *looking) {
@@ -295,37 +287,6 @@ func TestLooksTakeATenth(t *testing.T) {
 		l.event()
 		l.until(5090 * time.Millisecond)
 		require.Equal(t, seconds(5, 5.02, 5.04, 5.06, 5.08), o.times(4), "who is never content is bounded too")
-	})
-}
-
-// While a transaction hangs one observation waits.
-func TestObservationsAreBounded(t *testing.T) {
-	r, o := &recorder{}, newObserver(0)
-	o.at, o.every = 5*time.Second, time.Millisecond
-	runLooking(t, r, o, func(t *testing.T, l *looking) {
-		l.until(4 * time.Second)
-		hang := make(chan struct{})
-		r.setHang(hang)
-		l.event()
-		l.until(time.Hour)
-		require.Len(t, o.looks(), 1)
-		close(hang)
-		synctest.Wait()
-	})
-}
-
-// An event does not wait for a look that is slow.
-func TestLooksDoNotHoldUpEvents(t *testing.T) {
-	r, o := &recorder{}, newObserver(time.Minute)
-	o.at = 10 * time.Second
-	runLooking(t, r, o, func(t *testing.T, l *looking) {
-		l.until(11 * time.Second)
-		l.event()
-		synctest.Wait()
-		require.Len(t, r.calls(), 2)
-		l.until(80 * time.Second)
-		require.Len(t, r.calls(), 3)
-		require.Same(t, o.looks()[0].obs, r.calls()[2].obs)
 	})
 }
 

@@ -261,10 +261,6 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 		} else {
 			tx.DeleteNode(key.Name)
 		}
-	case KindObservation:
-		if obs := c.observed.Swap(nil); obs != nil {
-			tx.SetObservation(obs)
-		}
 	case KindRetry: // any transaction retries what is due
 	}
 }

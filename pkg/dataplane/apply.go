@@ -29,6 +29,7 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.
 func (d *Dataplane) transact(ctx context.Context, tx *Transaction) state.Report {
 	d.lock()
 	defer d.unlock()
+	d.core.generation++
 	r := d.begin(ctx, tx)
 	r.changes = r.d.stage(tx)
 	r.pause()
@@ -66,10 +67,9 @@ type run struct {
 	shielded bool // newborn endpoints were isolated, as a request for sets failed
 }
 
-// begin records that a transaction begins.
+// begin records that a transaction or a look begins.
 func (d *Dataplane) begin(ctx context.Context, tx *Transaction) *run {
 	c := d.core
-	c.generation++
 	c.now = c.clock
 	c.cache.Advance(c.now)
 	c.endpoints.Begin(c.generation, c.now)

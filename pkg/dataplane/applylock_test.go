@@ -58,7 +58,7 @@ func TestScenario_A3_OneWriter(t *testing.T) {
 					report.Errors = append(report.Errors, err.Error())
 				}
 			}()
-			for ctx.Err() == nil && overlaps.Load() == 0 && len(done) == 0 && !appliesWait() {
+			for ctx.Err() == nil && overlaps.Load() == 0 && len(done) == 0 && !waitsIn("ApplyDataplane") {
 				runtime.Gosched()
 			}
 		})
@@ -79,14 +79,14 @@ func TestScenario_A3_OneWriter(t *testing.T) {
 	require.Greater(t, points, 1)
 }
 
-// appliesWait reports whether some goroutine stands in ApplyDataplane and waits
+// waitsIn reports whether some goroutine stands in a method of the dataplane and waits
 // for a lock.
-func appliesWait() bool {
+func waitsIn(method string) bool {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
 	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
 		head, frames, _ := strings.Cut(string(stack), "\n")
-		if strings.Contains(head, "[sync.Mutex.Lock") && strings.Contains(frames, ").ApplyDataplane(") {
+		if strings.Contains(head, "[sync.Mutex.Lock") && strings.Contains(frames, ")."+method+"(") {
 			return true
 		}
 	}

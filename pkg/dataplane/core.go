@@ -19,11 +19,9 @@ type core struct {
 	progress *progress.Notes // of the transaction that runs; read without a lock
 	clock    time.Time       // when the lock was taken last; it does not go on meanwhile
 
-	cache      *ipsets.Cache    // desired and actual sets
-	desired    *desired.State   // what should be
-	endpoints  *endpoints.State // what is known of endpoints, and what they wait for
-	writes     *endpoints.Writes
-	folded     uint64               // write sequence of the last observation
+	cache      *ipsets.Cache        // desired and actual sets
+	desired    *desired.State       // what should be
+	endpoints  *endpoints.State     // what is known of endpoints, and what they wait for
 	leftOut    map[ipsets.Name]bool // sets that HNS refused
 	lacking    map[ipsets.Name]bool // nested deny twins that lack one of these
 	generation uint64               // of transactions
@@ -45,7 +43,6 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 		progress: notes,
 		cache:    cache,
 		desired:  desired.New(desired.Settings{Budgets: cfg.Budgets, BaseACLs: cfg.BaseACLs}, cache, notes),
-		writes:   endpoints.NewWrites(),
 		leftOut:  map[ipsets.Name]bool{},
 		drift:    drift.NewLog(),
 		setWork:  newSetWork(),
@@ -54,7 +51,7 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 	d.endpoints = endpoints.New(
 		endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod},
 		endpoints.Dependencies{
-			Progress: notes, Cache: cache, Desired: d.desired, Drift: &d.drift, Spellings: &d.spellings, Writes: d.writes,
+			Progress: notes, Cache: cache, Desired: d.desired, Drift: &d.drift, Spellings: &d.spellings,
 		})
 	d.tick(now)
 	return d

@@ -13,8 +13,7 @@ import (
 
 // Dataplane programs one node. Its methods are safe for concurrent use.
 type Dataplane struct {
-	client hns.Client
-	now    func() time.Time
+	now func() time.Time
 
 	// apply is held for a whole ApplyDataplane: it makes it the one writer. Taken
 	// before mu.
@@ -41,7 +40,7 @@ func New(cfg Config) *Dataplane {
 	}
 	cfg.Budgets = cfg.Budgets.OrDefaults()
 	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
-	d := &Dataplane{client: cfg.Client, now: cfg.Now, handle: handle{client: cfg.Client}, progress: progress.New(cfg.Now)}
+	d := &Dataplane{now: cfg.Now, handle: handle{client: cfg.Client}, progress: progress.New(cfg.Now)}
 	d.call = d.handle.call
 	cfg.Client, cfg.Now = nil, nil // the state has nothing to call
 	d.core = newCore(cfg, d.now(), d.progress)

@@ -4,7 +4,8 @@
 // ApplyDataplane, the only way to write. Its steps are functions of these names: stage
 // (fold the change into the caches), read (what is not known), planSets (what differs),
 // writeSets (create and update), writeEndpoints (one after the other), removeSets, and
-// record (what was reached). The reconciler reads beside transactions and repairs through one.
+// record (what was reached). The reconciler reads through Observe, a transaction that
+// only reads.
 //
 // There are two locks. apply is held for a whole ApplyDataplane, and makes it the only
 // writer. mu, taken after it, guards the state. A transaction holds mu too, but for the

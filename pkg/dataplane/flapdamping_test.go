@@ -27,7 +27,7 @@ func (s *script) live(lasts, every time.Duration, other func()) (writes int) {
 			return writes
 		}
 		if s.now = next; next.Equal(look) {
-			s.do("look", "fold")
+			s.do("observe")
 			look = look.Add(every)
 		}
 		s.do("apply")
@@ -70,7 +70,7 @@ func TestScenario_B7_NoFight(t *testing.T) {
 		}{
 			{5 * time.Minute, 18},  // of 24: the reconciler alone is slow already
 			{10 * time.Second, 24}, // of 720
-		}[:effort.Of(1, 2, 2)] {
+		}[:effort.Of(1, 2)] {
 			t.Run(name+" "+tc.every.String(), func(t *testing.T) {
 				w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
 				w.do("policy p", "apply")
@@ -85,7 +85,7 @@ func TestScenario_B7_NoFight(t *testing.T) {
 				require.NotEqual(t, right, wrong)
 
 				for range 2 { // once and twice are put right at once
-					w.do("look", "fold", "apply")
+					w.do("observe", "apply")
 					require.Equal(t, right, w.sim.Dump())
 					require.True(t, w.report.Converged())
 					require.Empty(t, w.foreignWrites())
@@ -112,7 +112,7 @@ func TestScenario_B7_NoFight(t *testing.T) {
 				require.Empty(t, w.foreignWrites())
 				require.Equal(t, map[string]int{"set": 0, "acl": 0}, w.dp.Stats().Damped)
 
-				w.do(f.undo, "look", "fold", "apply")
+				w.do(f.undo, "observe", "apply")
 				require.Equal(t, right, w.sim.Dump(), "a new one is put right at once")
 			})
 		}
@@ -126,23 +126,23 @@ func TestEventsWhileDamped(t *testing.T) {
 	w.do("policy p", "apply")
 	rules, set := fights["rules"], fights["set"]
 	for range 9 {
-		w.do(rules.undo, set.undo, "look", "fold", "apply")
+		w.do(rules.undo, set.undo, "observe", "apply")
 		w.settle()
 	}
-	w.do(rules.undo, set.undo, "look", "fold", "apply", "calls SetPolicy/Update=1") // a set waits afterwards
-	w.do(set.undo, "look", "fold", "apply", "calls")
+	w.do(rules.undo, set.undo, "observe", "apply", "calls SetPolicy/Update=1") // a set waits afterwards
+	w.do(set.undo, "observe", "apply", "calls")
 	require.Greater(t, w.report.RetryAfter, time.Minute*3/4, "the repair waits")
 	require.Len(t, w.foreignWrites(), 2)
 
 	w.clear("ep-2")
-	w.do("look", "fold", "apply", "calls ACL/Add=1")
+	w.do("observe", "apply", "calls ACL/Add=1")
 	require.Equal(t, []state.Repair{{Kind: "acl", Object: "ep-2", Pod: "x/w2", Found: "2 rules missing"}}, w.report.Repairs)
 	w.do("pod x/api2 10.0.1.77 app=api remote", "apply", "calls SetPolicy/Update=1")
 	w.do("trace 10.0.1.77 -> 10.0.0.2 TCP/80 ep-2 in allow", "trace 10.7.7.7 -> 10.0.0.2 TCP/80 ep-2 in block")
 	w.do("policy q", "apply", "calls ACL/Add=3")
 	require.True(t, w.report.Converged())
 	w.do("trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in allow", "trace 10.0.0.9 -> 10.0.0.1 TCP/80 ep-1 in block")
-	w.do(rules.undo, "look", "fold", "delete policy x/q", "apply") // found in the transaction of the event
+	w.do(rules.undo, "observe", "delete policy x/q", "apply") // found in the transaction of the event
 	require.True(t, w.report.Converged())
 	w.do("trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in block")
 }
@@ -162,9 +162,9 @@ func TestDampedEndpointIsReadAgain(t *testing.T) {
 			w.do("policy p", "apply")
 			right := w.sim.Dump()
 			for range 2 {
-				w.do(fights["rules"].undo, "look", "fold", "apply")
+				w.do(fights["rules"].undo, "observe", "apply")
 			}
-			w.do(fights["rules"].undo, "look", "fold", "apply", "calls")
+			w.do(fights["rules"].undo, "observe", "apply", "calls")
 			require.Equal(t, 1, w.report.Pending)
 			w.do(strings.TrimSpace(tc.meanwhile))
 			w.now = w.now.Add(w.report.RetryAfter)

@@ -134,7 +134,7 @@ func TestLostBlockComesFirst(t *testing.T) {
 	writes := w.writesTo("ep")
 	w.clear("ep")
 	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "443" })
-	w.do("look", "fold")
+	w.do("observe")
 	_ = w.apply()
 	w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow")
 	require.Equal(t, blockAlone, (*writes)[1], "%v", *writes)

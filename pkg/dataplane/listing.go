@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/progress"
 )
 
@@ -51,10 +52,9 @@ func (r *run) readSingles() {
 // of the filter.
 func (r *run) enumerate() {
 	d := r.d
-	began := d.writes.Sequence()
 	res := r.ask(hns.Request{Op: hns.OpEndpointIDs})
 	d.looks.enumerated = d.clock
-	d.endpoints.TakeList(res.IDs, res.Err, began)
+	d.endpoints.TakeList(res.IDs, res.Err)
 }
 
 // get reads one endpoint by its GUID. It reports whether one that is open cannot be
@@ -90,4 +90,15 @@ func (r *run) readSets() error {
 	_ = d.takeSets(observedSets(res.Network.Sets), nil) // our own view was in doubt: no drift
 	d.renderDirty()
 	return nil
+}
+
+// takeSets takes over a listing of our sets. It may show sets that
+// were not known when the rules that name them were read: those are held now, and
+// orphans are defined.
+// It returns those that somebody else changed.
+func (d *core) takeSets(sets []ipsets.Observed, skip func(ipsets.Name) bool) (drifted []ipsets.Drift) {
+	drifted = d.cache.Observe(sets, skip)
+	d.spelled()
+	d.endpoints.SetsSeen()
+	return drifted
 }

@@ -1,14 +1,14 @@
 package dataplane
 
 import (
-	"crypto/sha256"
+	"context"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/endpoints"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// Look says what an observation reads of HNS. The zero Look reads nothing.
+// Look says what Observe reads of HNS. The zero Look reads nothing.
 type Look struct {
 	// Enumerate asks for the GUIDs of all endpoints: which came, and which are gone.
 	Enumerate bool `json:"enumerate,omitempty"`
@@ -38,20 +38,131 @@ type looks struct {
 	last       time.Time // the last look at the sets or an endpoint began
 	enumerated time.Time
 	sets       time.Time
-	digest     [sha256.Size]byte // of the sets that an observation brought in last
 }
 
-// Observation is what the reconciler read from HNS, stamped with the state of
-// the dataplane when the reading began. It is handed back in a Transaction.
-type Observation struct {
-	seen endpoints.Seen // of endpoints; it knows when the reading began, and whether it is of everything
-	// sets are ours, when the network was read; digest is theirs.
-	sets     []ipsets.Observed
-	digest   [sha256.Size]byte
-	setsRead bool
+// Observe reads what look says, and takes over what it shows. It is a transaction that only
+// reads: it holds the apply lock, so nothing is written between a read and its use. It reports
+// whether a transaction is due for what it found: there is something to do now, or at another
+// time than before, or no more.
+//
+// The error is that of Client.Network or Client.EndpointIDs, or the cause of ctx. An
+// endpoint that cannot be read is no error: the next transaction reads it again.
+func (d *Dataplane) Observe(ctx context.Context, look Look) (due bool, err error) {
+	d.apply.Lock()
+	defer d.apply.Unlock()
+	d.progress.Begin()
+	defer d.handle.release()
+	d.lock()
+	defer d.unlock()
+	r := d.begin(ctx, NewTransaction())
+	before := r.d.nextDue()
+	r.d.progress.Note("looking", "", "", "")
+	err = r.look(look)
+	r.d.renderDirty()
+	d.progress.End()
+	at := r.d.nextDue()
+	return !at.Equal(before) || !at.IsZero() && !at.After(r.d.clock), err
 }
 
-// empty reports whether an observation says nothing that is new.
-func (obs *Observation) empty() bool {
-	return !obs.setsRead && obs.seen.Empty()
+// look reads what an observation is about, and takes it over.
+func (r *run) look(look Look) error {
+	d, ids := r.d, look.Endpoints
+	if look.All {
+		ids = d.endpoints.IDs()
+	}
+	if look.Sets || look.All || len(ids) > 0 {
+		d.looks.last = d.clock // an enumeration takes nobody's turn
+	}
+	if look.Sets {
+		if err := r.lookAtSets(); err != nil {
+			return err
+		}
+	}
+	if look.Enumerate {
+		res := r.ask(hns.Request{Op: hns.OpEndpointIDs})
+		d.looks.enumerated = d.clock // also when it failed
+		if res.Err != nil {
+			return res.Err
+		}
+		d.endpoints.TakeList(res.IDs, nil)
+	}
+	for _, id := range ids {
+		res := r.ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
+		if r.ending() {
+			return context.Cause(r.ctx)
+		}
+		d.endpoints.TakeLook(id, res.Endpoint, res.Err)
+	}
+	return nil
+}
+
+// lookAtSets reads the sets. What differs is drift, unless nothing was known before. Members that
+// somebody else keeps changing are left alone for a while.
+func (r *run) lookAtSets() error {
+	d := r.d
+	res := r.ask(hns.Request{Op: hns.OpNetworkGet})
+	d.looks.sets = d.clock // also when it failed: others have their turn
+	if res.Err != nil {
+		return res.Err
+	}
+	sets := observedSets(res.Network.Sets)
+	listed := make(map[string]bool, len(sets))
+	for _, s := range sets {
+		listed[s.ID] = true
+	}
+	drifted := d.takeSets(sets, func(n ipsets.Name) bool {
+		return d.paused(n) && listed[d.cache.ID(n)] == d.cache.Present(n)
+	})
+	if !d.fresh {
+		d.foundSets(drifted)
+	}
+	d.fresh = false
+	d.awaitSets()
+	return nil
+}
+
+// NextLook returns what is to be observed next, and when: in the past for at once.
+// It is asked again after each observation and each transaction. Objects take
+// turns, the one that was read longest ago first, evenly over the period.
+func (d *Dataplane) NextLook() (next Look, at time.Time) {
+	d.with(func(c *core) { next, at = c.nextLook() })
+	return next, at
+}
+
+// nextLook is NextLook.
+func (d *core) nextLook() (Look, time.Time) {
+	oldest, read, n := d.endpoints.Oldest()
+	n++ // the sets
+	// What was seen longest ago is next: the sets or an endpoint.
+	next, seen := Look{Sets: true}, d.looks.sets
+	if oldest != "" && read.Before(seen) {
+		next, seen = Look{Endpoints: []string{oldest}}, read
+	}
+	// Its turn comes, but what was read just now can wait. When all was, this comes on
+	// top of the period. After a loss what was read before it is due at once: HNS may
+	// have lost more.
+	at := d.looks.last.Add(d.cfg.LookPeriod / time.Duration(n))
+	if earliest := seen.Add(d.cfg.LookPeriod / 10); seen.Before(d.endpoints.Lost()) {
+		at = seen
+	} else if at.Before(earliest) {
+		at = earliest
+	}
+	if twice := d.looks.sets.Add(lookTwice); d.cache.Doubted() && twice.Before(at) {
+		next, at = Look{Sets: true}, twice
+	}
+	if enumerate := d.looks.enumerated.Add(lookEnumerate); !at.Before(enumerate) {
+		return Look{Enumerate: true}, enumerate
+	}
+	return next, at
+}
+
+// lookAge returns for how long the object that was looked at longest ago
+// has not been read.
+func (d *core) lookAge(now time.Time) time.Duration {
+	var age time.Duration
+	if !d.looks.sets.IsZero() {
+		age = now.Sub(d.looks.sets)
+	}
+	age = max(age, d.endpoints.LookAge())
+	return age
 }

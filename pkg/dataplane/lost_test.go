@@ -89,7 +89,7 @@ func TestLostPodHere(t *testing.T) {
 	w.loses("x/web")
 	w.do("calls SetPolicy/Update=1", "cluster later", "apply", outToAny+"block", fromAny+"block", fromLost+"block")
 	require.NoError(t, w.sim.DeleteEndpoint("ep"))
-	w.do("look", "fold", "apply")
+	w.do("observe", "apply")
 	for _, p := range w.dp.Dump().Pods {
 		require.NotContains(t, p.Pod, "x/web")
 	}

@@ -61,7 +61,7 @@ func TestRulesInHNSsOwnSpelling(t *testing.T) {
 	}})
 	w.do("apply", "calls SetPolicy/Add=1 ACL/Add=1")
 	for range 10 {
-		w.do("advance 5m", "look", "fold", "apply", "calls")
+		w.do("advance 5m", "observe", "apply", "calls")
 		require.Empty(t, w.report.Warnings)
 		require.True(t, w.report.Converged())
 	}
@@ -71,7 +71,7 @@ func TestRulesInHNSsOwnSpelling(t *testing.T) {
 		spelt[s.Object] = s.ShownRule.LocalPorts
 	}
 	require.Equal(t, map[string]string{"azure-acl-x.q": "port:443"}, spelt)
-	w.do("drop-acl ep azure-acl-x.q", "look", "fold", "apply", "calls ACL/Add=1")
+	w.do("drop-acl ep azure-acl-x.q", "observe", "apply", "calls ACL/Add=1")
 }
 
 // TestAnotherMeaningIsNoSpelling: a rule that is shown with another port, however

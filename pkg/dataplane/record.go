@@ -62,6 +62,17 @@ func (d *core) retryAfter(now time.Time) time.Duration {
 	return next.After(now)
 }
 
+// nextDue returns when the next transaction is due, zero for never.
+func (d *core) nextDue() (at time.Time) {
+	now := d.clock
+	if after := (state.Report{RetryAfter: d.retryAfter(now), ProbeAfter: d.probeAfter(now)}).Next(); after > time.Millisecond {
+		return now.Add(after)
+	} else if after > 0 {
+		return now
+	}
+	return time.Time{}
+}
+
 // probeAfter returns the time until the agent asks HNS again about an object that HNS rejected or
 // that could not be read, or until a lost pod ends. 0 means never.
 func (d *core) probeAfter(now time.Time) time.Duration {

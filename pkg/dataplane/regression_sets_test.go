@@ -46,18 +46,6 @@ func TestNoWindow_UnknownSet(t *testing.T) {
 	w.settle()
 }
 
-// TestObservationsOutOfOrder: an older one that comes in after a newer one would
-// undo what was seen since; it does nothing.
-func TestObservationsOutOfOrder(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy good", "apply")
-	old, err := w.dp.Observe(t.Context(), dataplane.Everything())
-	require.NoError(t, err)
-	w.do("pod x/a 10.0.1.1 app=api remote", "apply", "calls SetPolicy/Update=1", "observe", "apply", "calls")
-	w.tx.SetObservation(old)
-	w.do("apply", "calls")
-}
-
 // TestNodeAddressOfIPv6: HNS takes no IPv6 in a rule; the node's IPv4
 // addresses count all the same.
 func TestNodeAddressOfIPv6(t *testing.T) {

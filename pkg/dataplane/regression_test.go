@@ -37,7 +37,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	w := newWorld(t, policyText("p", bugWeb))
 	w.do("dataplane dryrun", "namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply")
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Times: 2})
-	w.do("look", "fold", "! apply")
+	w.do("observe", "! apply")
 	require.Empty(t, w.sim.UnusedFaults())
 	for _, c := range w.sim.Calls() {
 		require.True(t, hns.ReadsOnly(c.Op), "%s", c.Op)

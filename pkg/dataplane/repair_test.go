@@ -51,9 +51,8 @@ func TestScenario_B6_RepairIsBounded(t *testing.T) {
 
 	var all []state.Repair
 	for round, want := range []int{bound, 1 + bound, bound, endpoints - 3*bound - 1} {
-		w.do("look")
 		if round == 0 {
-			w.do("fold")
+			w.do("observe")
 		}
 		if round == 1 { // its endpoint is the last of those that wait
 			w.do("policy odd")
@@ -74,7 +73,7 @@ func TestScenario_B6_RepairIsBounded(t *testing.T) {
 	require.Len(t, all, endpoints+lost)
 	require.Equal(t, map[string]uint64{"set": uint64(lost), "acl": endpoints}, w.dp.Stats().DriftFound)
 	w.requireAgreement(all)
-	w.do("look", "fold", "apply", "calls")
+	w.do("observe", "apply", "calls")
 }
 
 // writtenEndpoints returns the endpoints written since the last apply began, in
@@ -98,7 +97,7 @@ func TestMaxRepairs(t *testing.T) {
 	w.do("policy p", "apply")
 	w.clear("ep-1")
 	w.clear("ep-2")
-	w.do("look", "fold", "apply")
+	w.do("observe", "apply")
 	require.Equal(t, []string{"ep-1"}, writtenEndpoints(w.sim))
 	w.do("policy q", "apply")
 	require.ElementsMatch(t, []string{"ep-1", "ep-2", "ep-3"}, writtenEndpoints(w.sim))
@@ -128,7 +127,7 @@ func TestRepairsThatFailGoBehind(t *testing.T) {
 	for _, ep := range []string{"ep-1", "ep-2"} {
 		w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: ep, Times: -1})
 	}
-	w.do("look", "fold", "! apply")
+	w.do("observe", "! apply")
 	require.Equal(t, []string{"ep-1", "ep-2"}, writtenEndpoints(w.sim))
 	_ = w.apply()
 	require.Equal(t, "ep-3", writtenEndpoints(w.sim)[0])
@@ -162,7 +161,7 @@ func TestRepairIsSaidWhenItIsDone(t *testing.T) {
 	w.do("policy p", "policy q", "apply")
 	w.clear("ep-1")
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-1", Nth: 2})
-	w.do("look", "fold", "! apply")
+	w.do("observe", "! apply")
 	require.Len(t, writtenEndpoints(w.sim), 1)
 	require.Empty(t, w.report.Repairs)
 	require.Empty(t, w.dp.Stats().DriftRepaired["acl"])

@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,25 +52,25 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 		hit := false
 		for _, step := range a1Steps {
 			at := 0
-			var obs *dataplane.Observation
+			ended := func() {}
 			w.sim.OnCall(func(hnsfault.Call, hnsfault.When) {
 				if at == n {
 					hit = true
-					at++ // the observation's own calls come here too
-					var err error
-					obs, err = w.dp.Observe(t.Context(), dataplane.Everything())
-					require.NoError(t, err)
-					return
+					w.sim.OnCall(nil)
+					ended = w.beside("Observe", func() error {
+						_, err := w.dp.Observe(t.Context(), dataplane.Everything())
+						return err
+					})
 				}
 				at++
 			})
 			w.do(step...)
 			_ = w.apply()
-			require.Empty(t, w.report.Errors, "reconcile read at point %d", n)
+			require.Empty(t, w.report.Errors, "reconcile began at point %d", n)
 			w.sim.OnCall(nil)
-			w.tx.SetObservation(obs)
+			ended()
 			_ = w.apply()
-			require.Empty(t, w.report.Errors, "reconcile of point %d folded in", n)
+			require.Empty(t, w.report.Errors, "after the reconcile of point %d", n)
 			require.True(t, w.report.Converged())
 		}
 		require.Empty(t, cmp.Diff(want.sim.Dump(), w.sim.Dump()))
@@ -85,23 +86,23 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 			for _, step := range a1Steps[:i] {
 				w.do(append(step, "apply")...)
 			}
-			at, hit := 0, false
+			at, ended := 0, (func())(nil)
+			w.do(a1Steps[i]...)
 			w.sim.OnCall(func(hnsfault.Call, hnsfault.When) {
-				if at == n && !hit {
-					hit = true
-					w.do(append(a1Steps[i], "apply")...)
-					return
+				if at == n {
+					w.sim.OnCall(nil)
+					ended = w.beside("ApplyDataplane", func() error { return w.apply() })
 				}
 				at++
 			})
-			obs, err := w.dp.Observe(t.Context(), dataplane.Everything())
+			_, err := w.dp.Observe(t.Context(), dataplane.Everything())
 			require.NoError(t, err)
 			w.sim.OnCall(nil)
-			if !hit {
+			if ended == nil {
 				break
 			}
+			ended()
 			points++
-			w.tx.SetObservation(obs)
 			w.do("apply")
 			require.True(t, w.report.Converged())
 			for _, step := range a1Steps[i+1:] {
@@ -112,6 +113,21 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 	}
 	require.Greater(t, points, 20)
 	t.Logf("%d interleavings", points)
+}
+
+// beside runs what while a call of HNS is made, and returns when that waits for the apply lock in
+// a method of the dataplane. The function that it returns waits for its end.
+func (s *script) beside(method string, what func() error) (ended func()) {
+	done := make(chan error, 1)
+	go func() { done <- what() }()
+	for len(done) == 0 && !waitsIn(method) {
+		runtime.Gosched()
+	}
+	require.Empty(s.t, done, "%s did not wait for the apply lock", method)
+	return func() {
+		s.t.Helper()
+		require.NoError(s.t, <-done)
+	}
 }
 
 // TestScenario_A1_UnknownOutcome is the case that only pins save: a write of

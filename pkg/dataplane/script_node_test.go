@@ -29,12 +29,6 @@ func (s *script) nodeCommand(name string, args []string) error {
 			return fmt.Errorf("the command before has not run")
 		}
 		s.before(args[0], strings.Trim(args[1], "*"), args[2:])
-	case "look": // look: read what HNS shows now, for a later fold
-		var err error
-		s.seen, err = s.dp.Observe(s.t.Context(), dataplane.Everything())
-		return err
-	case "fold": // fold: the next transaction carries what was looked at
-		s.tx.SetObservation(s.seen)
 	case "state": // state ENDPOINT NAME: HNS moves an endpoint to another state
 		for state := hnssim.Created; state <= hnssim.Destroyed; state++ {
 			if state.String() == args[1] {

@@ -64,9 +64,8 @@ type script struct {
 	tx      *dataplane.Transaction
 	now     time.Time
 	report  state.Report
-	seen    *dataplane.Observation // what look saw
-	armed   bool                   // a command waits for a call
-	born    int                    // for creation times: later lines are later pods
+	armed   bool // a command waits for a call
+	born    int  // for creation times: later lines are later pods
 }
 
 func newScript(t testing.TB, archive *txtar.Archive, change ...func(*dataplane.Config)) *script {
@@ -157,9 +156,8 @@ func (s *script) command(args []string) error {
 		d, err := time.ParseDuration(args[0])
 		s.now = s.now.Add(d)
 		return err
-	case "observe": // the next transaction carries what HNS shows now
-		obs, err := s.dp.Observe(s.t.Context(), dataplane.Everything())
-		s.tx.SetObservation(obs)
+	case "observe": // observe: the reconciler reads what HNS shows now
+		_, err := s.dp.Observe(s.t.Context(), dataplane.Everything())
 		return err
 	case "apply": // apply: fails when HNS refused something
 		return s.apply()

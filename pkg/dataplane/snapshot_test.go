@@ -86,7 +86,7 @@ func TestSnapshotIsOfItsMoment(t *testing.T) {
 
 // While a flood of events comes in, the dump of a snapshot is of the moment before.
 func TestSnapshotInAFlood(t *testing.T) {
-	pods, policies := effort.Of(300, 3000, 3000), effort.Of(30, 300, 300)
+	pods, policies := effort.Of(300, 3000), effort.Of(30, 300)
 	dp := newCrowd(t, pods, policies)
 	want, s := dp.Dump(), dp.Snapshot()
 	flooded := make(chan error)

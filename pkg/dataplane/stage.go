@@ -13,9 +13,6 @@ import (
 func (d *core) stage(tx *Transaction) desired.Changes {
 	c := d.desired.Stage(&tx.Objects, d.now)
 	d.follow()
-	if tx.observed != nil {
-		d.foldObservation(tx.observed)
-	}
 	d.leaveOut()
 	d.renderDirty()
 	d.leaveOut() // of what is needed only now

@@ -9,8 +9,6 @@ import (
 // next, one by one. It says nothing of the endpoints that it lacks, and an error of it
 // nothing at all: pods whose endpoint is not found are looked for again.
 func (r *run) enumerateNew(starting []*desired.PodState) {
-	d := r.d
-	began := d.writes.Sequence()
 	res := r.ask(hns.Request{Op: hns.OpEndpointNew})
-	d.endpoints.TakeNewList(res.IDs, res.Err, began, starting)
+	r.d.endpoints.TakeNewList(res.IDs, res.Err, starting)
 }

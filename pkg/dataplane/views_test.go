@@ -138,7 +138,7 @@ func TestNumbersFollowNamespaces(t *testing.T) {
 func TestUnusedNumbersAreBounded(t *testing.T) {
 	w := namedWorld(t, `{namespaceSelector: {}}`)
 	most, updates := 0, 0
-	turns := effort.Of(120, 400, 400)
+	turns := effort.Of(120, 400)
 	for i := range turns {
 		w.do(fmt.Sprintf("pod evil/%d 10.9.%d.%d port=http:TCP:%d remote", i, i/250, i%250+1, 1000+i))
 		if i > 0 {

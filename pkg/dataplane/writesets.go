@@ -127,7 +127,7 @@ func (r *run) endSets(well bool) {
 // awaitSets finds what of the sets is left to be written: at once, unless they failed, or
 // once somebody has left other sets.
 func (d *core) awaitSets() {
-	d.setWork.due = d.sets.Tries == 0 && !d.fresh && !d.cache.InDoubt() && len(d.cache.Plan()) > 0
+	d.setWork.due = !d.cfg.DryRun && d.sets.Tries == 0 && !d.fresh && !d.cache.InDoubt() && len(d.cache.Plan()) > 0
 	d.setWork.held = d.cache.HeldBack()
 }
 
@@ -170,10 +170,6 @@ func (r *run) sendSets(req ipsets.Request) error {
 
 // recordSets records the outcome of a set request.
 func (d *core) recordSets(req ipsets.Request, err error) {
-	d.writes.Next()
-	for _, s := range req.Sets {
-		d.writes.Move(s.ID)
-	}
 	switch {
 	case errors.Is(err, hns.ErrInvalid), req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse):
 		return // nothing was done

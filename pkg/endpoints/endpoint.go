@@ -30,7 +30,6 @@ type Endpoint struct {
 	open     hns.Defaults // of foreign
 	actual   []hns.ACL
 	attempts [][]hns.ACL
-	moved    uint64    // the write sequence when the actual view last changed
 	seen     time.Time // when it was last read
 	// exposed: it had its block, and a read shows that it has not. It is apart from state,
 	// as it outlasts writes that break off, until the endpoint is right.

@@ -34,7 +34,6 @@ type Dependencies struct {
 	Desired   *desired.State
 	Drift     *drift.Log
 	Spellings *drift.Spellings
-	Writes    *Writes
 }
 
 // State is the endpoints of a node: what is known of them, what they should have, and the
@@ -47,7 +46,6 @@ type State struct {
 	desired   *desired.State
 	drift     *drift.Log
 	spellings *drift.Spellings
-	writes    *Writes
 
 	clock      time.Time // it does not go on by itself
 	now        time.Time // when the last transaction began
@@ -72,7 +70,7 @@ type State struct {
 func New(cfg Settings, with Dependencies) *State {
 	d := &State{
 		cfg: cfg, progress: with.Progress, cache: with.Cache, desired: with.Desired, drift: with.Drift,
-		spellings: with.Spellings, writes: with.Writes,
+		spellings: with.Spellings,
 		byID:      map[string]*Endpoint{},
 		byAddr:    map[netip.Addr][]*Endpoint{},
 		dirty:     map[*Endpoint][]policy.Key{},

@@ -22,7 +22,7 @@ func newTestEndpoints() *State {
 	cache, notes, log := ipsets.NewCache(), progress.New(time.Now), drift.NewLog()
 	return New(Settings{}, Dependencies{
 		Progress: notes, Cache: cache, Desired: desired.New(desired.Settings{Budgets: policy.DefaultBudgets()}, cache, notes),
-		Drift: &log, Spellings: &drift.Spellings{}, Writes: NewWrites(),
+		Drift: &log, Spellings: &drift.Spellings{},
 	})
 }
 

@@ -66,7 +66,6 @@ func (d *State) address(ep *Endpoint, addrs []netip.Addr) {
 // applied records what is known to be on an endpoint, and the version that
 // it has with it.
 func (d *State) applied(ep *Endpoint, acls []hns.ACL, version hns.Version) {
-	ep.moved = d.writes.Next()
 	ep.actual, ep.version, ep.attempts = acls, version, nil
 	d.hold(ep, ipsets.RefApplied, d.namesOf(acls))
 }
@@ -75,7 +74,6 @@ func (d *State) applied(ep *Endpoint, acls []hns.ACL, version hns.Version) {
 // have been there, this list may be. Only pins hold its sets until the endpoint is
 // read, which may never be: a list that is tried again is there once.
 func (d *State) unknown(ep *Endpoint, list []hns.ACL) {
-	ep.moved = d.writes.Next()
 	ep.attempts = ep.possible()
 	if !slices.ContainsFunc(ep.attempts, func(other []hns.ACL) bool { return slices.Equal(other, list) }) {
 		ep.attempts = append(slices.Clip(ep.attempts), list)
@@ -92,8 +90,6 @@ func (d *State) gone(id string) {
 	if ep == nil {
 		return
 	}
-	d.writes.Next()
-	d.writes.Move(id)
 	delete(d.byID, id)
 	delete(d.dirty, ep)
 	delete(d.members[ep.subqueue], ep)

@@ -47,7 +47,7 @@ func begunWith(t require.TestingT, more func(*desired.Objects), ids ...string) *
 		}
 	})
 	require.True(t, d.TakeListDue())
-	d.TakeList(ids, nil, d.writes.Sequence())
+	d.TakeList(ids, nil)
 	for i, id := range ids {
 		d.TakeRead(id, hns.Endpoint{ID: id, Addrs: []netip.Addr{testAddr(i)}}, nil)
 	}
@@ -57,11 +57,11 @@ func begunWith(t require.TestingT, more func(*desired.Objects), ids ...string) *
 
 func testAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}) }
 
-// TestListings: what an enumeration says of an endpoint, by what it has and when it began.
+// TestListings: what an enumeration says of an endpoint, by what it has.
 func TestListings(t *testing.T) {
 	t.Parallel()
 	list := func(ids ...string) func(*State) {
-		return func(d *State) { d.TakeList(ids, nil, d.writes.Sequence()) }
+		return func(d *State) { d.TakeList(ids, nil) }
 	}
 	read := func(id string, err error) func(*State) {
 		return func(d *State) { d.TakeRead(id, hns.Endpoint{ID: id, Addrs: []netip.Addr{testAddr(0)}}, err) }
@@ -77,29 +77,27 @@ func TestListings(t *testing.T) {
 		unsettled bool
 		unread    string
 	}{
-		"shown":                       {[]func(*State){list("a", "b")}, "known, settled, shown", "", false, ""},
-		"in the other case":           {[]func(*State){list("A", "B")}, "known, settled, shown", "", false, ""},
-		"lacked and believed":         {[]func(*State){list("b")}, "known, settled, lacked", "a", false, ""},
-		"lacked, then shown":          {[]func(*State){list("b"), list("a", "b")}, "known, settled, shown", "a", false, ""},
-		"lacked, then read":           {[]func(*State){list("b"), read("a", nil)}, "known, settled, lacked", "", false, ""},
-		"lacked, then not found":      {[]func(*State){list("b"), read("a", gone)}, "", "", false, ""},
-		"lacked, then any answer":     {[]func(*State){list("b"), read("a", hns.ErrUnlisted)}, "", "", false, ""},
-		"lacked, then no answer":      {[]func(*State){list("b"), read("a", hns.ErrUnavailable)}, "known, settled, lacked", "", false, ""},
-		"shown, then any answer":      {[]func(*State){read("a", hns.ErrUnlisted)}, "known, settled, shown", "", false, ""},
-		"empty is not believed":       {[]func(*State){list()}, "known, settled, missed", "", true, ""},
-		"missed, then shown":          {[]func(*State){list(), list("a", "b")}, "known, settled, shown", "a b", false, ""},
-		"missed, then lacked":         {[]func(*State){list(), list("b")}, "known, settled, lacked", "a b", false, ""},
-		"missed, then any answer":     {[]func(*State){list(), read("a", hns.ErrUnlisted)}, "known, settled, missed", "", true, ""},
-		"empty once no pod is left":   {[]func(*State){noPods, list()}, "known, settled, lacked", "a b", false, ""},
-		"a new one":                   {[]func(*State){list("a", "b", "c")}, "known, settled, shown", "c", false, "c"},
-		"another GUID":                {[]func(*State){list("a2", "b"), read("a", gone)}, "", "a2", false, "a2"},
-		"a new one that went again":   {[]func(*State){list("a", "b", "c"), list("a", "b")}, "known, settled, shown", "c", false, "c"},
-		"a new one that is gone":      {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", gone)}, "known, settled, shown", "", false, ""},
-		"a new one that is lacked":    {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", hns.ErrUnlisted)}, "known, settled, shown", "", false, "c"},
-		"an enumeration that failed":  {[]func(*State){func(d *State) { d.TakeList(nil, hns.ErrUnavailable, 0) }}, "known, settled, shown", "", false, ""},
-		"elsewhere is no more ours":   {[]func(*State){read("a", hns.ErrElsewhere), list("a", "b")}, "", "", false, ""},
-		"lacked by one that is older": {[]func(*State){meanwhile([]string{"b"}, read("a", nil))}, "known, settled, shown", "", false, ""},
-		"gone, and listed before":     {[]func(*State){meanwhile([]string{"a", "b"}, read("a", gone))}, "", "", false, ""},
+		"shown":                      {[]func(*State){list("a", "b")}, "known, settled, shown", "", false, ""},
+		"in the other case":          {[]func(*State){list("A", "B")}, "known, settled, shown", "", false, ""},
+		"lacked and believed":        {[]func(*State){list("b")}, "known, settled, lacked", "a", false, ""},
+		"lacked, then shown":         {[]func(*State){list("b"), list("a", "b")}, "known, settled, shown", "a", false, ""},
+		"lacked, then read":          {[]func(*State){list("b"), read("a", nil)}, "known, settled, lacked", "", false, ""},
+		"lacked, then not found":     {[]func(*State){list("b"), read("a", gone)}, "", "", false, ""},
+		"lacked, then any answer":    {[]func(*State){list("b"), read("a", hns.ErrUnlisted)}, "", "", false, ""},
+		"lacked, then no answer":     {[]func(*State){list("b"), read("a", hns.ErrUnavailable)}, "known, settled, lacked", "", false, ""},
+		"shown, then any answer":     {[]func(*State){read("a", hns.ErrUnlisted)}, "known, settled, shown", "", false, ""},
+		"empty is not believed":      {[]func(*State){list()}, "known, settled, missed", "", true, ""},
+		"missed, then shown":         {[]func(*State){list(), list("a", "b")}, "known, settled, shown", "a b", false, ""},
+		"missed, then lacked":        {[]func(*State){list(), list("b")}, "known, settled, lacked", "a b", false, ""},
+		"missed, then any answer":    {[]func(*State){list(), read("a", hns.ErrUnlisted)}, "known, settled, missed", "", true, ""},
+		"empty once no pod is left":  {[]func(*State){noPods, list()}, "known, settled, lacked", "a b", false, ""},
+		"a new one":                  {[]func(*State){list("a", "b", "c")}, "known, settled, shown", "c", false, "c"},
+		"another GUID":               {[]func(*State){list("a2", "b"), read("a", gone)}, "", "a2", false, "a2"},
+		"a new one that went again":  {[]func(*State){list("a", "b", "c"), list("a", "b")}, "known, settled, shown", "c", false, "c"},
+		"a new one that is gone":     {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", gone)}, "known, settled, shown", "", false, ""},
+		"a new one that is lacked":   {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", hns.ErrUnlisted)}, "known, settled, shown", "", false, "c"},
+		"an enumeration that failed": {[]func(*State){func(d *State) { d.TakeList(nil, hns.ErrUnavailable) }}, "known, settled, shown", "", false, ""},
+		"elsewhere is no more ours":  {[]func(*State){read("a", hns.ErrElsewhere), list("a", "b")}, "", "", false, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -123,15 +121,6 @@ func TestListings(t *testing.T) {
 			}
 			require.Equal(t, tt.unread, strings.Join(unread, " "))
 		})
-	}
-}
-
-// meanwhile has something happen while an enumeration is on its way.
-func meanwhile(ids []string, what func(*State)) func(*State) {
-	return func(d *State) {
-		began := d.writes.Sequence()
-		what(d)
-		d.TakeList(ids, nil, began)
 	}
 }
 

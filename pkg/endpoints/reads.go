@@ -52,29 +52,22 @@ func (d *State) listDue(now time.Time) bool {
 	return d.listing.wanted || !at.IsZero() && !at.After(now)
 }
 
-// enumerated applies an enumeration that began at a write sequence. It adds new endpoints as unread,
+// enumerated applies an enumeration. It adds new endpoints as unread,
 // and checks known endpoints that the enumeration lacks. It keeps unread endpoints that the
 // enumeration lacks, because HNS does not list an endpoint that no container uses yet: only a read
 // shows whether it is gone. HNS may write a GUID in upper or lower case.
-func (d *State) enumerated(ids []string, sequence uint64) {
-	seen, ours := d.meet(ids, sequence)
-	if sequence >= d.listing.sequence { // no later one was first
-		d.listing.sequence = sequence
-		d.listing.unsettled = ours == 0 && d.desired.HasLocals()
-	}
+func (d *State) enumerated(ids []string) {
+	seen, ours := d.meet(ids)
+	d.listing.unsettled = ours == 0 && d.desired.HasLocals()
 	for id, ep := range d.byID {
-		if ep.moved > sequence {
-			ep.state.outran()
-		} else {
-			ep.state.enumerated(seen[id], !d.listing.unsettled)
-		}
+		ep.state.enumerated(seen[id], !d.listing.unsettled)
 	}
 }
 
 // meet takes over which endpoints are there: it returns those that we know, by the GUIDs
 // under which we do, new ones included, and how many may be ours. Strangers that are not
 // enumerated any more are forgotten.
-func (d *State) meet(ids []string, sequence uint64) (seen map[string]bool, ours int) {
+func (d *State) meet(ids []string) (seen map[string]bool, ours int) {
 	seen = make(map[string]bool, len(ids))
 	known := d.knownIDs()
 	strangers := map[string]backoff.Again{}
@@ -88,9 +81,6 @@ func (d *State) meet(ids []string, sequence uint64) (seen map[string]bool, ours 
 		ours++
 		if is, ok := known[key]; ok {
 			seen[is] = true
-			continue
-		}
-		if d.writes.MovedSince(id, sequence) { // gone since
 			continue
 		}
 		d.unread[id], seen[id], known[key] = &unreadEndpoint{came: d.clock}, true, id
@@ -158,8 +148,8 @@ func (d *State) TakeListDue() bool {
 	return due
 }
 
-// TakeList takes what came of an enumeration that began at a write sequence.
-func (d *State) TakeList(ids []string, err error, began uint64) {
+// TakeList takes what came of an enumeration.
+func (d *State) TakeList(ids []string, err error) {
 	if d.listing.err = err; err != nil {
 		d.listing.retry.Failed(d.now, d.clock)
 		if latest := d.clock.Add(listFailed); d.listing.retry.At.After(latest) {
@@ -167,8 +157,7 @@ func (d *State) TakeList(ids []string, err error, began uint64) {
 		}
 		return
 	}
-	d.enumerated(ids, began)
-	d.listing.sequence = d.writes.Next()
+	d.enumerated(ids)
 }
 
 // TakeSingles returns the endpoints that are due to be read by their GUIDs, and takes that

@@ -105,13 +105,13 @@ func (d *State) late(ep *Endpoint) error {
 	return err
 }
 
-// TakeNewList takes what came of a search for endpoints that nothing uses yet, which began at
-// a write sequence, for pods that start.
-func (d *State) TakeNewList(ids []string, err error, began uint64, starting []*desired.PodState) {
+// TakeNewList takes what came of a search for endpoints that nothing uses yet, for pods that
+// start.
+func (d *State) TakeNewList(ids []string, err error, starting []*desired.PodState) {
 	known := d.knownIDs()
 	for _, id := range ids {
 		key := strings.ToLower(id)
-		if _, is := known[key]; is || d.writes.MovedSince(id, began) {
+		if _, is := known[key]; is {
 			continue
 		}
 		if stranger, is := d.strangers[key]; is && !d.strangerDue(stranger) {

@@ -130,11 +130,3 @@ func (s *endpointState) enumerated(shown, believed bool) {
 		s.listed = listedMissed
 	}
 }
-
-// outran takes an enumeration from before the last read or write, which says nothing of
-// the endpoint.
-func (s *endpointState) outran() {
-	if s.listed == listedLacked {
-		s.listed = listedShown
-	}
-}

@@ -46,7 +46,6 @@ func TestEndpointStates(t *testing.T) {
 		"in doubt": {func(s *endpointState) { s.enumerated(true, false) }, "shown>shown missed>shown lacked>shown", "missed"},
 		"lacked":   {func(s *endpointState) { s.enumerated(false, true) }, "shown>lacked missed>lacked lacked>lacked", "shown missed lacked"},
 		"missed":   {func(s *endpointState) { s.enumerated(false, false) }, "shown>missed missed>missed lacked>missed", ""},
-		"outran":   {(*endpointState).outran, "shown>shown missed>missed lacked>shown", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -18,22 +18,22 @@ import (
 // looker is a dataplane whose looks end as a test says.
 type looker struct {
 	steps
-	observe func(context.Context, dataplane.Look) (*dataplane.Observation, error)
+	observe func(context.Context, dataplane.Look) (bool, error)
 }
 
-func (l looker) Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error) {
+func (l looker) Observe(ctx context.Context, look dataplane.Look) (bool, error) {
 	return l.observe(ctx, look)
 }
 
 // lookWorld is a recorder with nothing behind it but HNS.
-func lookWorld(t *testing.T, maxBytes int, observe func(context.Context, hns.Client) (*dataplane.Observation, error)) (*Recorder, Dataplane) {
+func lookWorld(t *testing.T, maxBytes int, observe func(context.Context, hns.Client) (bool, error)) (*Recorder, Dataplane) {
 	sim := hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	w := &world{t: t, sim: sim}
 	w.endpoint("e1", "10.0.0.1")
 	w.endpoint("e2", "10.0.0.2")
 	rec := New(Config{Now: time.Now, MaxBytes: maxBytes})
 	client := rec.Client(sim)
-	l := looker{observe: func(ctx context.Context, _ dataplane.Look) (*dataplane.Observation, error) {
+	l := looker{observe: func(ctx context.Context, _ dataplane.Look) (bool, error) {
 		return observe(ctx, client)
 	}}
 	l.apply = func(context.Context) error { return nil }
@@ -45,11 +45,11 @@ func lookWorld(t *testing.T, maxBytes int, observe func(context.Context, hns.Cli
 func TestLooksThatFindNothing(t *testing.T) {
 	var rec *Recorder
 	during := func() {}
-	rec, run := lookWorld(t, 0, func(ctx context.Context, c hns.Client) (*dataplane.Observation, error) {
+	rec, run := lookWorld(t, 0, func(ctx context.Context, c hns.Client) (bool, error) {
 		_, _ = c.EndpointIDs(ctx)
 		_, err := c.GetEndpoint(ctx, "e1")
 		during()
-		return nil, err
+		return false, err
 	})
 	look := dataplane.Look{Enumerate: true, Endpoints: []string{"e1"}}
 	_, err := run.ApplyDataplane(t.Context(), dataplane.NewTransaction())
@@ -79,8 +79,8 @@ func TestLooksThatFindNothing(t *testing.T) {
 
 // A look that fails is kept; how often it failed the same way again is a number.
 func TestLooksThatFail(t *testing.T) {
-	fails, found := errors.New("the first"), (*dataplane.Observation)(nil)
-	rec, run := lookWorld(t, 2000, func(context.Context, hns.Client) (*dataplane.Observation, error) { return found, fails })
+	fails, found := errors.New("the first"), false
+	rec, run := lookWorld(t, 2000, func(context.Context, hns.Client) (bool, error) { return found, fails })
 	observe := func() {
 		_, err := run.Observe(t.Context(), dataplane.Look{Sets: true})
 		require.Equal(t, fails, err)
@@ -112,9 +112,9 @@ func TestLooksThatFail(t *testing.T) {
 	observe()
 	observe()
 	want(kept{1, "the first", 100}, kept{103, "the second", 1})
-	fails, found = nil, &dataplane.Observation{}
+	fails, found = nil, true
 	observe()
-	fails, found = errors.New("the second"), nil
+	fails, found = errors.New("the second"), false
 	observe()
 	want(kept{1, "the first", 100}, kept{103, "the second", 1}, kept{105, "", 0}, kept{106, "the second", 0})
 	require.Zero(t, rec.forgotten)

@@ -33,7 +33,7 @@ const defaultBytes = 8 << 20
 // Dataplane is what is recorded. ApplyDataplane and Observe may run at the same time.
 type Dataplane interface {
 	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error)
-	Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error)
+	Observe(ctx context.Context, look dataplane.Look) (due bool, err error)
 	NextLook() (dataplane.Look, time.Time)
 }
 
@@ -74,7 +74,7 @@ type recorded struct {
 // ApplyDataplane implements Dataplane.
 func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	events, more := eventsOf(tx)
-	rec := d.r.begin(Step{Kind: Transaction, Events: events, MoreEvents: more, Observed: tx.Observation() != nil})
+	rec := d.r.begin(Step{Kind: Transaction, Events: events, MoreEvents: more})
 	report, err := d.next.ApplyDataplane(rec.context(ctx), tx)
 	d.r.end(rec, err, briefReport(report), false)
 	return report, err
@@ -84,11 +84,11 @@ func (d *recorded) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction
 func (d *recorded) NextLook() (dataplane.Look, time.Time) { return d.next.NextLook() }
 
 // Observe implements Dataplane.
-func (d *recorded) Observe(ctx context.Context, look dataplane.Look) (*dataplane.Observation, error) {
+func (d *recorded) Observe(ctx context.Context, look dataplane.Look) (due bool, err error) {
 	rec := d.r.begin(lookStep(look))
-	obs, err := d.next.Observe(rec.context(ctx), look)
-	d.r.end(rec, err, nil, obs != nil)
-	return obs, err
+	due, err = d.next.Observe(rec.context(ctx), look)
+	d.r.end(rec, err, nil, due)
+	return due, err
 }
 
 // record is a step in progress.

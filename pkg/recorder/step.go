@@ -24,8 +24,7 @@ type Header struct {
 // The kinds of steps.
 const (
 	Transaction = "transaction" // an ApplyDataplane
-	// Observation is an Observe, which may overlap with a transaction. An observation that
-	// ended and found nothing new is not kept.
+	// Observation is an Observe. An observation that ended and found nothing to do is not kept.
 	Observation = "observation"
 )
 
@@ -46,10 +45,8 @@ type Step struct {
 	Look *dataplane.Look `json:"look,omitempty"`
 	// Again counts the later observations that failed with the same error. They are not
 	// kept.
-	Again int `json:"again,omitempty"`
-	// Observed is set if a Transaction took in an Observation.
-	Observed bool   `json:"observed,omitempty"`
-	Calls    []Call `json:"calls,omitempty"` // of HNS, in order
+	Again int    `json:"again,omitempty"`
+	Calls []Call `json:"calls,omitempty"` // of HNS, in order
 	// MoreEvents, MoreCalls and MoreEndpoints count what was left out: the later
 	// events, the earlier calls, the later endpoints of Look.
 	MoreEvents    int `json:"moreEvents,omitempty"`

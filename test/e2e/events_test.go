@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// startTeller runs an agent on a node, with the rights of deploy/ and through a proxy, until the test ends.
+// startTeller is startAgent with the rights of deploy/ and through a proxy.
 func startTeller(t *testing.T, node string) *proxy {
 	t.Helper()
 	p := newProxy(t)

@@ -16,56 +16,33 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable that has the level: empty or "quick", "deep"
-// or "full".
+// Variable is the environment variable that has the effort: empty, "deep" or "full".
 const Variable = "WINNPM_EFFORT"
 
-// Level is how much is played.
-type Level string
-
-// The levels. Full is what the scripts hack/torture.sh and hack/hostile.sh play: new
-// random draws each time, for as long as somebody likes.
-const (
-	Quick Level = "quick"
-	Deep  Level = "deep"
-	Full  Level = "full"
-)
-
-// Now returns the level. It panics on a value that is none, as a misspelt level would
-// pass for a deep run.
-func Now() Level {
-	level, err := parse(os.Getenv(Variable))
-	if err != nil {
-		panic(err)
+// Of returns how many of something a test plays: quick ones for a change, else deep ones.
+func Of(quick, deep int) int {
+	if Deep() {
+		return deep
 	}
-	return level
+	return quick
 }
 
-func parse(text string) (Level, error) {
-	switch level := Level(text); level {
+// Deep reports whether tests play everything that they have. It panics on a value that
+// Variable cannot have, as a misspelt one would pass for a quick run.
+func Deep() bool {
+	switch text := os.Getenv(Variable); text {
 	case "":
-		return Quick, nil
-	case Quick, Deep, Full:
-		return level, nil
+		return false
+	case "deep", "full":
+		return true
+	default:
+		panic(fmt.Errorf("%s=%q: write deep or full, or nothing", Variable, text))
 	}
-	return "", fmt.Errorf("%s=%q: write quick, deep or full", Variable, text)
 }
 
-// Of returns how many of something a test plays: quick ones for a change, else raced
-// ones under the race detector, which takes five to ten times as long, and all others
-// without it.
-func Of(quick, raced, all int) int {
-	switch {
-	case Now() == Quick:
-		return quick
-	case Raced():
-		return raced
-	}
-	return all
-}
-
-// All reports whether a test plays everything that it has.
-func All() bool { return Of(0, 0, 1) > 0 }
+// Full reports whether hack/torture.sh or hack/hostile.sh run: they play more than
+// Deep, for as long as somebody likes.
+func Full() bool { return os.Getenv(Variable) == "full" }
 
 // Raced reports whether this is built with the race detector.
 func Raced() bool {
@@ -97,11 +74,8 @@ func Flag(name, value string) (restore func()) {
 	if was != f.DefValue {
 		return func() {}
 	}
-	set := func(to string) {
-		if err := f.Value.Set(to); err != nil {
-			panic(fmt.Sprintf("BUG: -%s=%s: %v", name, to, err))
-		}
+	if err := f.Value.Set(value); err != nil {
+		panic(fmt.Sprintf("BUG: -%s=%s: %v", name, value, err))
 	}
-	set(value)
-	return func() { set(was) }
+	return func() { _ = f.Value.Set(was) } // which it took before
 }

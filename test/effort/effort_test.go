@@ -8,22 +8,14 @@ import (
 )
 
 func TestLevels(t *testing.T) {
-	for text, want := range map[string]Level{"": Quick, "quick": Quick, "deep": Deep, "full": Full} {
+	for text, deep := range map[string]bool{"": false, "deep": true, "full": true} {
 		t.Setenv(Variable, text)
-		require.Equal(t, want, Now(), text)
-		n := Of(1, 2, 3)
-		switch {
-		case want == Quick:
-			require.Equal(t, 1, n)
-		case Raced():
-			require.Equal(t, 2, n)
-		default:
-			require.Equal(t, 3, n)
-		}
-		require.Equal(t, n == 3, All())
+		require.Equal(t, deep, Deep(), text)
+		require.Equal(t, text == "full", Full(), text)
+		require.Equal(t, deep, Of(1, 2) == 2, text)
 	}
 	t.Setenv(Variable, "Deep")
-	require.PanicsWithError(t, `WINNPM_EFFORT="Deep": write quick, deep or full`, func() { Now() })
+	require.PanicsWithError(t, `WINNPM_EFFORT="Deep": write deep or full, or nothing`, func() { Of(1, 2) })
 }
 
 // What the command line says counts, and a flag is afterwards what it was.

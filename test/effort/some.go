@@ -2,6 +2,7 @@ package effort
 
 import (
 	"flag"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -37,16 +38,9 @@ func Some[C any](t testing.TB, n int, cases map[string]C) map[string]C {
 	}
 	t.Logf("%d of %d cases", n, len(cases))
 	seed := Seed(t)
-	names := make([]string, 0, len(cases))
-	for name := range cases {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	draw := rand.New(rand.NewPCG(seed, uint64(len(names))))
-	draw.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	some := map[string]C{}
-	for _, name := range names[:n] {
-		some[name] = cases[name]
+	names, some := slices.Sorted(maps.Keys(cases)), map[string]C{}
+	for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(names))[:n] {
+		some[names[i]] = cases[names[i]]
 	}
 	return some
 }

@@ -81,12 +81,12 @@ const longestAttack = 4 * time.Minute
 
 // TestRows plays the known attacks that are objects. TestBombs of tool/bundle and
 // TestTextsOfManifests of cmd/kubectl-npm play others.
-func TestRows(t *testing.T) { several(t, every(effort.Of(16, 4, 1), cluster.Attacks())) }
+func TestRows(t *testing.T) { several(t, every(effort.Of(16, 1), cluster.Attacks())) }
 
 // TestPairs plays every two rows together, one pair after the other in one cluster:
 // what each leaves behind would add up.
 func TestPairs(t *testing.T) {
-	if effort.Now() == effort.Quick {
+	if !effort.Deep() {
 		t.Skip("make deep plays this")
 	}
 	var pairs []cluster.Attack
@@ -96,7 +96,7 @@ func TestPairs(t *testing.T) {
 			pairs = append(pairs, cluster.Attack{Name: one.Name + "+" + two.Name, Objects: append(one.Objects[:len(one.Objects):len(one.Objects)], two.Objects...)})
 		}
 	}
-	pairs = pairs[:len(pairs)/effort.Of(8, 8, 1)]
+	pairs = pairs[:len(pairs)/effort.Of(8, 1)]
 	several(t, pairs)
 }
 
@@ -104,12 +104,12 @@ func TestPairs(t *testing.T) {
 // that somebody may think does no harm, and of 1.5 MB. There are more with
 // make hostile.
 func TestFloods(t *testing.T) {
-	several(t, every(effort.Of(20, 1, 1), cluster.Floods(20_000)))
-	if !effort.All() {
+	several(t, every(effort.Of(20, 1), cluster.Floods(20_000)))
+	if !effort.Deep() {
 		return // the race detector takes a minute for each of the large ones
 	}
 	several(t, []cluster.Attack{cluster.Mixed()})
-	if effort.Now() == effort.Full {
+	if effort.Full() {
 		several(t, append(cluster.Floods(200_000), cluster.Floods(cluster.Largest)...))
 	}
 }

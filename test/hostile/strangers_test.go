@@ -116,7 +116,7 @@ func (s *strangers) verdicts() map[string]bool {
 // small budget of ACLs per pod.
 func TestStrangersChangeNoVerdict(t *testing.T) {
 	seed := effort.Seed(t)
-	for world := range effort.Of(15, 100, 300) {
+	for world := range effort.Of(15, 300) {
 		s := &strangers{
 			t: t, draw: rand.New(rand.NewPCG(seed, uint64(world))), now: time.Unix(1_700_000_000, 0),
 			sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}),

@@ -30,14 +30,9 @@ byte actual[2]; /* ep.actual; 0 while that is not known */
 byte attempts[2]; /* ep.attempts: the sets of every list that may be there then */
 bool killed;     /* the process was killed, the next one starts */
 
-/* The observation. obs: 0 none, 1 stamped, 2 sets read, 3 complete. In place of
- * a sequence number: what moved since the stamp, sets 1 and 2, endpoints 4 and 8. */
-byte obs, oset, oacl[2], omoved;
-#define moved(m) omoved = (obs -> omoved | (m) : 0)
-#ifdef STALE_OBSERVATION
-#define stale(m) 0
-#else
-#define stale(m) (omoved & (m))
+byte looks; /* of the reconciler: 1 a look is due; without the apply lock 2 the sets were read */
+#ifdef NO_LOCK
+byte lset;  /* the sets that it read */
 #endif
 
 /* ----- references: ipsets.RefKind and what follows from them ----- */
@@ -79,37 +74,23 @@ inline deleteSets(mask) {
 }
 
 inline recordSets() { /* recordSets: what was missing is there, or the reverse */
-	moved(req);
 	if :: ok -> present = present ^ req :: else -> unsure = unsure | req fi;
 	req = 0; ok = false
 }
 
 /* ----- stage and read, one step: reads change nothing ----- */
-inline foldEndpoint(e) {
-	if
-	:: stale(4 << e) || pending(e) ->
-		reach(1, !pending(e) && oacl[e] != actual[e])
-	:: else ->
-		reach(2, rules[e] != unread && oacl[e] != actual[e]);
-		actual[e] = oacl[e]; rules[e] = known; attempts[e] = 0
-	fi
+inline readEndpoint(e) { actual[e] = hacl[e]; rules[e] = known; attempts[e] = 0 }
+
+inline look() { /* Observe: it holds the apply lock */
+	reach(1, !pending(0) && hacl[0] != actual[0]);
+	readEndpoint(0); readEndpoint(1);
+	present = hset; unsure = 0; looks = 0
 }
 
-inline dropObservation() { obs = 0; oset = 0; oacl[0] = 0; oacl[1] = 0; omoved = 0 }
-
-inline fold() { /* foldObservation */
-	foldEndpoint(0); foldEndpoint(1);
-	present = (present & stale(3)) | (oset & ~stale(3));
-	unsure = unsure & stale(3);
-	dropObservation()
-}
-
-inline readEndpoint(e) { actual[e] = hacl[e]; rules[e] = known; attempts[e] = 0; moved(4 << e) }
 inline get(e) { if :: rules[e] == unknown -> if :: readEndpoint(e) :: trouble(true) fi :: else fi }
 #define change(e, s) if :: true :: trouble(true); desired[e] = desired[e] ^ s fi
 
 inline stageAndRead() {
-	if :: obs == 3 -> fold() :: else fi;
 	change(0, 1); change(0, 2); change(1, 1);
 	if :: fresh || unsure -> if :: present = hset; unsure = 0; fresh = false :: trouble(true) fi :: else fi;
 	if /* all endpoints: after a start, and whenever something calls for it */
@@ -159,7 +140,6 @@ inline writeEndpoint(e) {
 		check(2, (req & ~hset) == 0);
 		outcome(hacl[e] = (additions(e) -> hacl[e] | req : req)) };
 	   atomic {
-		moved(4 << e);
 #ifdef NO_REREAD
 		ok = true;
 #endif
@@ -169,7 +149,7 @@ inline writeEndpoint(e) {
 		fi;
 		req = 0; ok = false }
 	:: atomic { trouble(due(e)) } /* it backs off */
-	:: atomic { !due(e) -> reach(3, pending(e) && rules[e] == known && (newNames(e) & unsure)) }
+	:: atomic { !due(e) -> reach(2, pending(e) && rules[e] == known && (newNames(e) & unsure)) }
 	fi
 }
 
@@ -183,12 +163,12 @@ inline writeEndpoint(e) {
 inline removeSets() {
 	if
 	:: atomic { deletable ->
-		reach(4, rules[0] == unknown); /* while the outcome of an update is unknown */
+		reach(3, rules[0] == unknown); /* while the outcome of an update is unknown */
 		req = deletable;
 		if :: true :: trouble(true); req = req & 1 :: trouble(true); req = req & 2 fi; /* grace period */
 		deleteSets(req) };
 	   atomic { recordSets() }
-	:: atomic { else -> reach(5, present & ~unsure & ~firm & (pin(0) | pin(1))) }
+	:: atomic { else -> reach(4, present & ~unsure & ~firm & (pin(0) | pin(1))) }
 	:: atomic { trouble(deletable) }
 	fi
 }
@@ -197,7 +177,12 @@ inline removeSets() {
 proctype Worker() { /* whoever holds the apply lock */
 start:
 	{	do
+#ifdef NO_LOCK
 		:: atomic { stageAndRead() };
+#else
+		:: if :: atomic { looks -> look() } :: else fi;
+		   atomic { stageAndRead() };
+#endif
 		   writeSets();
 		   writeEndpoint(0); writeEndpoint(1);
 		   removeSets()
@@ -205,12 +190,14 @@ start:
 	} unless { atomic { killed -> killed = false; goto start } }
 }
 
-proctype Reconciler() { /* Observe, outside the apply lock */
+proctype Reconciler() {
 	byte idle; /* NO_DOOR: it deletes by itself what it saw idle */
 	do
-	:: atomic { obs == 0 -> obs = 1 }
-	:: atomic { obs == 1 -> oset = hset; obs = 2 }
-	:: atomic { obs == 2 -> oacl[0] = hacl[0]; oacl[1] = hacl[1]; obs = 3 }
+	:: atomic { looks == 0 && listed && !fresh -> looks = 1 }
+#ifdef NO_LOCK
+	:: atomic { looks == 1 -> lset = hset; looks = 2 }
+	:: atomic { looks == 2 -> present = lset; unsure = 0; looks = 0 }
+#endif
 #ifdef NO_DOOR
 	:: atomic { !idle && listed -> idle = spare }
 	:: atomic { idle -> deleteSets(idle); ok = false; present = present & ~idle; idle = 0 }
@@ -222,13 +209,13 @@ inline forget() {
 	fresh = true; present = 0; unsure = 0;
 	rules[0] = unread; actual[0] = 0; attempts[0] = 0;
 	rules[1] = unread; actual[1] = 0; attempts[1] = 0;
-	dropObservation(); req = 0; ok = false
+	looks = 0; req = 0; ok = false
 }
 
 proctype Others() { /* somebody kills the process, or takes our ACLs away */
 	do
 	:: atomic { trouble(!killed);
-		reach(6, pending(0) && rules[0] == known && (desired[0] & present & ~actual[0]));
+		reach(5, pending(0) && rules[0] == known && (desired[0] & present & ~actual[0]));
 		forget(); killed = true }
 	:: atomic { trouble(hacl[0] != 0); hacl[0] = 0 }
 	:: atomic { trouble(hacl[1] != 0); hacl[1] = 0 }

@@ -102,92 +102,58 @@ type runner struct {
 	copies    int
 	limit     time.Duration // of one run of tests; a test that hangs does not count as failed
 	out       io.Writer
-	files     []string // of the repository, relative to root
 }
 
 // play prints one line for each mutant, and fails unless the test of every mutant passes
 // without the patch and fails with it.
 func (r runner) play(ctx context.Context, mutants []mutant) error {
-	var err error
-	if r.files, err = filesOf(r.root); err != nil {
-		return err
-	}
 	packages := map[string][]mutant{}
 	for _, m := range mutants {
 		packages[m.pkg] = append(packages[m.pkg], m)
 	}
-	if err := each(r, packages, func(dir, pkg string, mutants []mutant) error { return r.unharmed(ctx, dir, pkg, mutants) }); err != nil {
+	var tests, breaks []func(dir string) error
+	for pkg, of := range packages {
+		tests = append(tests, func(dir string) error { return r.unharmed(ctx, dir, pkg, of) })
+	}
+	for _, m := range mutants {
+		breaks = append(breaks, func(dir string) error { return r.one(ctx, dir, m) })
+	}
+	if err := r.each(tests); err != nil {
 		return err
 	}
-	byName := map[string]mutant{}
-	for _, m := range mutants {
-		byName[m.name] = m
-	}
-	return each(r, byName, func(dir, _ string, m mutant) error {
-		failed, err := r.one(ctx, dir, m)
-		if err != nil {
-			return fmt.Errorf("%s: %s %s: %w", m.name, m.pkg, m.tests, err)
-		}
-		fmt.Fprintf(r.out, "ok    %-28s killed by %s %s\n", m.name, m.pkg, strings.Join(failed, " "))
-		return nil
-	})
+	return r.each(breaks)
 }
 
-// each calls do for every entry, in a fresh copy of the repository, and joins the errors.
-func each[T any](r runner, entries map[string]T, do func(dir, key string, entry T) error) error {
+// each runs every task in a fresh copy of the repository, and joins the errors.
+func (r runner) each(tasks []func(dir string) error) error {
 	free := make(chan string, r.copies)
 	for i := range r.copies {
 		free <- filepath.Join(r.tmp, fmt.Sprint(i), "tree")
 	}
-	var mu sync.Mutex
-	var all error
+	errs := make([]error, len(tasks))
 	var working sync.WaitGroup
-	for key, entry := range entries {
+	for i, do := range tasks {
 		dir := <-free
 		working.Go(func() {
-			err := r.refresh(dir)
-			if err == nil {
-				err = do(dir, key, entry)
+			if errs[i] = r.refresh(dir); errs[i] == nil {
+				errs[i] = do(dir)
 			}
-			mu.Lock()
-			all = errors.Join(all, err)
-			mu.Unlock()
 			free <- dir
 		})
 	}
 	working.Wait()
-	return all
+	return errors.Join(errs...)
 }
 
-// filesOf returns the tracked and untracked files of a repository, without ignored ones.
-func filesOf(root string) ([]string, error) {
-	list, err := exec.Command("git", "-C", root, "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
-	if err != nil {
-		return nil, fmt.Errorf("list the files: %w", err)
-	}
-	return strings.Split(strings.TrimRight(string(list), "\x00"), "\x00"), nil
-}
-
-// refresh makes dir a copy of the repository, without what the tests of the last mutant left.
+// refresh makes dir a copy of what git has of the repository, staged changes included, without
+// what the tests of the last mutant left.
 func (r runner) refresh(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	for _, file := range r.files {
-		content, err := os.ReadFile(filepath.Join(r.root, file))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // tracked, but deleted in the work tree
-		}
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(dir, file)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(to, content, 0o755); err != nil { //nolint:gosec // scripts stay executable
-			return err
-		}
+	out, err := exec.Command("git", "-C", r.root, "-c", "safe.directory=*", "checkout-index", "--all", "--prefix="+dir+"/").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("copy the repository: %w: %s", err, out)
 	}
 	return nil
 }
@@ -213,39 +179,42 @@ func (r runner) unharmed(ctx context.Context, dir, pkg string, mutants []mutant)
 	return nil
 }
 
-// one applies m to the copy in dir, runs its test, and returns the tests that failed.
-func (r runner) one(ctx context.Context, dir string, m mutant) ([]string, error) {
+// one applies m to the copy in dir, runs its test, and prints the tests that failed.
+func (r runner) one(ctx context.Context, dir string, m mutant) error {
 	cmd := exec.CommandContext(ctx, "git", "apply", "--recount", m.path)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("the patch no longer applies: %s", out)
+		return fmt.Errorf("%s: the patch no longer applies: %s", m.name, out)
 	}
 	_, failed, err := r.goTest(ctx, dir, m.pkg, m.tests)
 	if err == nil && len(failed) == 0 {
 		err = errors.New("SURVIVED, the test passes")
 	}
-	return failed, err
+	if err != nil {
+		return fmt.Errorf("%s: %s %s: %w", m.name, m.pkg, m.tests, err)
+	}
+	fmt.Fprintf(r.out, "ok    %-28s killed by %s %s\n", m.name, m.pkg, strings.Join(failed, " "))
+	return nil
 }
 
-var (
-	passLine = regexp.MustCompile(`(?m)^--- PASS: (\S+)`)
-	failLine = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
-)
+// resultLine is that of a top-level test.
+var resultLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+)`)
 
 // goTest runs tests and returns the names of the top-level ones that passed and failed. It
 // returns an error if the run says nothing about the code.
 func (r runner) goTest(ctx context.Context, dir, pkg, names string) (passed, failed []string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", names, pkg)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), effort.Variable+"="+string(effort.Quick))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), effort.Variable+"=")
 	out, runErr := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
-	for _, m := range passLine.FindAllSubmatch(out, -1) {
-		passed = append(passed, string(m[1]))
-	}
-	for _, m := range failLine.FindAllSubmatch(out, -1) {
-		failed = append(failed, string(m[1]))
+	for _, m := range resultLine.FindAllSubmatch(out, -1) {
+		if string(m[1]) == "PASS" {
+			passed = append(passed, string(m[2]))
+		} else {
+			failed = append(failed, string(m[2]))
+		}
 	}
 	switch text := string(out); {
 	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):

@@ -142,9 +142,6 @@ func TestPlayRestores(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "tree")
 	r := runner{root: repository(t)}
-	var err error
-	r.files, err = filesOf(r.root)
-	require.NoError(t, err)
 	require.NoError(t, r.refresh(dir))
 	write(t, filepath.Join(dir, "limit", "limit.go"), "package other\n")
 	write(t, filepath.Join(dir, "limit", "testdata", "left.fail"), "seed\n")
@@ -187,6 +184,7 @@ func repository(t *testing.T) string {
 	write(t, filepath.Join(root, ".gitignore"), "*.out\n")
 	write(t, filepath.Join(root, "ignored.out"), "")
 	require.NoError(t, exec.Command("git", "init", "-q", root).Run())
+	require.NoError(t, exec.Command("git", "-C", root, "add", "--all").Run())
 	return root
 }
 

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -54,11 +55,7 @@ func (p packet) toNamedPort(name string) bool {
 	}
 	for _, container := range running(p.dst.pod) {
 		for _, port := range container.Ports {
-			protocol := port.Protocol
-			if protocol == "" {
-				protocol = corev1.ProtocolTCP
-			}
-			if port.Name == name && protocol == p.protocol {
+			if port.Name == name && cmp.Or(port.Protocol, corev1.ProtocolTCP) == p.protocol {
 				return port.ContainerPort == int32(p.port)
 			}
 		}
@@ -69,11 +66,7 @@ func (p packet) toNamedPort(name string) bool {
 // running returns the containers that run as long as the pod does: the
 // ordinary ones, then the init containers that are restarted (sidecars).
 func running(pod *corev1.Pod) []corev1.Container {
-	containers := slices.Clone(pod.Spec.Containers)
-	for _, c := range pod.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			containers = append(containers, c)
-		}
-	}
-	return containers
+	return slices.Concat(pod.Spec.Containers, slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool {
+		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+	}))
 }

@@ -8,16 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// selectors keeps what reading a selector gave, by its JSON. A verdict reads every selector
-// of a cluster, most of the time for regular expressions that check its keys and values.
+// selectors are the well-formed selectors that were read, by their JSON. A verdict reads every
+// selector of a cluster, most of the time for regular expressions that check its keys and values.
 // What a selector matches is found anew for each packet.
 var selectors sync.Map
-
-type readSelector struct {
-	labels.Selector
-
-	err error
-}
 
 // read returns what a selector selects by, and an error when it is malformed.
 func read(selector *metav1.LabelSelector) (labels.Selector, error) {
@@ -25,11 +19,12 @@ func read(selector *metav1.LabelSelector) (labels.Selector, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, ok := selectors.Load(string(text))
-	if !ok {
-		is, err := metav1.LabelSelectorAsSelector(selector)
-		kept, _ = selectors.LoadOrStore(string(text), readSelector{is, err})
+	if known, ok := selectors.Load(string(text)); ok {
+		return known.(labels.Selector), nil
 	}
-	is, _ := kept.(readSelector)
-	return is.Selector, is.err
+	is, err := metav1.LabelSelectorAsSelector(selector)
+	if err == nil {
+		selectors.Store(string(text), is)
+	}
+	return is, err
 }

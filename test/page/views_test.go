@@ -173,7 +173,7 @@ func TestTraceForm(t *testing.T) {
 	require.Contains(t, b.text("#panel"), "nothing is filtered there")
 }
 
-// TestSearch finds pods, workloads, policies and traces.
+// TestSearch finds pods, policies and traces.
 func TestSearch(t *testing.T) {
 	b := open(t, simulate(t, shop), "", 1440, 900)
 	b.painted()

@@ -1,4 +1,4 @@
-// Package process says what the process of a test has used: CPU time and memory.
+// Package process says what memory the process of a test has used.
 package process
 
 import (

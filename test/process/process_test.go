@@ -3,7 +3,6 @@ package process
 import (
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,11 +16,4 @@ func TestProcess(t *testing.T) {
 	runtime.KeepAlive(kept)
 	require.InDelta(t, 0, Live()-live, size/4, "and not after that")
 	require.GreaterOrEqual(t, Allocated()-allocated, uint64(size), "it stays allocated")
-	if runtime.GOOS != "linux" {
-		t.Skip("CPU time is measured on Linux only")
-	}
-	began := time.Now()
-	for cpu := CPU(); CPU() == cpu; {
-		require.Less(t, time.Since(began), time.Minute, "CPU time stands still")
-	}
 }

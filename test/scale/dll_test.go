@@ -138,12 +138,10 @@ func (n *node) look(during time.Duration) {
 			return
 		}
 		n.pass(max(at.Sub(n.clock()), 0))
-		obs, err := n.dp.Observe(n.t.Context(), look)
+		due, err := n.dp.Observe(n.t.Context(), look)
 		require.NoError(n.t, err)
-		if obs != nil {
-			tx := dataplane.NewTransaction()
-			tx.SetObservation(obs)
-			n.apply(tx)
+		if due {
+			n.apply(dataplane.NewTransaction())
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // Program simnode runs an agent with the simulator in place of HNS, and gives its pods endpoints. It
-// follows a live cluster, writes its Events, serves the pages of an agent, and at /npm/v1/simulate what kubectl npm
-// simulate prints as JSON, with the verdicts that the query asks for. The end-to-end suite uses it.
+// follows a live cluster, sends Events, serves the pages of an agent, and at /npm/v1/simulate what kubectl
+// npm simulate prints as JSON, with the verdicts that the query asks for. The end-to-end suite uses it.
 package main
 
 import (

@@ -16,7 +16,6 @@ type kind struct {
 	down    bool // the process stays away for the next step
 	early   bool // before the re-read of an Update: what comes between the two is lost
 	single  bool // of one object: the others are served all the same
-	late    bool // after the step, or the next one
 	forGood bool // until the scenario is over, and ten minutes more
 	ofSet   bool // of one of the sets that the call writes, and no other
 	before  func(r *replay, c hnsfault.Call)
@@ -30,7 +29,6 @@ var kinds = []kind{
 	{name: "a set refused for good", single: true, forGood: true, ofSet: true, before: stickSet(hns.ErrInvalid, 0)},
 	{name: "a set refused for good, with a code of no meaning", single: true, forGood: true, ofSet: true, before: stickSet(nil, 0x80004005)},
 	{name: "reply lost", single: true, before: fault(hnsfault.LoseReply)},
-	{name: "observed, told late", late: true, before: (*replay).look},
 	{name: "killed", after: kill(1)},
 	{name: "killed twice", after: kill(2)},
 	{name: "killed and away for a step", down: true, after: kill(1)},
@@ -112,9 +110,6 @@ func (r *replay) onCall(c hnsfault.Call, when hnsfault.When) {
 		if when == hnsfault.After && isWrite(c.Op) && !r.sc.blind {
 			r.check("in the given part")
 		}
-		return
-	}
-	if r.looking {
 		return
 	}
 	n := len(r.calls)

@@ -84,7 +84,7 @@ func parts(given, steps []step) (node []step, events []event) {
 			events = append(events, s.events...)
 		case endpoint, noEndpoint:
 			node = append(node, s)
-		case settle, wait, observe, look, tell, hand, restart, stop, left:
+		case settle, wait, observe, hand, restart, stop, left:
 		}
 	}
 	return node, events

@@ -32,10 +32,9 @@ type life struct {
 	calls  []spoken
 	read   map[string]bool // endpoints that the process has read, in lower case
 	report state.Report
-	asked  time.Time              // when the report came
-	looked *dataplane.Observation // and not told yet
-	failed map[string]setback     // looks, by what they read
-	warned map[string]bool        // warnings since somebody asked
+	asked  time.Time          // when the report came
+	failed map[string]setback // looks, by what they read
+	warned map[string]bool    // warnings since somebody asked
 	story  []string
 }
 
@@ -69,7 +68,7 @@ func newLife(t tester, sc *scenario) *life {
 // start is a new process: it knows nothing.
 func (l *life) start() {
 	l.dp = l.process(l.sim)
-	l.read, l.failed, l.looked = map[string]bool{}, map[string]setback{}, nil
+	l.read, l.failed = map[string]bool{}, map[string]setback{}
 }
 
 // process returns a dataplane that knows nothing.
@@ -124,11 +123,6 @@ func (l *life) step(s step) {
 		l.live(s.wait)
 	case observe:
 		l.look(dataplane.Everything())
-	case look:
-		l.looked = l.observe(dataplane.Everything())
-	case tell:
-		l.tell(l.looked)
-		l.looked = nil
 	case restart:
 		l.restart()
 	case hand, left, stop, inherit: // histories at random have none
@@ -203,30 +197,20 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// look is one look, told at once.
-func (l *life) look(look dataplane.Look) { l.tell(l.observe(look)) }
-
-// observe is a look that is not told; nil when there is nothing to tell.
-func (l *life) observe(look dataplane.Look) *dataplane.Observation {
+// look is one look, with the transaction that is due for what it found.
+func (l *life) look(look dataplane.Look) {
 	l.now = l.now.Add(lookTakes)
-	obs, err := l.dp.Observe(l.t.Context(), look)
+	due, err := l.dp.Observe(l.t.Context(), look)
 	name := fmt.Sprint(look)
-	if err == nil {
-		delete(l.failed, name)
-		return obs
-	}
-	pause := min(max(2*l.failed[name].pause, time.Second), 30*time.Second)
-	l.failed[name] = setback{pause, l.now.Add(pause)}
-	return nil
-}
-
-func (l *life) tell(obs *dataplane.Observation) {
-	if obs == nil {
+	if err != nil {
+		pause := min(max(2*l.failed[name].pause, time.Second), 30*time.Second)
+		l.failed[name] = setback{pause, l.now.Add(pause)}
 		return
 	}
-	tx := dataplane.NewTransaction()
-	tx.SetObservation(obs)
-	l.apply(tx)
+	delete(l.failed, name)
+	if due {
+		l.apply(dataplane.NewTransaction())
+	}
 }
 
 // sweep is the CNI, which takes endpoints away that have no pod: they keep what they

@@ -45,12 +45,10 @@ type replay struct {
 	fired   bool
 	served  bool // the transaction in which it fired is over
 	kills   int
-	away    bool                   // no process runs
-	handed  bool                   // somebody else's hand was a step
-	doing   action                 // the step
-	foreign []string               // endpoints that got a foreign rule
-	looked  *dataplane.Observation // and not told yet
-	looking bool
+	away    bool                     // no process runs
+	handed  bool                     // somebody else's hand was a step
+	doing   action                   // the step
+	foreign []string                 // endpoints that got a foreign rule
 	whole   bool                     // a round of the reconciler that began with nothing pending
 	stuck   func(hnsfault.Call) bool // what is refused for good; nil: nothing
 	stuckOn string                   // an endpoint, or none
@@ -79,7 +77,6 @@ func (r *replay) start() {
 	})
 	clear(r.watch.seen)
 	clear(r.watch.right)
-	r.looked = nil
 }
 
 // run plays the scenario to its end and returns what HNS has then.
@@ -119,7 +116,7 @@ func (r *replay) step(s step) {
 			break
 		}
 		r.back()
-	case settle, observe, look, tell, wait, restart:
+	case settle, observe, wait, restart:
 		if r.away {
 			r.now = r.now.Add(s.wait)
 			r.back()
@@ -139,15 +136,9 @@ func (r *replay) step(s step) {
 	}
 }
 
-// after ends a step; fired is whether the disturbance came before it. An
-// observation that the disturbance began is told after the next step, or when the
-// next one waits for retries, at once.
+// after ends a step; fired is whether the disturbance came before it.
 func (r *replay) after(fired bool) {
-	retry := r.fired && !fired && r.disturb.retryFirst && !r.away
-	if r.fired && r.disturb.kind.late && (fired || retry) {
-		r.tell()
-	}
-	if retry {
+	if r.fired && !fired && r.disturb.retryFirst && !r.away {
 		r.settle()
 	}
 }
@@ -161,10 +152,6 @@ func (r *replay) alone(s step) {
 		r.wait(s.wait)
 	case observe:
 		r.observe()
-	case look:
-		r.look(hnsfault.Call{})
-	case tell:
-		r.tell()
 	case restart:
 		r.back()
 	case apply, endpoint, noEndpoint, hand, left, stop, inherit: // not of the process alone
@@ -279,14 +266,11 @@ func (r *replay) wait(d time.Duration) {
 func (r *replay) observe() {
 	r.whole = r.programmed()
 	defer func() { r.whole = false }()
-	obs, err := r.dp.Observe(r.t.Context(), dataplane.Everything())
-	if err != nil {
+	if _, err := r.dp.Observe(r.t.Context(), dataplane.Everything()); err != nil {
 		r.note("observe: %v", err)
 		return
 	}
-	tx := dataplane.NewTransaction()
-	tx.SetObservation(obs)
-	r.apply(tx)
+	r.apply(dataplane.NewTransaction())
 }
 
 // calm lets the node come to rest: retries, two rounds of the reconciler, the
@@ -297,7 +281,6 @@ func (r *replay) calm() {
 	if r.away {
 		r.back()
 	}
-	r.tell()
 	r.settle()
 	for range 2 {
 		r.now = r.now.Add(5 * time.Minute)

@@ -49,8 +49,6 @@ const (
 	settle     action = "settle"
 	wait       action = "wait"
 	observe    action = "observe" // the reconciler's round
-	look       action = "look"    // its begin
-	tell       action = "tell"    // its end
 	hand       action = "hand"    // somebody else's
 	restart    action = "restart"
 	stop       action = "stop"    // no process runs until the next step is over
@@ -76,7 +74,7 @@ func (s step) String() string {
 		return fmt.Sprintf("hand %s: %s", s.what, s.id)
 	case left:
 		return "left " + s.id
-	case settle, observe, look, tell, restart, stop:
+	case settle, observe, restart, stop:
 	}
 	return string(s.do)
 }
@@ -176,7 +174,7 @@ func (p *parser) line(line string, fields []string) (err error) {
 		p.add(step{do: apply, events: p.events})
 		p.events = nil
 		return nil
-	case settle, observe, look, tell, restart, stop:
+	case settle, observe, restart, stop:
 		p.add(step{do: action(fields[0])})
 		return nil
 	case wait:

@@ -64,7 +64,7 @@ func TestEveryCNI(t *testing.T) {
 		t.Run(testName(sc.name), func(t *testing.T) {
 			t.Parallel()
 			for n, c := range cnis.All()[1:] {
-				if (i+n)%effort.Of(4, 1, 1) != 0 {
+				if (i+n)%effort.Of(4, 1) != 0 {
 					continue
 				}
 				if !(hns.Endpoint{Policies: c.Endpoint}).Parts(nil).Defaults.In && sc.byOthers() {
@@ -95,13 +95,12 @@ type budget struct {
 	histories string // at random, always the same ones; "": as the command line says
 }
 
-// afford returns the budget. There is nothing to race here, as one goroutine
-// plays: the race detector gets by with a third.
+// afford returns the budget.
 func afford() budget {
-	if effort.Now() == effort.Full {
+	if effort.Full() {
 		return budget{both: true, nth: 1, shuffles: 300, orders: 1}
 	}
 	return budget{
-		nth: effort.Of(61, 3, 1), shuffles: uint64(effort.Of(1, 1, 5)), orders: effort.Of(3, 1, 1), histories: strconv.Itoa(effort.Of(1, 10, 30)),
+		nth: effort.Of(61, 1), shuffles: uint64(effort.Of(1, 5)), orders: effort.Of(3, 1), histories: strconv.Itoa(effort.Of(1, 30)),
 	}
 }

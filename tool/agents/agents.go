@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 )
 
@@ -35,36 +32,6 @@ const (
 // ErrNoAgent says that a node has no agent. That is in order on a node that is
 // not Windows.
 var ErrNoAgent = errors.New("no agent")
-
-// maxAnswer is how long an answer of the API server may be, in bytes: some pods, of
-// which none can have more than 1.5 MB.
-const maxAnswer = 32 << 20
-
-// capped refuses answers that do not end.
-type capped struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (c capped) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(req)
-	if err == nil {
-		resp.Body = &cappedBody{resp.Body, maxAnswer}
-	}
-	return resp, err
-}
-
-type cappedBody struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read implements io.Reader.
-func (b *cappedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("the API server answers with more than %d bytes: is this one?", maxAnswer)
-	}
-	return n, err
-}
 
 // Cluster is where the agents are.
 type Cluster struct {
@@ -81,9 +48,7 @@ func New(api *rest.Config, namespace, selector string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selector %q: %w", selector, err)
 	}
-	looks := rest.CopyConfig(api) // an upgraded connection is no answer with an end
-	looks.Wrap(func(next http.RoundTripper) http.RoundTripper { return capped{next} })
-	core, err := client(looks, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
+	core, err := client(api, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
@@ -103,16 +68,28 @@ func client(api *rest.Config, path string, of schema.GroupVersion, add func(*run
 	return rest.RESTClientFor(c)
 }
 
+// get reads an object of a namespace into out; what is its name in errors. It returns false for an
+// object that is not there.
+func get(ctx context.Context, api *rest.RESTClient, resource, namespace, name, what string, out runtime.Object) (bool, error) {
+	err := api.Get().Namespace(namespace).Resource(resource).Name(name).Do(ctx).Into(out)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for %s: %w", what, advise(err))
+	}
+	return true, nil
+}
+
 // NodeOf returns the node of a pod, which is namespace/name.
 func (c *Cluster) NodeOf(ctx context.Context, pod string) (node string, err error) {
 	namespace, name, _ := strings.Cut(pod, "/")
 	var p corev1.Pod
-	err = c.core.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(&p)
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", fmt.Errorf("there is no pod %s in the cluster: %w", pod, err)
+	switch found, err := get(ctx, c.core, "pods", namespace, name, "the node of "+pod, &p); {
 	case err != nil:
-		return "", fmt.Errorf("looking for the node of %s: %w", pod, advise(err))
+		return "", err
+	case !found:
+		return "", fmt.Errorf("there is no pod %s in the cluster", pod)
 	case p.Spec.NodeName == "":
 		return "", fmt.Errorf("%s is on no node yet: kubectl -n %s describe pod %s says why", pod, namespace, name)
 	}
@@ -131,12 +108,9 @@ func (c *Cluster) Pods(ctx context.Context, namespace string) ([]corev1.Pod, err
 // Service returns a Service, nil when there is none of the name.
 func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
 	var svc corev1.Service
-	err := c.core.Get().Namespace(namespace).Resource("services").Name(name).Do(ctx).Into(&svc)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // that it is not there is an answer
-	case err != nil:
-		return nil, fmt.Errorf("looking for service %s/%s: %w", namespace, name, advise(err))
+	found, err := get(ctx, c.core, "services", namespace, name, "service "+namespace+"/"+name, &svc)
+	if !found {
+		return nil, err
 	}
 	return &svc, nil
 }
@@ -195,28 +169,11 @@ func onLinux(p corev1.Pod) bool {
 // PortAnnotation is the annotation of an agent's pod with the port of its HTTP endpoint.
 const PortAnnotation = "azure.npm/port"
 
-// port returns the port of the agent's HTTP endpoint: the value of PortAnnotation, or else the port
-// of the readiness probe. It ignores a probe with its own host: that is the probe endpoint on the
-// node's loopback address, which answers only the kubelet.
+// port returns the port of the agent's HTTP endpoint: the value of PortAnnotation, or else
+// DefaultPort.
 func port(p corev1.Pod) uint16 {
 	if number, err := strconv.ParseUint(p.Annotations[PortAnnotation], 10, 16); err == nil && number > 0 {
 		return uint16(number)
-	}
-	for _, container := range p.Spec.Containers {
-		probe := container.ReadinessProbe
-		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Host != "" {
-			continue
-		}
-		want := probe.HTTPGet.Port
-		if want.Type == intstr.String {
-			for _, p := range container.Ports {
-				if p.Name == want.StrVal {
-					return uint16(p.ContainerPort)
-				}
-			}
-			continue
-		}
-		return uint16(want.IntVal)
 	}
 	return DefaultPort
 }

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // OnNode is the agent of a node, or why there is none to ask.
@@ -51,12 +50,9 @@ func (c *Cluster) Policy(ctx context.Context, namespace, name string) (*networki
 		return nil, err
 	}
 	var np networkingv1.NetworkPolicy
-	err = policies.Get().Namespace(namespace).Resource("networkpolicies").Name(name).Do(ctx).Into(&np)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // that it is not there is an answer
-	case err != nil:
-		return nil, fmt.Errorf("looking for NetworkPolicy %s/%s: %w", namespace, name, advise(err))
+	found, err := get(ctx, policies, "networkpolicies", namespace, name, "NetworkPolicy "+namespace+"/"+name, &np)
+	if !found {
+		return nil, err
 	}
 	return &np, nil
 }

@@ -83,6 +83,16 @@ func Status(ctx context.Context, from Getter, a Agent) (st debug.Status, err err
 	return st, err
 }
 
+// Statuses returns the status of every agent, or why there is none, in the order of all.
+func Statuses(ctx context.Context, from Getter, all []OnNode, timeout time.Duration) ([]debug.Status, []error) {
+	out := make([]debug.Status, len(all))
+	errs := Each(ctx, all, timeout, func(ctx context.Context, i int, a Agent) (err error) {
+		out[i], err = Status(ctx, from, a)
+		return err
+	})
+	return out, errs
+}
+
 // Each calls ask for the agent of every node, for several of them at the same time, each for no longer
 // than the timeout. It returns why there is no answer of a node, by the index of the node.
 func Each(ctx context.Context, all []OnNode, timeout time.Duration, ask func(ctx context.Context, i int, a Agent) error) []error {

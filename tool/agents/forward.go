@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
@@ -115,8 +114,7 @@ func (c *Cluster) forward(ctx context.Context, a Agent) (*forwarded, error) {
 }
 
 // upgrade makes a connection to the API server one for streams: through a
-// WebSocket, which every proxy lets pass, else by SPDY, which older API servers
-// know.
+// WebSocket, which every proxy lets pass, else by SPDY, as kubectl does.
 func (c *Cluster) upgrade(ctx context.Context, a Agent) (httpstream.Connection, error) {
 	url := c.core.Post().Namespace(a.Namespace).Resource("pods").Name(a.Name).SubResource("portforward").URL()
 	api := rest.CopyConfig(c.api)
@@ -125,25 +123,15 @@ func (c *Cluster) upgrade(ctx context.Context, a Agent) (httpstream.Connection, 
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := tunnel.Dial(portforward.PortForwardProtocolV1Name)
-	if err == nil || !httpstream.IsUpgradeFailure(err) && !httpstream.IsHTTPSProxyError(err) {
-		return conn, err
+	through, upgrader, err := spdy.RoundTripperFor(api)
+	if err != nil {
+		return nil, err
 	}
-	through, upgrader, spdyErr := spdy.RoundTripperFor(api)
-	if spdyErr != nil {
-		return nil, spdyErr
-	}
-	conn, _, spdyErr = spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: through}, http.MethodPost, url).
-		Dial(portforward.PortForwardProtocolV1Name)
-	if spdyErr == nil {
-		return conn, nil
-	}
-	// Only the first of the two answers has a class.
-	var refused *httpstream.UpgradeFailureError
-	if status := apierrors.APIStatus(nil); errors.As(err, &refused) && errors.As(refused.Cause, &status) {
-		return nil, advise(refused.Cause)
-	}
-	return nil, spdyErr
+	bySPDY := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: through}, http.MethodPost, url)
+	conn, _, err := portforward.NewFallbackDialerForStreaming(tunnel, bySPDY, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}).Dial(portforward.PortForwardProtocolV1Name)
+	return conn, err
 }
 
 // inContext gives requests a context: the dialers make them without.

@@ -114,35 +114,15 @@ func came(s recorder.Step) string {
 	if n := len(s.Events) + s.MoreEvents; len(parts) == 0 && n > 0 {
 		parts = append(parts, printable.Count(n, "object"))
 	}
-	if s.Observed {
-		parts = append(parts, "an observation")
-	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing, a retry")
 }
 
 // past returns the past tense of an operation.
 func past(operation string) string { return strings.TrimSuffix(operation, "e") + "ed" }
 
-// looked returns the objects that an observation reads: "reading GUIDs, ep-1".
+// looked describes an observation.
 func looked(s recorder.Step) string {
-	var parts []string
-	if look := s.Look; look != nil {
-		if look.Enumerate {
-			parts = append(parts, "GUIDs")
-		}
-		if look.Sets {
-			parts = append(parts, "sets")
-		}
-		switch n := len(look.Endpoints) + s.MoreEndpoints; {
-		case look.All:
-			parts = append(parts, "all endpoints")
-		case n > 1:
-			parts = append(parts, printable.Count(n, "endpoint"))
-		default:
-			parts = append(parts, look.Endpoints...)
-		}
-	}
-	text := "reading " + cmp.Or(strings.Join(parts, ", "), "HNS")
+	text := "reading HNS"
 	if s.Again > 0 {
 		text += fmt.Sprintf(", failed %s more", printable.Count(s.Again, "time"))
 	}

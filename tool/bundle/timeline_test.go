@@ -34,7 +34,7 @@ func TestTimeline(t *testing.T) {
 		},
 		{Number: 4, Kind: recorder.Observation, Began: at.Add(time.Second), Look: &dataplane.Look{Sets: true, Endpoints: []string{"e1"}}, Again: 3, Error: "no answer"},
 		{Number: 5, Kind: recorder.Observation, Began: at.Add(2 * time.Second), Look: &dataplane.Look{Enumerate: true, Endpoints: []string{"e1"}}, MoreEndpoints: 1},
-		{Number: 6, Kind: recorder.Transaction, Began: at.Add(3 * time.Second), Observed: true, Report: &state.Report{Repairs: []state.Repair{{Kind: "acl", Object: "e1", Found: "3 rules missing"}}}},
+		{Number: 6, Kind: recorder.Transaction, Began: at.Add(3 * time.Second), Report: &state.Report{Repairs: []state.Repair{{Kind: "acl", Object: "e1", Found: "3 rules missing"}}}},
 		{Number: 7, Kind: recorder.Transaction, Began: at.Add(4 * time.Second), Report: &state.Report{}},
 		{Number: 8, Kind: recorder.Transaction, Began: at.Add(5 * time.Second), Running: true, Events: []recorder.Event{{}}, Calls: calls[2:]},
 	}}
@@ -42,9 +42,9 @@ func TestTimeline(t *testing.T) {
 forgotten before that: 2 steps
 3  +0s  3 pods created, 2 policies deleted  ACL/Add 1, Network/Get 1, 4 earlier calls  10ms  1 failed, 1 pending pod
     call 5  ACL/Add e1 (3)  +1ms  1ms  FAILED: refused
-4  +1s  reading sets, e1, failed 3 times more  no call  0s  ended by: no answer
-5  +2s  reading GUIDs, 2 endpoints  no call  0s  ok
-6  +3s  an observation  no call  0s  ok
+4  +1s  reading HNS, failed 3 times more  no call  0s  ended by: no answer
+5  +2s  reading HNS  no call  0s  ok
+6  +3s  nothing, a retry  no call  0s  ok
     repair  acl  e1  3 rules missing
 7  +4s  nothing, a retry  no call  0s  ok
 8  +5s  1 object  ACL/Add 1  0s  running

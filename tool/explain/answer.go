@@ -3,8 +3,6 @@ package explain
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -111,9 +109,6 @@ type Check struct {
 	What string `json:"what"` // a set, a port, an address
 	OK   bool   `json:"ok"`
 	Why  string `json:"why"`
-
-	kind Kind // of a change with which it might hold; "" for none
-	reqs []labels.Requirement
 }
 
 // Kind says what a Miss would change.
@@ -124,6 +119,10 @@ const (
 	PodLabel       Kind = "podLabel"       // of the other end
 	NamespaceLabel Kind = "namespaceLabel" // of the other end's namespace
 	PortNumber     Kind = "port"           // that is connected to
+	PortName       Kind = "portName"       // that a port of the destination would need
+	SubjectLabel   Kind = "subjectLabel"   // of this end's pod, so that the policy selects it
+	OtherNamespace Kind = "namespace"      // that the other end would have to be in
+	Address        Kind = "address"        // of the other end, which is no pod
 )
 
 // Miss is a single change with which one rule would allow the connection at
@@ -131,9 +130,10 @@ const (
 type Miss struct {
 	Kind   Kind   `json:"kind"`
 	Object string `json:"object,omitempty"` // the pod or namespace to change
-	// Key and Value are the label that is needed.
-	Key   string `json:"key,omitempty"`
-	Value string `json:"value,omitempty"`
+	// Key and Value are the label that is needed. With Remove, no label may have that Key.
+	Key    string `json:"key,omitempty"`
+	Value  string `json:"value,omitempty"`
+	Remove bool   `json:"remove,omitempty"`
 	// Ports, of a Miss of kind PortNumber, are those that the rule allows.
 	Ports  []policy.Port `json:"ports,omitempty"`
 	Policy string        `json:"policy"`
@@ -141,5 +141,5 @@ type Miss struct {
 	Line   string        `json:"line,omitempty"`
 	Words  string        `json:"words"`
 
-	near int // 1: a port, or a label that is there with another value
+	far int // from what is there: 0 for a port or another value of a label, 2 for another policy
 }

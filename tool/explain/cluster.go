@@ -26,6 +26,7 @@ type Cluster struct {
 	owners     map[netip.Addr]*state.Pod
 	hosts      map[netip.Addr]*state.Pod // one of the pods in a node's network
 	namespaces map[string]map[string]string
+	relabeled  map[string]map[string]string // namespaces with other labels, of which only a question is
 	endpoints  map[string]*state.Endpoint
 	setByID    map[string]*state.Set
 	setByName  map[string]*state.Set
@@ -187,6 +188,15 @@ func (c *Cluster) at(name string, addr netip.Addr) End {
 func namespaceOf(object string) string {
 	namespace, _, _ := strings.Cut(object, "/")
 	return namespace
+}
+
+// namespace returns the labels of a namespace; false when they are not known.
+func (c *Cluster) namespace(name string) (map[string]string, bool) {
+	set, ok := c.relabeled[name]
+	if !ok {
+		set, ok = c.namespaces[name]
+	}
+	return set, ok
 }
 
 // similarShown is how many names are suggested.

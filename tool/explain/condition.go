@@ -91,18 +91,6 @@ func (c *condition) namedPort(text string) bool {
 	return true
 }
 
-// changes returns the kind of label that the condition is on, "" for none.
-func (c condition) changes() Kind {
-	switch c.kind {
-	case ipsets.KindNamespaceSelector:
-		return NamespaceLabel
-	case ipsets.KindPodLabel, ipsets.KindNestedLabel, ipsets.KindPodSelector:
-		return PodLabel
-	default:
-		return ""
-	}
-}
-
 // holds reports whether a pod meets the condition, and why; known is false when the dump
 // does not tell.
 func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
@@ -120,7 +108,7 @@ func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
 	case ipsets.KindNamespace:
 		return namespace == cond.namespace, true, fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
 	case ipsets.KindNamespaceSelector:
-		set, ok := c.namespaces[namespace]
+		set, ok := c.namespace(namespace)
 		if !ok {
 			return false, true, fmt.Sprintf("there is no Namespace object %s, or it is over its budget, so no namespaceSelector matches", namespace)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -154,6 +155,16 @@ func TestExplanations(t *testing.T) {
 			ep.Applied = append(ep.Applied, hns.ACL{
 				ID: "azure-acl-z.db", Action: hns.Allow, Direction: hns.In, Priority: 222, LocalAddresses: "azure-npm-strange",
 			})
+		}},
+		{"another-value", "x/web->z/db:5432/TCP", func(_ *testing.T, d *state.Dump) {
+			for _, p := range d.Policies {
+				if p.Policy == "z/db" { // no value is asked for, and to be without is no way either
+					p.Spec.Ingress[0].From[0].PodSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+						{Key: "app", Operator: metav1.LabelSelectorOpExists},
+						{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"webb", ""}},
+					}}
+				}
+			}
 		}},
 		{"hostile", "x/web->z/db:5432/TCP", func(_ *testing.T, d *state.Dump) {
 			for i := range d.Pods {

@@ -67,7 +67,7 @@ func (m *Matrix) Ports() []policy.Port { return m.ports }
 // Span is ports of one protocol that no rule tells apart, and what each end says to a
 // connection to them.
 type Span struct {
-	policy.Port
+	Range
 	Egress, Ingress Half
 }
 
@@ -82,7 +82,7 @@ func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error)
 	p.Wanted = true
 	ranges := Split(p.Edges())
 	for _, r := range ranges[:min(len(ranges), most)] {
-		s := Span{Port: policy.Port{Protocol: r.Protocol, First: r.First, Last: r.Last}}
+		s := Span{Range: r}
 		s.Egress, s.Ingress = p.Halves(r.First, r.Protocol)
 		spans = append(spans, s)
 	}

@@ -5,110 +5,307 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// misses returns the single changes with which a rule that was tried would allow the connection: of
-// rules of NetworkPolicies of which one condition fails. It returns none for a pod that has
-// ClusterNetworkPolicies in this direction, which might deny the connection nevertheless.
-func (c *Cluster) misses(own, peer End, q question, tried []Rule, places Places) []Miss {
+// misses returns the single changes with which a rule of a NetworkPolicy would allow the
+// connection at its end own. Changes that only let a ClusterNetworkPolicy decide otherwise are not
+// looked for.
+func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	out := []Miss{}
-	if len(c.tierRules(own.pod, q.dir)) > 0 {
-		return out
+	if own.pod.OverBudget != "" {
+		return out // no policy helps
 	}
-	for _, r := range tried {
-		if r.failing() != 1 || len(r.Path) == 0 {
+	tiers := len(c.tierRules(own.pod, q.dir)) > 0
+	for i := range c.dump.Policies {
+		p := &c.dump.Policies[i]
+		if namespaceOf(p.Policy) != namespaceOf(own.pod.Pod) || p.Spec == nil || tiers && c.overBudget(p.Policy) {
 			continue
 		}
-		at := slices.IndexFunc(r.Checks, func(check Check) bool { return !check.OK })
-		for _, m := range c.missesOf(r, r.Checks[at], peer) {
-			m.Policy, m.Path, m.Line = r.Policy, r.Path[0], places.Rule(r.Policy, r.Path[0])
-			out = append(out, m)
+		subject, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+		if err != nil {
+			continue // it has no rules
+		}
+		np := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespaceOf(p.Policy)}, Spec: *p.Spec}
+		for _, r := range policy.Compile(&np).Rules {
+			if (r.Direction == policy.Ingress) != (q.dir == hns.In) {
+				continue
+			}
+			path := rulePath(q.dir, r.Index)
+			for _, from := range r.Peers {
+				for _, m := range (attempt{c, own, peer, q, subject, from, r.Ports}).misses() {
+					m.Policy, m.Path, m.Line = p.Policy, path, places.Rule(p.Policy, path)
+					out = append(out, m)
+				}
+			}
 		}
 	}
-	order := []Kind{PodLabel, NamespaceLabel, PortNumber}
-	slices.SortStableFunc(out, func(a, b Miss) int {
-		return cmp.Or(-cmp.Compare(a.near, b.near), cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)),
-			cmp.Compare(a.Words, b.Words), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Path, b.Path))
-	})
+	slices.SortStableFunc(out, compareMisses)
 	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
 }
 
-// missesOf returns the changes with which the failing condition of a rule holds.
-func (c *Cluster) missesOf(r Rule, failing Check, peer End) []Miss {
-	switch {
-	case failing.kind == PortNumber:
-		return portMiss(r.ACL)
-	case peer.pod == nil || peer.pod.OverBudget != "":
-		return nil // no label puts it into a set
-	case failing.kind == PodLabel:
-		return labelMisses(Miss{Kind: PodLabel, Object: peer.pod.Pod}, "pod", peer.pod.Labels, r, failing)
-	case failing.kind == NamespaceLabel && len(c.clusters) == 0:
-		namespace := namespaceOf(peer.pod.Pod)
-		if set, exists := c.namespaces[namespace]; exists {
-			return labelMisses(Miss{Kind: NamespaceLabel, Object: namespace}, "namespace", set, r, failing)
+// overBudget reports whether a NetworkPolicy is closed because of its size, on every pod
+// or on some.
+func (c *Cluster) overBudget(name string) bool {
+	return slices.ContainsFunc(c.dump.Warnings, func(w state.Warning) bool {
+		return w.Reason == state.ReasonOverBudget && w.Kind == "NetworkPolicy" && w.Object == name
+	})
+}
+
+// kindOrder orders the kinds of changes by how likely the user intended them.
+var kindOrder = []Kind{PodLabel, NamespaceLabel, PortNumber, PortName, SubjectLabel, OtherNamespace, Address}
+
+// compareMisses puts the likeliest first: a label that is there with another
+// value is likelier wrong than one that is missing, and a policy that selects
+// the pod is likelier meant than another.
+func compareMisses(a, b Miss) int {
+	return cmp.Or(cmp.Compare(a.far, b.far),
+		cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)),
+		cmp.Compare(a.Words, b.Words), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Path, b.Path))
+}
+
+// attempt is a connection that is compared with one peer of a rule of a NetworkPolicy.
+type attempt struct {
+	c         *Cluster
+	own, peer End
+	q         question
+	subject   labels.Selector // of the policy
+	from      policy.Peer
+	ports     []policy.Port
+}
+
+// matches reports whether the policy selects the pod and the rule allows the connection.
+func (t attempt) matches() bool {
+	return t.subject.Matches(labels.Set(t.own.pod.Labels)) &&
+		anyPort(t.ports, destination(t.own, t.peer, t.q), t.q.packet) && t.c.isPeer(t.from, t.peer, false) == yes
+}
+
+// misses returns the single changes with which the rule allows the connection, none when it does
+// without.
+func (t attempt) misses() []Miss {
+	if t.matches() {
+		return nil
+	}
+	reqs, _ := t.subject.Requirements()
+	out := t.labelMisses(Miss{Kind: SubjectLabel, Object: t.own.pod.Pod, Words: "pod " + t.own.pod.Pod}, t.own.pod.Labels, reqs)
+	out = append(out, t.portMisses()...)
+	out = append(out, t.peerMisses()...)
+	return slices.DeleteFunc(out, func(m Miss) bool { return !t.helps(m) || !t.leftToPolicies(m) })
+}
+
+// helps reports whether the rule allows the connection after a change.
+func (t attempt) helps(m Miss) bool {
+	return !slices.ContainsFunc(t.after(m), func(a attempt) bool { return !a.matches() })
+}
+
+// leftToPolicies reports whether the ClusterNetworkPolicies leave the connection to the
+// NetworkPolicies after a change. Where they are about the pod already, only changes of a label
+// or a port are tried.
+func (t attempt) leftToPolicies(m Miss) bool {
+	if m.Kind == PortName || m.Kind == OtherNamespace || m.Kind == Address {
+		return len(t.c.tierRules(t.own.pod, t.q.dir)) == 0
+	}
+	return len(t.c.clusters) == 0 ||
+		!slices.ContainsFunc(t.after(m), func(a attempt) bool { return !a.c.stage(a.own, a.peer, a.q, true).namespaced })
+}
+
+// after returns the attempts that are made after a change: of several ports, one for the ends of
+// each. A condition that the change makes true is dropped where no other one depends on it.
+func (t attempt) after(m Miss) []attempt {
+	changed := func(e End) End {
+		pod := *e.pod
+		pod.Labels = m.changed(pod.Labels)
+		e.pod = &pod
+		return e
+	}
+	c := *t.c
+	c.subjectRules = map[subjectKey][]tierRule{}
+	t.c = &c
+	switch m.Kind {
+	case PodLabel:
+		t.peer = changed(t.peer)
+	case SubjectLabel:
+		t.own = changed(t.own)
+	case NamespaceLabel:
+		c.relabeled = map[string]map[string]string{m.Object: m.changed(c.namespaces[m.Object])}
+	case OtherNamespace:
+		pod := *t.peer.pod
+		pod.Pod = m.Object + "/"
+		t.peer.pod = &pod
+	case Address:
+		t.from.Blocks = nil
+	case PortName:
+		t.ports = nil
+	case PortNumber:
+		t.ports = nil
+		var out []attempt
+		for _, p := range m.Ports {
+			for _, number := range []uint16{max(p.First, 1), max(p.Last, 1)} { // 0 is every port
+				t.q.packet.Protocol, t.q.packet.DstPort = protocolNumbers[p.Protocol], number
+				out = append(out, t)
+			}
 		}
+		return out
+	}
+	return []attempt{t}
+}
+
+// changed returns labels after the change of one.
+func (m Miss) changed(set map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, set)
+	out[m.Key] = m.Value
+	if m.Remove {
+		delete(out, m.Key)
+	}
+	return out
+}
+
+// portMisses returns the ports that the rule allows. A named port is the number that the
+// destination gives it. When the rule has only names, and the destination none of them, the
+// change is to name a port.
+func (t attempt) portMisses() []Miss {
+	pod := destination(t.own, t.peer, t.q)
+	var numbers []policy.Port
+	var texts, unnamed []string
+	for _, p := range t.ports {
+		if p.Name == "" {
+			numbers, texts = append(numbers, p), append(texts, portText(p))
+			continue
+		}
+		if pod == nil {
+			continue
+		}
+		n := len(numbers)
+		for _, text := range pod.Ports {
+			name, rest, _ := strings.Cut(text, ":")
+			number, protocol, err := ParsePort(rest)
+			if err == nil && name == p.Name && protocol == p.Protocol {
+				numbers = append(numbers, policy.Port{Protocol: protocol, First: number, Last: number})
+				texts = append(texts, fmt.Sprintf("%s, which %s names %s", rest, pod.Pod, name))
+			}
+		}
+		if len(numbers) == n {
+			unnamed = append(unnamed, portText(p))
+		}
+	}
+	switch {
+	case len(numbers) > 0:
+		return []Miss{{Kind: PortNumber, Ports: numbers, Words: "a connection to " + list(texts, "or")}}
+	case len(unnamed) > 0:
+		return []Miss{{Kind: PortName, far: 1, Object: pod.Pod, Words: fmt.Sprintf("%s with a container port named %s", pod.Pod, list(unnamed, "or"))}}
 	}
 	return nil
 }
 
-// portMiss returns the ports that a rule allows.
-func portMiss(a hns.ACL) []Miss {
-	ranges, ok := hns.ParsePorts(a.DstPorts())
-	protocol := policy.Protocol(protocolNames[a.Protocols])
-	if !ok || !protocol.Known() {
-		return nil
+// peerMisses returns the changes of the other end: of an address that is no pod's, or of a pod's
+// labels, namespace and labels of that.
+func (t attempt) peerMisses() []Miss {
+	pod := t.peer.pod
+	switch {
+	case pod == nil && len(t.from.Blocks) > 0:
+		texts := make([]string, len(t.from.Blocks))
+		for i, b := range t.from.Blocks {
+			texts[i] = b.String()
+		}
+		return []Miss{{
+			Kind: Address, far: 1, Object: t.peer.addr.String(),
+			Words: fmt.Sprintf("an address in %s instead of %s", shorten(strings.Join(texts, ",")), t.peer.addr),
+		}}
+	case pod == nil || pod.OverBudget != "":
+		return nil // no change makes a pod of it, or no single one puts it into a set
 	}
-	m := Miss{Kind: PortNumber, near: 1}
-	var texts []string
-	for _, r := range ranges {
-		p := policy.Port{Protocol: protocol, First: r[0], Last: r[1]}
-		m.Ports, texts = append(m.Ports, p), append(texts, portText(p))
+	namespace := namespaceOf(pod.Pod)
+	var out []Miss
+	var onPod []labels.Requirement
+	for _, name := range t.from.Sets {
+		cond, _ := t.c.condition(name)
+		switch known, exists := t.c.namespaces[namespace]; {
+		case cond.kind != ipsets.KindNamespaceSelector:
+			onPod = append(onPod, cond.reqs...)
+		case exists:
+			out = append(out, t.labelMisses(Miss{Kind: NamespaceLabel, Object: namespace, Words: "namespace " + namespace}, known, cond.reqs)...)
+		}
+		if cond.namespace != "" && cond.namespace != namespace {
+			out = append(out, Miss{
+				Kind: OtherNamespace, far: 1, Object: cond.namespace,
+				Words: fmt.Sprintf("%s in namespace %s instead of %s: the rule has no namespaceSelector, so it means its own", pod.Pod, cond.namespace, namespace),
+			})
+		}
 	}
-	m.Words = "a connection to " + list(texts, "or")
-	return []Miss{m}
+	return append(out, t.labelMisses(Miss{Kind: PodLabel, Object: pod.Pod, Words: "pod " + pod.Pod}, pod.Labels, onPod)...)
 }
 
-// labelMisses returns the changes of one label of m.Object with which it has all labels that a rule
-// asks for: the values of the only requirement that fails.
-func labelMisses(m Miss, what string, set map[string]string, r Rule, failing Check) (out []Miss) {
-	var all, missing []labels.Requirement
-	for _, check := range r.Checks {
-		if check.kind == m.Kind {
-			all = append(all, check.reqs...)
-		}
-	}
-	for _, req := range failing.reqs {
-		if !req.Matches(labels.Set(set)) {
-			missing = append(missing, req)
-		}
-	}
-	if len(missing) != 1 || missing[0].Operator() != selection.In && missing[0].Operator() != selection.Equals {
-		return nil
-	}
-	m.Key = missing[0].Key()
-	if m.Kind == NamespaceLabel && m.Key == corev1.LabelMetadataName { // the API server sets it
-		return nil
-	}
-	have := "no label " + m.Key
-	if was, ok := set[m.Key]; ok {
-		have, m.near = m.Key+"="+was, 1
-	}
-	for _, m.Value = range missing[0].Values().List() {
-		changed := map[string]string{}
-		maps.Copy(changed, set)
-		changed[m.Key] = m.Value
-		if slices.ContainsFunc(all, func(req labels.Requirement) bool { return !req.Matches(labels.Set(changed)) }) {
+// labelMisses returns the changes of one label of m.Object, which m.Words names, with which the
+// rule allows the connection: the values that are asked for, to be without it, or when none of
+// these helps, another value.
+func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requirement) (out []Miss) {
+	object := m.Words
+	for _, r := range reqs {
+		// The API server sets the name of a namespace itself.
+		if m.Key = r.Key(); r.Matches(labels.Set(set)) || m.Kind == NamespaceLabel && m.Key == corev1.LabelMetadataName {
 			continue
 		}
-		m.Words = fmt.Sprintf("%s %s with label %s=%s (it has %s)", what, m.Object, m.Key, m.Value, have)
-		out = append(out, m)
+		has, far, then := "no label "+m.Key, 1, ""
+		if value, ok := set[m.Key]; ok {
+			has, far = m.Key+"="+value, 0
+		}
+		if m.Kind == SubjectLabel {
+			far, then = 2, ", so that the policy selects it"
+		}
+		before := len(out)
+		try := func(label string) {
+			if t.helps(m) {
+				m.Words = fmt.Sprintf("%s %s (it has %s)%s", object, label, has, then)
+				out = append(out, m)
+			}
+		}
+		asked, refused := values(m.Key, reqs)
+		m.far = far
+		for _, m.Value = range asked {
+			try(fmt.Sprintf("with label %s=%s", m.Key, m.Value))
+		}
+		m.Value, m.Remove, m.far = "", true, max(far, 1)
+		try("without label " + m.Key)
+		m.Remove, m.far = false, far
+		for i := range refused {
+			refused[i] = strconv.Quote(refused[i])
+		}
+		other := strings.TrimSuffix(fmt.Sprintf("with label %s of any value but %s", m.Key, list(refused, "and")), " but ")
+		// More values than the requirements refuse: at least one of them is accepted.
+		for n := 0; n <= len(refused) && len(out) == before; n++ {
+			m.Value = strings.Repeat("x", n)
+			try(other)
+		}
 	}
 	return out
+}
+
+// values returns the values of a label that requirements ask for, and those that they refuse,
+// sorted.
+func values(key string, reqs []labels.Requirement) (asked, refused []string) {
+	for _, r := range reqs {
+		switch op := r.Operator(); {
+		case r.Key() != key:
+		case op == selection.In || op == selection.Equals || op == selection.DoubleEquals:
+			asked = append(asked, r.ValuesUnsorted()...)
+		default:
+			refused = append(refused, r.ValuesUnsorted()...)
+		}
+	}
+	slices.Sort(asked)
+	slices.Sort(refused)
+	return slices.Compact(asked), slices.Compact(refused)
 }

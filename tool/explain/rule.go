@@ -56,7 +56,7 @@ func (x *explainer) rule(a hns.ACL, v *view) Rule {
 	if r.Protocol != hns.EveryProtocol || len(r.Ports) > 0 {
 		ok := r.MatchesPort(&x.q.packet)
 		out.Checks = append(out.Checks, Check{
-			What: PortsText(a), OK: ok, Why: fmt.Sprintf("the connection is to %s", x.portText()), kind: PortNumber,
+			What: PortsText(a), OK: ok, Why: fmt.Sprintf("the connection is to %s", x.portText()),
 		})
 	}
 	return out
@@ -142,7 +142,6 @@ func (x *explainer) checkSet(id string, s *hns.Set, v *view) Check {
 	yes, known, why := false, false, ""
 	if ok {
 		yes, known, why = x.c.holds(cond, x.peer)
-		out.kind, out.reqs = cond.changes(), cond.reqs
 	}
 	switch {
 	case known && yes == out.OK:

@@ -50,7 +50,7 @@ func (c *Cluster) side(own, peer End, q question, places Places) Side {
 		c.pending(&out, ep, q.dir)
 	}
 	if out.Wanted.Verdict == Blocked && !own.pod.InDoubt && (peer.pod == nil || !peer.pod.InDoubt) { // no label helps
-		out.Misses = c.misses(own, peer, q, out.Wanted.Tried, places)
+		out.Misses = c.misses(own, peer, q, places)
 	}
 	return out
 }

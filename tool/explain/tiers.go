@@ -84,7 +84,7 @@ func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 		return rules
 	}
 	var out []tierRule
-	labels, known := c.namespaces[namespaceOf(pod.Pod)]
+	labels, known := c.namespace(namespaceOf(pod.Pod))
 	for _, p := range c.clusters {
 		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
 			continue
@@ -177,17 +177,13 @@ const (
 
 // meets reports whether a rule matches a connection.
 func (c *Cluster) meets(r policy.Rule, own, peer End, q question) truth {
-	who := no
+	who, unclear := no, c.unclear(peer)
 	for _, p := range r.Peers {
-		who = max(who, c.isPeer(p, peer))
-	}
-	destination := peer.pod
-	if q.dir == hns.In {
-		destination = own.pod
+		who = max(who, c.isPeer(p, peer, unclear))
 	}
 	switch {
-	case anyPort(r.Ports, destination, q.packet):
-	case q.dir == hns.Out && c.unclear(peer) && slices.ContainsFunc(r.Ports, func(p policy.Port) bool { // nobody knows which ports it names
+	case anyPort(r.Ports, destination(own, peer, q), q.packet):
+	case q.dir == hns.Out && unclear && slices.ContainsFunc(r.Ports, func(p policy.Port) bool { // nobody knows which ports it names
 		return p.Name != "" && protocolNumbers[p.Protocol] == q.packet.Protocol
 	}):
 		return min(who, maybe)
@@ -195,6 +191,14 @@ func (c *Cluster) meets(r policy.Rule, own, peer End, q question) truth {
 		return no
 	}
 	return who
+}
+
+// destination returns the pod that is connected to, nil when it is none.
+func destination(own, peer End, q question) *state.Pod {
+	if q.dir == hns.In {
+		return own.pod
+	}
+	return peer.pod
 }
 
 // anyPort reports whether one of the ports is the packet's, whose destination is a pod,
@@ -212,9 +216,9 @@ func anyPort(ports []policy.Port, pod *state.Pod, packet hns.Packet) bool {
 	})
 }
 
-// isPeer reports whether an end is a peer of a rule: maybe, when it is not known to which
+// isPeer reports whether an end is a peer of a rule: maybe, when it is unclear to which
 // sets it belongs.
-func (c *Cluster) isPeer(p policy.Peer, e End) truth {
+func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 	if len(p.Blocks) > 0 {
 		if slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(e.addr) }) {
 			return yes
@@ -223,7 +227,7 @@ func (c *Cluster) isPeer(p policy.Peer, e End) truth {
 	}
 	for _, name := range p.Sets {
 		cond, ok := c.condition(name)
-		if !ok || !cond.ofAddress() && c.unclear(e) {
+		if !ok || !cond.ofAddress() && unclear {
 			return maybe
 		}
 		switch is, known, _ := c.holds(cond, e); {
@@ -252,7 +256,7 @@ func (c *Cluster) unclear(e End) bool {
 	if e.pod == nil {
 		return false
 	}
-	_, known := c.namespaces[namespaceOf(e.pod.Pod)]
+	_, known := c.namespace(namespaceOf(e.pod.Pod))
 	return !known || e.pod.InDoubt || e.pod.OverBudget != ""
 }
 

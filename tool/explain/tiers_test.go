@@ -24,7 +24,8 @@ func ask(t *testing.T, path, from, to string, port uint16) (explain.Answer, stri
 }
 
 // TestRulesOfTiers: where tiers are about a pod, rules are named by where their policies
-// have them, the policy that has the say is the one that is named.
+// have them, the policy that has the say is the one that is named, and what would help is
+// told.
 func TestRulesOfTiers(t *testing.T) {
 	const tiers = "../../examples/tiers"
 	_, text := ask(t, tiers, "lab/notebook", "lab/board", 80)
@@ -35,8 +36,15 @@ func TestRulesOfTiers(t *testing.T) {
 
 	a, text := ask(t, tiers, "shop/web", "shop/db", 9091)
 	require.Contains(t, text, "into shop/db: BLOCKED, rule 0 of ClusterNetworkPolicy/production, tier Admin passed it on; policy shop/db isolates shop/db for ingress, and none of its rules allows this\n")
-	require.NotContains(t, text, "One change would allow it into shop/db") // a ClusterNetworkPolicy might deny it nevertheless
+	require.Contains(t, text, "One change would allow it into shop/db:\n  a connection to 5432/TCP, which shop/db names sql, by shop/db spec.ingress[0] (")
 	require.Equal(t, "shop/db", a.Ingress.Actual.Policy)
+
+	// An API server sets kubernetes.io/metadata.name itself, and the number of a name is
+	// one that helps.
+	_, text = ask(t, tiers, "lab/board", "lab/notebook", 80)
+	require.NotContains(t, text, "metadata.name=")
+	_, text = ask(t, tiers, "lab/notebook", "lab/board", 81)
+	require.Contains(t, text, "  a connection to 80/TCP, which lab/board names http, by lab/board spec.ingress[0] (")
 }
 
 // TestPassedTierIsNotNamed: a later rule of a tier that was passed matches as well, and

@@ -146,5 +146,9 @@ const ownWords field.ErrorType = ""
 
 // invalid returns an error about one field.
 func invalid(at *field.Path, format string, args ...any) field.ErrorList {
-	return field.ErrorList{{Type: ownWords, Field: at.String(), Detail: fmt.Sprintf(format, args...)}}
+	return field.ErrorList{wrong(at, format, args...)}
+}
+
+func wrong(at *field.Path, format string, args ...any) *field.Error {
+	return &field.Error{Type: ownWords, Field: at.String(), Detail: fmt.Sprintf(format, args...)}
 }

@@ -1,7 +1,7 @@
 // Package manifest reads Kubernetes manifests and completes them to the
 // objects that a cluster would hold after running them: with defaults, UIDs,
 // addresses and statuses, and with the pods of the workloads. It refuses the
-// input that an API server would refuse. ADR 34 says which libraries it uses.
+// input that an API server would refuse, where connections depend on it. ADR 34 says which libraries it uses.
 package manifest
 
 import (

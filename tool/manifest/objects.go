@@ -229,8 +229,8 @@ func (l *loader) readObject(s source) *Error {
 	if s.kind == namespacedKind {
 		delete(s.tree, "status") // older clusters show one, and newer ones ignore it
 	}
-	if err := s.refuse(conform(nil, s.tree, reflect.TypeOf(into).Elem())); err != nil {
-		return err
+	if err := conform(nil, s.tree, reflect.TypeOf(into).Elem()); err != nil {
+		return s.refuse(field.ErrorList{err})
 	}
 	if s.kind == clusterKind {
 		delete(s.tree, "status") // API servers ignore it in what is applied
@@ -288,14 +288,14 @@ func (l *loader) add(s source, object metav1.Object, name string) field.ErrorLis
 		l.notePlaces(s.place, clusterKind+"/"+name, len(o.Spec.Ingress), len(o.Spec.Egress))
 		return checkClusterSpec(&o.Spec, l.noteMasked(name, s.kind))
 	case *appsv1.Deployment:
-		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: o.Spec.Selector, template: o.Spec.Template}, "replicas")
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, template: o.Spec.Template}, "replicas")
 	case *appsv1.ReplicaSet:
-		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: o.Spec.Selector, template: o.Spec.Template}, "replicas")
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, template: o.Spec.Template}, "replicas")
 	case *appsv1.StatefulSet:
-		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: o.Spec.Selector, template: o.Spec.Template}, "replicas")
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, template: o.Spec.Template}, "replicas")
 	case *appsv1.DaemonSet:
-		return l.workload(s, o, Workload{PerNode: true, Selector: o.Spec.Selector, template: o.Spec.Template}, "")
-	case *batchv1.Job: // the API server makes its selector, with labels that only it gives
+		return l.workload(s, o, Workload{PerNode: true, template: o.Spec.Template}, "")
+	case *batchv1.Job:
 		return l.workload(s, o, Workload{Count: o.Spec.Parallelism, template: o.Spec.Template}, "parallelism")
 	case *batchv1.CronJob: // has the pods that one of its jobs has while it runs
 		job := o.Spec.JobTemplate.Spec
@@ -304,11 +304,7 @@ func (l *loader) add(s source, object metav1.Object, name string) field.ErrorLis
 		if o.Spec.Template == nil {
 			return invalid(field.NewPath("spec", "template"), "is missing; say which pods it makes")
 		}
-		selector := o.Spec.Selector
-		if len(selector) == 0 {
-			selector = o.Spec.Template.Labels
-		}
-		return l.workload(s, o, Workload{Count: o.Spec.Replicas, Selector: &metav1.LabelSelector{MatchLabels: selector}, template: *o.Spec.Template}, "replicas")
+		return l.workload(s, o, Workload{Count: o.Spec.Replicas, template: *o.Spec.Template}, "replicas")
 	}
 	return nil
 }
@@ -323,16 +319,13 @@ func (l *loader) nodeIsThere(name string, paths []string) error {
 		return nil
 	}
 	slices.Sort(names)
-	reason := fmt.Sprintf("no Node is called %q; of %d Nodes the first are %s", name, len(names), strings.Join(names[:min(len(names), 5)], ", "))
+	reason := fmt.Sprintf("of %d Nodes the first are %s", len(names), strings.Join(names[:min(len(names), 5)], ", "))
 	if like := printable.Similar(name, names); like != "" {
-		reason = fmt.Sprintf("no Node is called %q; did you mean %s?", name, like)
+		reason = fmt.Sprintf("did you mean %s?", like)
 	}
-	var read []string
-	for _, path := range paths {
-		if path == "-" {
-			path = "stdin"
-		}
-		read = append(read, path)
+	read := strings.Join(paths, ", ")
+	if read == "-" {
+		read = "stdin"
 	}
-	return &Error{File: strings.Join(read, ", "), Reason: reason}
+	return &Error{File: read, Reason: fmt.Sprintf("no Node is called %q; %s", name, reason)}
 }

@@ -66,8 +66,7 @@ func checkPolicyPorts(ports []networkingv1.NetworkPolicyPort, path *field.Path) 
 	for i := range ports {
 		p, at := &ports[i], path.Index(i)
 		if p.Protocol == nil {
-			tcp := corev1.ProtocolTCP
-			p.Protocol = &tcp
+			p.Protocol = new(corev1.ProtocolTCP)
 		}
 		errs = append(errs, checkProtocol(*p.Protocol, at.Child("protocol"))...)
 		errs = append(errs, checkPolicyPort(p, at)...)

@@ -19,10 +19,11 @@ var (
 	intOrString = reflect.TypeFor[intstr.IntOrString]()
 )
 
-// conform returns what an API server refuses under strict validation when v is decoded into a
-// variable of type t: unknown fields, fields in another case, and values of the wrong type. The
-// decoders of Kubernetes refuse the same, but do not say in which field a wrong value is.
-func conform(path *field.Path, v any, t reflect.Type) field.ErrorList {
+// conform returns the first thing that an API server refuses under strict validation when v is
+// decoded into a variable of type t: an unknown field, a field in another case, or a value of the
+// wrong type. The decoders of Kubernetes refuse the same, but do not say in which field a wrong
+// value is.
+func conform(path *field.Path, v any, t reflect.Type) *field.Error {
 	switch kind := t.Kind(); {
 	case v == nil: // as everywhere in the API, null is the absence of a value
 		return nil
@@ -30,31 +31,46 @@ func conform(path *field.Path, v any, t reflect.Type) field.ErrorList {
 		return conformLeaf(path, v, t)
 	case kind == reflect.Pointer:
 		return conform(path, v, t.Elem())
-	case kind == reflect.Struct:
-		return conformStruct(path, v, t)
-	case kind == reflect.Map:
-		return conformMap(path, v, t)
+	case kind == reflect.Struct || kind == reflect.Map:
+		return conformMapping(path, v, t)
 	case kind == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
-		return conformList(path, v, t)
+		list, ok := v.([]any)
+		if !ok {
+			return wrong(path, "is %s, must be a list", describe(v))
+		}
+		for i, item := range list {
+			if err := conform(path.Index(i), item, t.Elem()); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return conformLeaf(path, v, t)
 }
 
-func conformStruct(path *field.Path, v any, t reflect.Type) field.ErrorList {
+func conformMapping(path *field.Path, v any, t reflect.Type) *field.Error {
+	isMap := t.Kind() == reflect.Map
 	object, ok := v.(map[string]any)
 	if !ok {
-		return invalid(path, "is %s, must be a mapping of field names to values", describe(v))
+		return wrong(path, "is %s, must be a mapping of %s to values", describe(v), map[bool]string{true: "keys", false: "field names"}[isMap])
 	}
-	var errs field.ErrorList
-	fields := fieldsOf(t)
+	var fields map[string]reflect.Type
+	if !isMap {
+		fields = fieldsOf(t)
+	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if ft, ok := fields[name]; ok {
-			errs = append(errs, conform(path.Child(name), object[name], ft)...)
-		} else {
-			errs = append(errs, invalid(path.Child(name), "unknown field; %s", advise(name, fields))...)
+		at, of := path.Child(name), fields[name]
+		if isMap {
+			at, of = path.Key(name), t.Elem()
+		}
+		if of == nil {
+			return wrong(at, "unknown field; %s", advise(name, fields))
+		}
+		if err := conform(at, object[name], of); err != nil {
+			return err
 		}
 	}
-	return errs
+	return nil
 }
 
 // fieldsOf returns the JSON fields of a struct, with those of its inlined ones.
@@ -81,32 +97,8 @@ func advise(name string, fields map[string]reflect.Type) string {
 	return "correct its name or place, or remove it"
 }
 
-func conformMap(path *field.Path, v any, t reflect.Type) field.ErrorList {
-	object, ok := v.(map[string]any)
-	if !ok {
-		return invalid(path, "is %s, must be a mapping of keys to values", describe(v))
-	}
-	var errs field.ErrorList
-	for _, key := range slices.Sorted(maps.Keys(object)) {
-		errs = append(errs, conform(path.Key(key), object[key], t.Elem())...)
-	}
-	return errs
-}
-
-func conformList(path *field.Path, v any, t reflect.Type) field.ErrorList {
-	list, ok := v.([]any)
-	if !ok {
-		return invalid(path, "is %s, must be a list", describe(v))
-	}
-	var errs field.ErrorList
-	for i, item := range list {
-		errs = append(errs, conform(path.Index(i), item, t.Elem())...)
-	}
-	return errs
-}
-
 // conformLeaf tries to decode a value that is no struct, map or list.
-func conformLeaf(path *field.Path, v any, t reflect.Type) field.ErrorList {
+func conformLeaf(path *field.Path, v any, t reflect.Type) *field.Error {
 	switch v.(type) {
 	case string, bool:
 		if reflect.TypeOf(v).Kind() == t.Kind() {
@@ -121,15 +113,15 @@ func conformLeaf(path *field.Path, v any, t reflect.Type) field.ErrorList {
 	case err == nil:
 		return nil
 	case t == intOrString:
-		return invalid(path, "is %s, must be a whole number of 32 bits or a name", describe(v))
+		return wrong(path, "is %s, must be a whole number of 32 bits or a name", describe(v))
 	case t.Kind() == reflect.String:
-		return invalid(path, "is %s, must be a string; put it in quotes", describe(v))
+		return wrong(path, "is %s, must be a string; put it in quotes", describe(v))
 	case t.Kind() == reflect.Bool:
-		return invalid(path, "is %s, must be true or false, without quotes", describe(v))
+		return wrong(path, "is %s, must be true or false, without quotes", describe(v))
 	case t.Kind() == reflect.Int32, t.Kind() == reflect.Int64:
-		return invalid(path, "is %s, must be a whole number of %d bits, without quotes", describe(v), t.Bits())
+		return wrong(path, "is %s, must be a whole number of %d bits, without quotes", describe(v), t.Bits())
 	}
-	return invalid(path, "is %s, which is not a value of this field: %v; correct it", describe(v), err)
+	return wrong(path, "is %s, which is not a value of this field: %v; correct it", describe(v), err)
 }
 
 // describe names a value for its author.

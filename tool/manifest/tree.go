@@ -53,9 +53,6 @@ var likeJSON = regexp.MustCompile(`^\s*\{\s*["}]`)
 // json returns the document as JSON values: those of JSON text, which may be
 // several in a row, or the one of YAML. YAML in flow style looks like JSON at first.
 func (doc document) json() ([]json.RawMessage, error) {
-	if doc.unmarked {
-		return nil, fmt.Errorf("line %d: there is text after '...' that no '---' begins, which kubectl does not read; write '---' before it", doc.line)
-	}
 	values, jsonErr := objects(doc.text)
 	if jsonErr == nil {
 		return values, nil
@@ -72,20 +69,14 @@ func (doc document) json() ([]json.RawMessage, error) {
 	return []json.RawMessage{value}, nil
 }
 
-// trails reports whether text follows an object in braces. The YAML library ignores such text; for
-// an object in lines it returns an error itself.
+// mayTrail matches what the YAML library may ignore the rest of: an object in braces, and the end
+// marker of a document. After an object in lines it returns an error itself.
+var mayTrail = regexp.MustCompile(`\A(?:\s*#.*\n)*\s*[{\[]|(?m:^\.\.\.\s)`)
+
+// trails reports whether there is text behind the object that the YAML library ignores.
 func trails(text []byte) bool {
-	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
-			continue
-		}
-		if line[0] != '{' && line[0] != '[' {
-			return false
-		}
-		break
-	}
 	d, root := yaml3.NewDecoder(bytes.NewReader(text)), yaml3.Node{}
-	return d.Decode(&root) == nil && !errors.Is(d.Decode(&root), io.EOF)
+	return mayTrail.Match(text) && d.Decode(&root) == nil && !errors.Is(d.Decode(&root), io.EOF)
 }
 
 // objects splits JSON text into the values that follow one another.

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,7 +20,6 @@ const maxPods = 150_000
 // Workload is an object that makes pods.
 type Workload struct {
 	Kind, Namespace, Name string
-	Selector              *metav1.LabelSelector // nil: the API server makes it
 	// Count is the number of pods. nil: the text has no number, which means one pod for a new
 	// workload, and no change for an existing one.
 	Count *int32
@@ -54,7 +53,9 @@ func (l *loader) workload(s source, meta metav1.Object, w Workload, counter stri
 		l.objects.Makers = map[string]string{}
 	}
 	l.objects.Makers[w.id()] = owner
-	return checkTemplate(w.Selector, &w.template, spec)
+	template := spec.Child("template")
+	errs := metav1validation.ValidateLabels(w.template.Labels, template.Child("metadata", "labels"))
+	return append(errs, checkPodSpec(&w.template.Spec, template.Child("spec"))...)
 }
 
 // compareWorkloads orders StatefulSets first: their pods have these very names in a cluster.
@@ -91,9 +92,6 @@ func (l *loader) expand(node string) error {
 			for taken[w.Namespace+"/"+name] {
 				number++
 				name = fmt.Sprintf("%s-%d", w.Name, number)
-			}
-			if problems := apivalidation.NameIsDNSSubdomain(name, false); len(problems) > 0 {
-				return w.at.fail("metadata.name", "makes the pod name %q: %s", name, problems[0])
 			}
 			taken[w.Namespace+"/"+name] = true
 			l.objects.Pods = append(l.objects.Pods, w.Pod(name, on))

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -302,12 +301,12 @@ func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer,
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	if o.Node == "" {
-		if o.Node, err = c.judgedOn(q); err != nil {
-			return explain.Answer{}, err
+	s, err := c.simulate(ctx, o, nil)
+	if err == nil && o.Node == "" {
+		if o.Node, err = c.judgedOn(explain.New(s.dump), q); o.Node != "" {
+			s, err = c.simulate(ctx, o, nil)
 		}
 	}
-	s, err := c.simulate(ctx, o, nil)
 	if err != nil {
 		return explain.Answer{}, err
 	}
@@ -315,47 +314,25 @@ func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer,
 }
 
 // judgedOn returns the node on which a question has to be answered, "" for any.
-func (c *cluster) judgedOn(q explain.Question) (string, error) {
-	if len(c.Nodes) < 2 {
-		return "", nil
+func (c *cluster) judgedOn(everywhere *explain.Cluster, q explain.Question) (string, error) {
+	from, err := everywhere.End(q.From)
+	to, err2 := everywhere.End(q.To)
+	isNode := func(e explain.End) bool {
+		return e.Pod() != nil && e.Pod().HostNetwork || slices.Contains(everywhere.Dump().NodeAddrs, e.Addr().String())
 	}
-	from, to := c.place(q.From), c.place(q.To)
-	end, name, address := to.pod, q.To, q.From
+	if err != nil || err2 != nil || len(c.Nodes) < 2 || isNode(from) == isNode(to) {
+		return "", nil // nothing is filtered on nodes
+	}
+	end, address := to, q.From
+	if isNode(to) {
+		end, address = from, q.To
+	}
+	i := slices.IndexFunc(c.Pods, func(p *corev1.Pod) bool { return end.Pod() != nil && p.Namespace+"/"+p.Name == end.Pod().Pod })
 	switch {
-	case from.isNode == to.isNode: // nothing is filtered on nodes
+	case i < 0:
 		return "", nil
-	case to.isNode:
-		end, name, address = from.pod, q.From, q.To
+	case c.Pods[i].Spec.NodeName == "" && address != explain.Node:
+		return "", fmt.Errorf("%s is on no node yet, and %s is the address of one: say with --node where it is to run", end.Name, address)
 	}
-	switch {
-	case end == nil:
-		return "", nil
-	case end.Spec.NodeName == "" && address != explain.Node:
-		return "", fmt.Errorf("%s is on no node yet, and %s is the address of one: say with --node where it is to run", name, address)
-	}
-	return end.Spec.NodeName, nil
-}
-
-// where is what an end of a question is in the cluster.
-type where struct {
-	isNode bool        // also a pod in the network of its node
-	pod    *corev1.Pod // nil: none
-}
-
-// place finds an end of a question.
-func (c *cluster) place(name string) where {
-	if name == explain.Node {
-		return where{isNode: true}
-	}
-	addr, err := netip.ParseAddr(name)
-	i := slices.IndexFunc(c.Pods, func(p *corev1.Pod) bool {
-		return err == nil && p.Status.PodIP == name && !controllers.OnHostNetwork(p) || p.Namespace+"/"+p.Name == name
-	})
-	if i >= 0 {
-		p := c.Pods[i]
-		return where{isNode: controllers.OnHostNetwork(p), pod: p}
-	}
-	return where{isNode: slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool {
-		return slices.Contains(controllers.NodeAddrs(n), addr)
-	})}
+	return c.Pods[i].Spec.NodeName, nil
 }

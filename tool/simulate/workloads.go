@@ -140,14 +140,14 @@ func (a *applying) withControllers(labels, old map[string]string) map[string]str
 	}
 	out := maps.Clone(labels)
 	for _, key := range keys {
-		if value, ok := old[key]; ok {
-			if out == nil {
-				out = map[string]string{}
-			}
-			if _, ok := out[key]; !ok {
-				out[key] = value
-			}
+		value, had := old[key]
+		if _, has := out[key]; !had || has {
+			continue
 		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
 	}
 	return out
 }

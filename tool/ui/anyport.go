@@ -2,7 +2,6 @@ package ui
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -16,11 +15,10 @@ const anyPort = "any"
 
 // maxSpans is how many groups of ports one cell asks about, and shownRanges how many are
 // written out: a tenant chooses how many ports its rules tell apart. maxQuestions is how many
-// groups all cells of a matrix ask about, of which each may ask about fairSpans.
+// groups all cells of a matrix ask about.
 const (
 	maxSpans     = 96
 	shownRanges  = 8
-	fairSpans    = 12
 	maxQuestions = 1 << 20
 )
 
@@ -40,45 +38,42 @@ type anyCell struct {
 	ports          string // that are allowed
 }
 
-// unasked is the cell of a pod whose name means something else.
-var unasked = anyCell{letter: 'u', denier: noDenier}
-
-// anyCellOf asks about the groups of ports of one cell, and returns how many it asked.
-func anyCellOf(m *explain.Matrix, from, to, most int) (cell anyCell, asked int) {
+// anyCellOf asks about so many groups of ports of one cell.
+func anyCellOf(m *explain.Matrix, from, to, most int) anyCell {
 	spans, whole, err := m.Spans(from, to, most)
 	if err != nil {
-		return unasked, 1
+		return anyCell{letter: 'u', denier: noDenier} // its name means something else
 	}
-	return anyCellOfSpans(spans, whole), len(spans)
-}
-
-func anyCellOfSpans(spans []explain.Span, whole bool) anyCell {
-	var allowed []policy.Port
-	var blocked, differs bool
+	var allowed []explain.Range
+	var differs bool
 	unknown := !whole
-	deniers := map[byte]bool{}
+	var denier byte // of all blocked ports; 'x' where both ends deny some
 	for _, s := range spans {
 		actual, wanted := s.Egress.With(s.Ingress)
 		differs = differs || actual != wanted
 		switch actual {
 		case explain.Allowed:
-			allowed = append(allowed, s.Port)
+			allowed = append(allowed, s.Range)
 		case explain.Blocked:
-			blocked, deniers[denierOf(s.Egress, s.Ingress)] = true, true
+			if who := denierOf(s.Egress, s.Ingress); denier == 0 {
+				denier = who
+			} else if who != denier {
+				denier = 'x'
+			}
 		case explain.Unknown:
 			unknown = true
 		}
 	}
 	out := anyCell{letter: 'b', denier: noDenier, ports: portsAllowed(allowed)}
 	switch {
-	case len(allowed) > 0 && (blocked || unknown):
+	case len(allowed) > 0 && (denier != 0 || unknown):
 		out.letter = partly
 	case len(allowed) > 0:
 		out.letter = 'a'
 	case unknown:
 		out.letter = 'u'
 	default:
-		out.denier = everyDenier(deniers)
+		out.denier = denier
 	}
 	if len(allowed) > 0 && unknown {
 		out.ports += "; of others it is not known"
@@ -89,66 +84,39 @@ func anyCellOfSpans(spans []explain.Span, whole bool) anyCell {
 	return out
 }
 
-// everyDenier is who denies all ports: one end, or between them both.
-func everyDenier(deniers map[byte]bool) byte {
-	for _, who := range []byte{'e', 'i'} {
-		if deniers[who] && len(deniers) == 1 {
-			return who
-		}
-	}
-	return 'x'
-}
-
 // portsAllowed writes ports, which are sorted by protocol and number.
-func portsAllowed(ports []policy.Port) string {
-	if len(ports) == 0 {
-		return ""
-	}
-	var merged []policy.Port
-	for _, p := range ports {
-		if n := len(merged) - 1; n >= 0 && merged[n].Protocol == p.Protocol && int(merged[n].Last)+1 == int(p.First) {
-			merged[n].Last = p.Last
+func portsAllowed(ports []explain.Range) string {
+	var merged []explain.Range
+	for _, r := range ports {
+		if n := len(merged) - 1; n >= 0 && merged[n].Protocol == r.Protocol && int(merged[n].Last)+1 == int(r.First) {
+			merged[n].Last = r.Last
 			continue
 		}
-		merged = append(merged, p)
+		merged = append(merged, r)
 	}
-	every := func(p policy.Port) bool { return p.First == 1 && p.Last == math.MaxUint16 }
-	if len(merged) == len(policy.Protocols()) && !slices.ContainsFunc(merged, func(p policy.Port) bool { return !every(p) }) {
-		return "every port"
+	if len(merged) == len(policy.Protocols()) && !slices.ContainsFunc(merged, func(r explain.Range) bool { return !r.Whole() }) {
+		return "all ports"
 	}
 	var words []string
-	for _, p := range merged {
-		switch {
-		case every(p):
-			words = append(words, fmt.Sprintf("every %s port", p.Protocol))
-		case p.First == p.Last:
-			words = append(words, portText(p))
-		default:
-			words = append(words, fmt.Sprintf("%d-%d/%s", p.First, p.Last, p.Protocol))
-		}
+	for _, r := range merged[:min(len(merged), shownRanges)] {
+		words = append(words, r.String())
 	}
-	if more := len(words) - shownRanges; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(words[:shownRanges], ", "), more)
+	text := strings.Join(words, ", ")
+	if more := len(merged) - shownRanges; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return strings.Join(words, ", ")
+	return text
 }
 
 // anyCells is cells for any port. It adds to the texts of the grid those that are new.
 func (g *grid) anyCells(m *explain.Matrix, from workloadEntry, texts map[string]uint16) {
 	what, who, which := make([]byte, len(g.Columns)), make([]byte, len(g.Columns)), make([]uint16, len(g.Columns))
-	left := maxQuestions / len(g.Rows)
+	most := min(maxSpans, maxQuestions/max(1, len(g.Rows)*len(g.Columns)))
 	for i, to := range g.Columns {
-		cell, asked := anyCellOf(m, from.index, to.index, spansFor(left, len(g.Columns)-i))
-		left -= asked
+		cell := anyCellOf(m, from.index, to.index, most)
 		what[i], who[i], which[i] = cell.letter, cell.denier, g.textOf(cell.ports, texts)
 	}
 	g.Cells, g.Deniers, g.Which = append(g.Cells, string(what)), append(g.Deniers, string(who)), append(g.Which, which)
-}
-
-// spansFor is how many groups a cell may ask about when its row may still ask about some and
-// has so many cells left: as many as there are, while the others have their share.
-func spansFor(left, cells int) int {
-	return max(fairSpans, min(maxSpans, left-fairSpans*(cells-1)))
 }
 
 // textOf returns the place of a text.

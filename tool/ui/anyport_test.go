@@ -50,7 +50,7 @@ func TestAnyPort(t *testing.T) {
 		"80":                     {"p", "-", "80/TCP"},
 		"80,443":                 {"p", "-", "80/TCP, 443/TCP"},
 		"80-82,83,90-91":         {"p", "-", "80-83/TCP, 90-91/TCP"},
-		"1-65535":                {"p", "-", "every TCP port"},
+		"1-65535":                {"p", "-", "all TCP"},
 		"65535,1":                {"p", "-", "1/TCP, 65535/TCP"},
 		"2,4,6,8,10,12,14,16,18": {"p", "-", "2/TCP, 4/TCP, 6/TCP, 8/TCP, 10/TCP, 12/TCP, 14/TCP, 16/TCP and 1 more"},
 		strings.Join(many, ","): {
@@ -66,6 +66,6 @@ func TestAnyPort(t *testing.T) {
 		require.Equal(t, want.denier, g.Deniers[0][1:], ports)
 		require.Equal(t, want.ports, g.PortTexts[g.Which[0][1]])
 		require.Equal(t, "a", g.Cells[1][:1], "nobody guards api")
-		require.Equal(t, "every port", g.PortTexts[g.Which[1][0]])
+		require.Equal(t, "all ports", g.PortTexts[g.Which[1][0]])
 	}
 }

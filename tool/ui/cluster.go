@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/agents"
 )
 
@@ -81,22 +80,17 @@ func (c *cluster) page(ctx context.Context, node string) (http.Handler, error) {
 
 // node returns the configuration of a node's page.
 func (c *cluster) node(name string) Config {
-	return Config{
-		MaxAge: clusterMaxAge,
-		Dump: func(ctx context.Context) (state.Dump, error) {
-			agent, err := c.Find(ctx, name)
-			if err != nil {
-				return state.Dump{}, err
-			}
-			return agents.Dump(ctx, c, agent)
-		},
-		Status: func(ctx context.Context) (debug.Status, error) {
-			agent, err := c.Find(ctx, name)
-			if err != nil {
-				return debug.Status{}, err
-			}
-			return agents.Status(ctx, c, agent)
-		},
+	return Config{MaxAge: clusterMaxAge, Dump: asking(c, name, agents.Dump), Status: asking(c, name, agents.Status)}
+}
+
+// asking returns a function that finds the agent of a node and asks it.
+func asking[T any](c *cluster, node string, ask func(context.Context, agents.Getter, agents.Agent) (T, error)) func(context.Context) (T, error) {
+	return func(ctx context.Context) (answer T, err error) {
+		agent, err := c.Find(ctx, node)
+		if err != nil {
+			return answer, err
+		}
+		return ask(ctx, c, agent)
 	}
 }
 
@@ -140,14 +134,11 @@ func (c *cluster) front(w http.ResponseWriter, r *http.Request) {
 
 // rows asks all agents for their status.
 func (c *cluster) rows(ctx context.Context, all []agents.OnNode) []nodeRow {
+	statuses, errs := agents.Statuses(ctx, c, all, statusTimeout)
 	rows := make([]nodeRow, len(all))
-	errs := agents.Each(ctx, all, statusTimeout, func(ctx context.Context, i int, a agents.Agent) (err error) {
-		rows[i].Status, err = agents.Status(ctx, c, a)
-		return err
-	})
 	for i := range rows {
 		row := &rows[i]
-		row.Node, row.State = all[i].Node, "ready"
+		row.Node, row.State, row.Status = all[i].Node, "ready", statuses[i]
 		switch {
 		case errs[i] != nil:
 			row.State, row.Why = "no answer", errs[i].Error()

@@ -26,8 +26,8 @@ func TestPoliciesThatSelectNothing(t *testing.T) {
 	h := handler(d)
 	list := get(t, h, "/api/policies")
 	require.Equal(t, http.StatusOK, list.Code)
-	require.Contains(t, list.Body.String(), `"policy":"x/typo","kind":"NetworkPolicy","selected":0,"problems":0,"state":{"word":"selects no pod"`)
-	require.Contains(t, list.Body.String(), `"policy":"y/elsewhere","kind":"NetworkPolicy","selected":0,"problems":0,"state":{"word":"idle here"`)
+	require.Contains(t, list.Body.String(), `"policy":"x/typo","kind":"NetworkPolicy","selected":0,"state":{"word":"selects no pod"`)
+	require.Contains(t, list.Body.String(), `"policy":"y/elsewhere","kind":"NetworkPolicy","selected":0,"state":{"word":"idle here"`)
 	require.Contains(t, get(t, h, "/api/policies/x/typo").Body.String(), `"word":"selects no pod"`)
 	for _, other := range []string{"x/web", "y/elsewhere"} {
 		require.NotContains(t, get(t, h, "/api/policies/"+other).Body.String(), `"word":"selects no pod"`)

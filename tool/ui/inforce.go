@@ -161,6 +161,16 @@ func idleOf(d *state.Dump) map[string]string {
 	return out
 }
 
+// NotInForce says why a policy of a dump is not in force on the dump's node, "" when it is. A policy
+// without pods there is in force.
+func NotInForce(d *state.Dump, p *state.Policy) string {
+	v := newFindings(d).policyState(anyPolicy{name: p.Policy, selected: p.Selected, problems: p.Problems, namespaced: p}, nil)
+	if v.Word == isInForce || v.Word == isIdle {
+		return ""
+	}
+	return v.Why
+}
+
 func (t *findings) policyState(p anyPolicy, idle map[string]string) verdict {
 	if why := t.refused[policyMark+p.name]; why != "" {
 		return verdict{Word: isRefused, Why: why}

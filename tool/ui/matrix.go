@@ -69,6 +69,8 @@ type workloadEntry struct {
 	Namespace string `json:"namespace"`
 	Pods      int    `json:"pods"`
 	Local     bool   `json:"local"`
+	// Sample has the pods that stand for it in a trace: one, and a second one for a connection to itself.
+	Sample []string `json:"sample"`
 
 	index int
 }
@@ -183,7 +185,7 @@ func sides(rows, columns int) (int, int) {
 func entries(m *explain.Matrix) []workloadEntry {
 	out := []workloadEntry{}
 	for i, w := range m.Workloads() {
-		out = append(out, workloadEntry{w.Name, w.Namespace, len(w.Pods), w.Local, i})
+		out = append(out, workloadEntry{w.Name, w.Namespace, len(w.Pods), w.Local, w.Pods[:min(len(w.Pods), 2)], i})
 	}
 	return out
 }
@@ -255,27 +257,3 @@ func portsOf(m *explain.Matrix) (mentioned []string, other string) {
 }
 
 func portText(p policy.Port) string { return fmt.Sprintf("%d/%s", p.First, p.Protocol) }
-
-// showPair returns the pods that stand for two workloads.
-func showPair(s *snapshot, r *http.Request) (any, error) {
-	m, unlock, err := s.lock(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	index := map[string]int{}
-	for _, w := range s.workloads().all {
-		index[w.Name] = w.index
-	}
-	from, okFrom := index[r.URL.Query().Get("from")]
-	to, okTo := index[r.URL.Query().Get("to")]
-	if !okFrom || !okTo {
-		return nil, notFound("there is no such workload any more")
-	}
-	var pair struct {
-		From string `json:"from"`
-		To   string `json:"to"`
-	}
-	pair.From, pair.To = m.Representatives(from, to)
-	return pair, nil
-}

@@ -53,7 +53,7 @@ func Handler(cfg Config) http.Handler {
 	mux.HandleFunc("GET /ui/{name}", serveStatic)
 	mux.HandleFunc("GET /api/status", p.status)
 	for path, make := range map[string]answer{
-		"matrix": serveMatrix, "find": find, "pair": showPair, "trace": p.trace,
+		"matrix": serveMatrix, "trace": p.trace,
 		"pods": listPods, "pods/{namespace}/{name}": showPod,
 		"policies": listPolicies, "policies/{namespace}/{name}": showPolicy, "clusterpolicies/{name}": showClusterPolicy,
 	} {

@@ -108,8 +108,6 @@ func TestAnswers(t *testing.T) {
 		{"matrix-out-of-this-node", "matrix?here=from&port=80"},
 		{"matrix-filtered", "matrix?port=81&from=API&namespace=x"}, // a number is of TCP
 		{"matrix-none", "matrix?to=nothing&port=80/TCP"},
-		{"find", "find?q=we"},
-		{"pair", "pair?from=x/api&to=x/web"},
 		{"trace", "trace?q=" + url.QueryEscape("x/api -> x/web:80/TCP")},
 		{"pods", "pods"},
 		{"pods-filtered", "pods?filter=another%20node"},
@@ -152,7 +150,6 @@ func TestRefusals(t *testing.T) {
 		"matrix?port=80/":    {http.StatusBadRequest, "\"\" is no protocol"},
 		"matrix?port=70000":  {http.StatusBadRequest, "\"70000\" is no port: a number from 1 to 65535 is"},
 		"matrix?here=there":  {http.StatusBadRequest, `"there" is no end: from, to and any are`},
-		"pair?from=a&to=b":   {http.StatusNotFound, "there is no such workload any more"},
 		"pods/x/nobody":      {http.StatusNotFound, "there is no pod x/nobody"},
 		"policies/x/nothing": {http.StatusNotFound, "there is no policy x/nothing"},
 		"clusterpolicies/x":  {http.StatusNotFound, "there is no policy x"},
@@ -171,7 +168,6 @@ func TestNothingKnown(t *testing.T) {
 	h := handler(state.Dump{})
 	for path, want := range map[string]string{
 		"matrix":   `{"port":"any","ports":[],"other":"65535/TCP","namespaces":[],"workloads":0,"here":"any","elsewhere":false,"rows":[],"columns":[],"cut":false,"cells":[],"deniers":[]}`,
-		"find?q=a": `{"found":[]}`,
 		"pods":     `{"entries":[],"total":0,"found":0,"trouble":0}`,
 		"policies": `{"entries":[],"total":0,"found":0,"trouble":0}`,
 	} {

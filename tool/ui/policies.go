@@ -64,7 +64,6 @@ type policyEntry struct {
 	Policy   string  `json:"policy"`
 	Kind     string  `json:"kind"`
 	Selected int     `json:"selected"` // local pods
-	Problems int     `json:"problems"`
 	State    verdict `json:"state"`
 }
 
@@ -74,7 +73,7 @@ func (s *snapshot) judge() []policyEntry {
 	all := policiesOf(&s.dump)
 	out := make([]policyEntry, 0, len(all))
 	for _, p := range all {
-		out = append(out, policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idle)})
+		out = append(out, policyEntry{p.name, p.kindWord(), len(p.selected), n.policyState(p, idle)})
 	}
 	return out
 }
@@ -119,7 +118,7 @@ func (s *snapshot) policy(name string) (any, error) {
 		one.Policies = []state.Policy{*p.namespaced}
 		out.Ingress, out.Egress, out.Rules = p.namespaced.Ingress, p.namespaced.Egress, p.namespaced.Rules
 	}
-	out.policyEntry = policyEntry{p.name, p.kindWord(), len(p.selected), len(p.problems), n.policyState(p, idleOf(&one))}
+	out.policyEntry = policyEntry{p.name, p.kindWord(), len(p.selected), n.policyState(p, idleOf(&one))}
 	return out, nil
 }
 

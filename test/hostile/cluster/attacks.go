@@ -193,7 +193,7 @@ func tenantPodAddr(i int) string { return fmt.Sprintf("10.77.%d.%d", i/250, 1+i%
 func ServesHTTP(i int) Object {
 	return Pod{
 		Namespace: Tenant, Name: fmt.Sprintf("http-%d", i), Addr: tenantPodAddr(i),
-		Labels: map[string]string{"role": "web"}, Ports: map[string]int{"http": 10_000 + i},
+		Labels: map[string]string{"role": "web"}, HTTP: 10_000 + i,
 	}.Object()
 }
 

@@ -55,6 +55,9 @@ type message interface {
 	Size() int
 }
 
+// Known reports whether the API has the kind.
+func (k Kind) Known() bool { return kinds[k].object != nil }
+
 // empty returns a new object of the kind.
 func (k Kind) empty() message { return kinds[k].object.DeepCopyObject().(message) }
 
@@ -148,8 +151,8 @@ func there(events []event) []event {
 	return slices.SortedFunc(maps.Values(left), func(a, b event) int { return a.version - b.version })
 }
 
-// list returns all objects of a kind.
-func (s *Server) list(k Kind) runtime.Object {
+// List returns all objects of a kind.
+func (s *Server) List(k Kind) runtime.Object {
 	events, now, _ := s.since(k, 0)
 	var items []runtime.Object
 	for _, e := range there(events) {
@@ -163,9 +166,9 @@ func (s *Server) list(k Kind) runtime.Object {
 	return list
 }
 
-// send sends the changes of a kind after a version to one client until it stops; with
+// Send sends the changes of a kind after a version to one client until it stops; with
 // initial first all objects, and the bookmark that ends them.
-func (s *Server) send(k Kind, version int, initial bool, out chan<- watch.Event, stop <-chan struct{}) {
+func (s *Server) Send(k Kind, version int, initial bool, out chan<- watch.Event, stop <-chan struct{}) {
 	defer close(out)
 	if initial {
 		version = 0
@@ -205,7 +208,7 @@ func (s *Server) Source() controllers.Source {
 // source lists and watches one kind. A watch ends when its time is over, as with an API server.
 func (s *Server) source(k Kind) *cache.ListWatch {
 	return &cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return s.list(k), nil },
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return s.List(k), nil },
 		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			out := make(chan watch.Event)
 			w := watch.NewProxyWatcher(out)
@@ -213,7 +216,7 @@ func (s *Server) source(k Kind) *cache.ListWatch {
 				time.AfterFunc(time.Duration(*options.TimeoutSeconds)*time.Second, w.Stop)
 			}
 			version, _ := strconv.Atoi(options.ResourceVersion) // none: 0
-			go s.send(k, version, options.SendInitialEvents != nil && *options.SendInitialEvents, out, w.StopChan())
+			go s.Send(k, version, options.SendInitialEvents != nil && *options.SendInitialEvents, out, w.StopChan())
 			return w, nil
 		},
 	}

@@ -29,10 +29,10 @@ const (
 )
 
 // teams is how many namespaces there are besides those of victim and tenant.
-var teams = effort.Of(198, 998, 998)
+var teams = effort.Of(198, 998)
 
 // withPolicy is how many of the teams have a policy: localTeams of these have pods on the node.
-var withPolicy = effort.Of(198, 300, 300)
+var withPolicy = effort.Of(198, 300)
 
 // began is when every pod of the cluster was created and started.
 var began = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // the clock of a synctest bubble begins here
@@ -122,7 +122,7 @@ func honestPod(i, r int) Object {
 		Labels: map[string]string{
 			"app": fmt.Sprintf("app-%03d", i), "role": role, "version": fmt.Sprintf("v%d", i%3), "replica": fmt.Sprintf("r%d", r),
 		},
-		Ports: map[string]int{"http": 8080},
+		HTTP: 8080,
 	}
 	return p.Object()
 }
@@ -132,7 +132,7 @@ type Pod struct {
 	Namespace, Name, Addr string
 	Local                 bool
 	Labels                map[string]string
-	Ports                 map[string]int
+	HTTP                  int       // the number of its port of that name, 0: none
 	Started               time.Time // zero: as the others
 }
 
@@ -153,10 +153,8 @@ func (p Pod) Object() Object {
 		if p.Local {
 			out.Spec.NodeName = Node
 		}
-		for name, number := range p.Ports {
-			out.Spec.Containers[0].Ports = append(out.Spec.Containers[0].Ports, corev1.ContainerPort{
-				Name: name, Protocol: corev1.ProtocolTCP, ContainerPort: int32(number),
-			})
+		if p.HTTP > 0 {
+			out.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", Protocol: corev1.ProtocolTCP, ContainerPort: int32(p.HTTP)}}
 		}
 		return out
 	}}

@@ -125,17 +125,17 @@ func (g *Gen) createPod(c *oracle.Cluster) { c.Pods = append(c.Pods, g.pod(*c, g
 // steal gives a pod the address of another one, which keeps it.
 func (g *Gen) steal(c *oracle.Cluster, pod *corev1.Pod) {
 	from := &c.Pods[g.between(0, len(c.Pods)-1, "whose address")]
-	atNode := oracle.AtNode(pod)
-	if addr := oracle.Address(from); addr.IsValid() && atNode == oracle.AtNode(from) {
-		pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
-		if atNode {
-			g.startAtNode(pod, addr)
-		} else {
-			g.start(pod, addr)
+	if addr := oracle.Address(from); addr.IsValid() && oracle.AtNode(pod) == oracle.AtNode(from) {
+		start := (*Gen).start
+		if oracle.AtNode(pod) {
+			start = (*Gen).startAtNode
 		}
+		pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+		start(g, pod, addr)
 	}
 }
 
+// move gives a pod another address.
 func (g *Gen) move(c *oracle.Cluster, pod *corev1.Pod) {
 	if !oracle.AtNode(pod) {
 		pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}

@@ -33,17 +33,16 @@ func (g *Gen) labels(v vocabulary) map[string]string {
 // selector draws a selector over the vocabulary; an empty one is likely.
 func (g *Gen) selector(v vocabulary) *metav1.LabelSelector {
 	s := &metav1.LabelSelector{}
-	switch g.between(0, 7, "selector") {
-	case 0, 1:
-	case 2, 3:
-		s.MatchLabels = g.matchLabels(v)
-	case 4:
-		s.MatchLabels = g.matchLabels(v)
-		s.MatchExpressions = g.requirements(v, 1)
-	case 5, 6:
-		s.MatchExpressions = g.requirements(v, 1)
-	default:
-		s.MatchExpressions = g.requirements(v, 2)
+	kind := g.between(0, 7, "selector") // 0 and 1: empty
+	if 2 <= kind && kind <= 4 {
+		s.MatchLabels = map[string]string{}
+		for range g.between(1, 2, "labels") {
+			key := pick(g, v.keys(), "key")
+			s.MatchLabels[key] = pick(g, v[key], "value")
+		}
+	}
+	for range []int{0, 0, 0, 0, 1, 1, 1, 2}[kind] {
+		s.MatchExpressions = append(s.MatchExpressions, g.requirement(v))
 	}
 	if g.oneIn(16, "malformed selector") {
 		g.spoil(s)
@@ -51,27 +50,14 @@ func (g *Gen) selector(v vocabulary) *metav1.LabelSelector {
 	return s
 }
 
-func (g *Gen) matchLabels(v vocabulary) map[string]string {
-	labels := map[string]string{}
-	for range g.between(1, 2, "labels") {
-		key := pick(g, v.keys(), "key")
-		labels[key] = pick(g, v[key], "value")
-	}
-	return labels
-}
-
-func (g *Gen) requirements(v vocabulary, n int) []metav1.LabelSelectorRequirement {
-	var all []metav1.LabelSelectorRequirement
-	for range n {
-		r := metav1.LabelSelectorRequirement{Key: pick(g, v.keys(), "key"), Operator: pick(g, operators, "operator")}
-		if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
-			for range g.between(1, 3, "values") { // doubles are welcome
-				r.Values = append(r.Values, pick(g, v[r.Key], "value"))
-			}
+func (g *Gen) requirement(v vocabulary) metav1.LabelSelectorRequirement {
+	r := metav1.LabelSelectorRequirement{Key: pick(g, v.keys(), "key"), Operator: pick(g, operators, "operator")}
+	if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
+		for range g.between(1, 3, "values") { // doubles are welcome
+			r.Values = append(r.Values, pick(g, v[r.Key], "value"))
 		}
-		all = append(all, r)
 	}
-	return all
+	return r
 }
 
 // spoil makes the selector one that the API server refuses.

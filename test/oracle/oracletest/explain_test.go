@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -38,6 +40,7 @@ func TestExplain(t *testing.T) {
 			require.False(w.t, x.side.Pending, "everything is programmed")
 			x.rulesAreThose()
 			x.missesHelp()
+			x.helpIsKnown()
 		})
 	})
 }
@@ -311,14 +314,17 @@ func (x explained) edit(change func(*oracle.Cluster)) oracle.Cluster {
 	return c
 }
 
-// relabel returns the cluster with another label.
-func (x explained) relabel(kind explain.Kind, object, key, value string) oracle.Cluster {
+// relabel returns the cluster with another label; nil removes it.
+func (x explained) relabel(kind explain.Kind, object, key string, value *string) oracle.Cluster {
 	return x.edit(func(c *oracle.Cluster) {
 		set := func(l *map[string]string) {
 			if *l == nil {
 				*l = map[string]string{}
 			}
-			(*l)[key] = value
+			delete(*l, key)
+			if value != nil {
+				(*l)[key] = *value
+			}
 		}
 		for i := range c.Namespaces {
 			if kind == explain.NamespaceLabel && c.Namespaces[i].Name == object {
@@ -340,8 +346,12 @@ func (x explained) missesHelp() {
 	}
 	for _, m := range x.side.Misses {
 		switch m.Kind {
-		case explain.PodLabel, explain.NamespaceLabel:
-			if !x.verdict(x.relabel(m.Kind, m.Object, m.Key, m.Value), x.probe).Allowed {
+		case explain.PodLabel, explain.NamespaceLabel, explain.SubjectLabel:
+			value := &m.Value
+			if m.Remove {
+				value = nil
+			}
+			if !x.verdict(x.relabel(m.Kind, m.Object, m.Key, value), x.probe).Allowed {
 				x.fail("%s does not help", m.Words)
 			}
 		case explain.PortNumber:
@@ -352,6 +362,81 @@ func (x explained) missesHelp() {
 					}
 				}
 			}
+		default: // of another pod or address
 		}
 	}
+}
+
+// helpIsKnown: every single label or port with which the oracle allows it is
+// among the changes.
+func (x explained) helpIsKnown() {
+	if x.want.Allowed || oracle.Doubtful(x.c, x.src) || oracle.Doubtful(x.c, x.dst) { // then nothing is suggested
+		return
+	}
+	known := func(kind explain.Kind, of func(explain.Miss) bool) bool {
+		return slices.ContainsFunc(x.side.Misses, func(m explain.Miss) bool { return m.Kind == kind && of(m) })
+	}
+	for _, probe := range []gen.Probe{{Protocol: "TCP", Port: 80}, {Protocol: "UDP", Port: 53}, {Protocol: "TCP", Port: 8080}, {Protocol: "SCTP", Port: 1}} {
+		covers := func(m explain.Miss) bool {
+			return slices.ContainsFunc(m.Ports, func(p policy.Port) bool {
+				return p.Protocol == policy.Protocol(probe.Protocol) && (p.First == 0 || p.First <= probe.Port && probe.Port <= p.Last)
+			})
+		}
+		if x.verdict(x.c, probe).Allowed && !known(explain.PortNumber, covers) {
+			x.fail("port %v is not known to help", probe)
+		}
+	}
+	peer := oracle.Owner(x.c, x.src)
+	if x.dir == hns.Out {
+		peer = oracle.Owner(x.c, x.dst)
+	}
+	pool := labelPool(x.c)
+	for _, label := range pool {
+		ofLabel := func(m explain.Miss) bool { return m.Key == label.Namespace }
+		if peer != nil {
+			if c := x.relabel(explain.PodLabel, peer.Namespace+"/"+peer.Name, label.Namespace, &label.Name); x.verdict(c, x.probe).Allowed && !known(explain.PodLabel, ofLabel) {
+				x.fail("label %s=%s of the other pod is not known to help", label.Namespace, label.Name)
+			}
+			if c := x.relabel(explain.NamespaceLabel, peer.Namespace, label.Namespace, &label.Name); x.verdict(c, x.probe).Allowed && !known(explain.NamespaceLabel, ofLabel) {
+				x.fail("label %s=%s of the other namespace is not known to help", label.Namespace, label.Name)
+			}
+		}
+		c := x.relabel(explain.SubjectLabel, x.side.Pod, label.Namespace, &label.Name)
+		if side := x.verdict(c, x.probe); side.Allowed && side.Policy != "" &&
+			!known(explain.SubjectLabel, func(m explain.Miss) bool { return m.Key == label.Namespace && m.Policy == side.Policy }) {
+			x.fail("label %s=%s, for which %s selects the pod, is not known to help", label.Namespace, label.Name, side.Policy)
+		}
+	}
+}
+
+// labelPool returns labels that objects of the cluster have, as key and value.
+func labelPool(c oracle.Cluster) []types.NamespacedName {
+	seen := map[types.NamespacedName]bool{}
+	add := func(l map[string]string) {
+		for k, v := range l {
+			seen[types.NamespacedName{Namespace: k, Name: v}] = true
+		}
+	}
+	for _, ns := range c.Namespaces {
+		add(ns.Labels)
+	}
+	for i := range c.Pods {
+		add(c.Pods[i].Labels)
+	}
+	for _, np := range c.Policies {
+		add(np.Spec.PodSelector.MatchLabels)
+		for _, r := range np.Spec.Ingress {
+			for _, p := range r.From {
+				if p.PodSelector != nil {
+					add(p.PodSelector.MatchLabels)
+				}
+			}
+		}
+	}
+	var out []types.NamespacedName
+	for l := range seen {
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return out
 }

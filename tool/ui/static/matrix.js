@@ -1,5 +1,5 @@
 // The matrix of workloads: who may connect to whom.
-import { Latest, get } from './api.js';
+import { Latest } from './api.js';
 import { announce, count, h, number, replace, verdictWords } from './dom.js';
 import { Grid, alone } from './grid.js';
 import { denierText } from './paint.js';
@@ -179,7 +179,7 @@ export class MatrixView {
     return { ...out, ports, word: `${verdictWords[verdict].word}${ports ? ` on ${ports}` : ''}`, note: notes.filter(Boolean).join('; ') };
   }
 
-  async #open(r, col) {
+  #open(r, col) {
     const { rows, columns } = this.#data;
     const closed = [rows[r], columns[col]].filter((w) => w.rolled).map((w) => w.namespace);
     if (closed.length > 0) {
@@ -187,8 +187,8 @@ export class MatrixView {
       return;
     }
     const cell = this.#describe(r, col);
-    const pair = await get('pair', { from: cell.from, to: cell.to }).catch((err) => this.#say(err.message));
-    if (pair && read().view === 'matrix') go({ show: trace(`${pair.from}->${pair.to}:${this.#port(cell)}`) });
+    const [source, destination] = [rows[r].sample[0], rows[r].name === columns[col].name ? columns[col].sample.at(-1) : columns[col].sample[0]];
+    go({ show: trace(`${source}->${destination}:${this.#port(cell)}`) });
   }
 
   /** port is the one that a trace of a cell is about: of any port the first that is allowed. */

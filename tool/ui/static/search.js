@@ -1,16 +1,17 @@
-// The search box: pods, workloads and policies by name or address.
+// The search box: pods and policies, as the filters of their lists find them.
 import { Latest } from './api.js';
 import { h, replace } from './dom.js';
 import { go, toPod, toPolicy, trace } from './state.js';
 
 const typingPause = 100; // milliseconds
 
-/** targets are where what is found leads, by its kind. */
-const targets = {
-  Pod: (x) => toPod(x.name),
-  Workload: (x) => ({ view: 'matrix', namespace: '', from: x.name, to: '', show: '' }),
-  Policy: (x) => toPolicy(x.name),
-};
+const mostShown = 7; // of each kind
+
+/** best are the names that begin as asked, and then others that a list has found. */
+function best(found, text) {
+  const begins = (x) => x.name.toLowerCase().startsWith(text) || x.name.slice(x.name.indexOf('/') + 1).toLowerCase().startsWith(text);
+  return [...found.filter(begins), ...found.filter((x) => !begins(x))].slice(0, mostShown);
+}
 
 /** question reads FROM -> TO:PORT/PROTO. */
 function question(text) {
@@ -24,7 +25,7 @@ export function initSearch(el) {
   let at = 0;
   let typing = null;
   let failed; // why nothing is found
-  const latest = new Latest();
+  const [pods, policies] = [new Latest(), new Latest()];
   const list = h('ul', { id: 'found', role: 'listbox', 'aria-label': 'Found', hidden: true });
   const input = h('input', {
     id: 'searchbox', type: 'search', placeholder: 'Search pods, policies, or A -> B:80/TCP', autocomplete: 'off', spellcheck: 'false', role: 'combobox',
@@ -63,10 +64,15 @@ export function initSearch(el) {
     failed = undefined;
     if (asked) found = [{ word: 'Trace', name: asked, also: '', to: { view: 'matrix', show: trace(asked) } }];
     else {
-      const answer = await latest.ask('find', { q: text }).catch((err) => ({ found: [], failed: err.message }));
-      if (!answer || input.value.trim() !== text || document.activeElement !== input) return undefined;
-      failed = answer.failed;
-      found = answer.found.map((x) => ({ word: x.kind, name: x.name, also: x.also ?? '', to: targets[x.kind](x) }));
+      const answers = await Promise.all([pods, policies].map((latest, i) => latest.ask(['pods', 'policies'][i], { filter: text }))).catch((err) => {
+        failed = err.message;
+        return [{ entries: [] }, { entries: [] }];
+      });
+      if (answers.includes(undefined) || input.value.trim() !== text || document.activeElement !== input) return undefined;
+      found = [
+        ...best(answers[0].entries.map((x) => ({ word: 'Pod', name: x.pod, also: x.address ?? '', to: toPod(x.pod) })), text.toLowerCase()),
+        ...best(answers[1].entries.map((x) => ({ word: 'Policy', name: x.policy, also: x.kind, to: toPolicy(x.policy) })), text.toLowerCase()),
+      ];
     }
     at = 0;
     looked = list.dataset.of = text;

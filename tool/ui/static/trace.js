@@ -4,6 +4,7 @@ import { age, chip, clock, h, replace, verdictWords } from './dom.js';
 import { go, link, read, toPod, toPolicy, trace } from './state.js';
 
 const shownRules = 6;
+const mostSuggested = 7;
 
 /** TraceForm asks about any two ends. */
 export class TraceForm {
@@ -38,8 +39,8 @@ export class TraceForm {
   }
 
   async #suggest(text) {
-    const answer = await this.#latest.ask('find', { q: text }).catch(() => undefined); // the banner says that nobody answers
-    if (answer) replace(this.#list, answer.found.filter((x) => x.kind === 'Pod').map((x) => h('option', { value: x.name })));
+    const answer = await this.#latest.ask('pods', { filter: text }).catch(() => undefined); // the banner says that nobody answers
+    if (answer) replace(this.#list, answer.entries.slice(0, mostSuggested).map((x) => h('option', { value: x.pod })));
   }
 }
 

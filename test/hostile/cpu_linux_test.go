@@ -1,13 +1,13 @@
-package process
+package hostile
 
 import (
 	"syscall"
 	"time"
 )
 
-// CPU returns the CPU time that this process has used on all cores. What other
+// processTime returns the CPU time that this process has used on all cores. What other
 // processes take meanwhile is not in it.
-func CPU() time.Duration {
+func processTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
 		panic("BUG: the kernel always knows: " + err.Error())

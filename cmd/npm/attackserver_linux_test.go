@@ -1,4 +1,4 @@
-package cluster
+package main
 
 import (
 	"io"
@@ -10,14 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	restwatch "k8s.io/client-go/rest/watch"
+
+	"github.com/winnpm/winnpm/test/hostile/cluster"
 )
 
-// HTTP serves a Server over the network, in protobuf, and takes whatever is
-// written to it for good. Streams says whether it sends first lists as a watch;
+// attackServer serves a cluster over the network, in protobuf, and takes whatever is
+// written to it for good. streams says whether it sends first lists as a watch;
 // older API servers do not.
-type HTTP struct {
-	*Server
-	Streams bool
+type attackServer struct {
+	*cluster.Server
+	streams bool
 }
 
 // protobuf is how Kubernetes writes it.
@@ -27,10 +29,10 @@ var protobuf, _ = runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMedi
 var encoder = scheme.Codecs.WithoutConversion().EncoderForVersion(protobuf.Serializer, nil)
 
 // ServeHTTP implements http.Handler.
-func (h HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	kind, query := Kind(r.URL.Path), r.URL.Query()
+func (h attackServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	kind, query := cluster.Kind(r.URL.Path), r.URL.Query()
 	initial := query.Get("sendInitialEvents") != ""
-	switch _, known := kinds[kind]; {
+	switch {
 	case r.Method != http.MethodGet:
 		_, _ = io.Copy(io.Discard, r.Body) // an Event
 		w.Header().Set("Content-Type", "application/json")
@@ -39,17 +41,17 @@ func (h HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/apis": // which says that there are no ClusterNetworkPolicies
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
-	case !known:
+	case !kind.Known():
 		http.NotFound(w, r)
 	case query.Get("watch") == "":
 		w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
-		_ = encoder.Encode(h.list(kind), w)
-	case initial && !h.Streams:
+		_ = encoder.Encode(h.List(kind), w)
+	case initial && !h.streams:
 		w.WriteHeader(http.StatusUnprocessableEntity)
 	default:
 		version, _ := strconv.Atoi(query.Get("resourceVersion")) // none: 0
 		events := make(chan watch.Event)
-		go h.send(kind, version, initial, events, r.Context().Done())
+		go h.Send(kind, version, initial, events, r.Context().Done())
 		stream(w, events)
 	}
 }
