@@ -123,7 +123,6 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 
 		ClusterPolicies: newClusterSource(clusters),
 		AllNodes:        all(nodes, "nodes", fields.Everything()),
-		Older:           olderPolicies(cfg),
 	}, nil
 }
 

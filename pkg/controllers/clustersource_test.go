@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 const (
@@ -45,17 +43,9 @@ func writeJSON(w http.ResponseWriter, answer any) {
 }
 
 // answers are what a server says to paths: a text of JSON, or the code of an error.
-type answers struct {
-	of map[string]any
+type answers struct{ of map[string]any }
 
-	mu    sync.Mutex // guards asked
-	asked []string
-}
-
-func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	a.asked = append(a.asked, r.URL.Path)
-	a.mu.Unlock()
+func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch is := a.of[r.URL.Path].(type) {
 	case string:
 		w.Header().Set("Content-Type", "application/json")
@@ -109,7 +99,7 @@ func TestNoKind(t *testing.T) {
 		"another list":                             {map[string]any{listPath: `{"kind": "Status"}`}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := clusterSourceOf(t, &answers{of: tc.of})
+			s := clusterSourceOf(t, answers{of: tc.of})
 			_, err := s.ListWithContext(t.Context(), metav1.ListOptions{})
 			require.Error(t, err)
 			if tc.absent {
@@ -130,7 +120,7 @@ const onePolicy = `{"apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "
 // TestListOfClusterPolicies checks that only the fields that the agent reads are kept of an
 // object, and that a broken list is an error.
 func TestListOfClusterPolicies(t *testing.T) {
-	s := clusterSourceOf(t, &answers{of: map[string]any{
+	s := clusterSourceOf(t, answers{of: map[string]any{
 		listPath: `{"apiVersion": "policy.networking.k8s.io/v1alpha2", "items": [` + onePolicy + `, ` + onePolicy + `], "kind": "ClusterNetworkPolicyList", "metadata": {"resourceVersion": "7", "continue": "c"}}`,
 	}})
 	want := v1alpha2.ClusterNetworkPolicy{
@@ -158,7 +148,7 @@ func TestListOfClusterPolicies(t *testing.T) {
 		`[1, 2, 3]`:                               "cannot unmarshal array",
 		`{` + is + `, "items": [{"metadata":7}]}`: "decode a ClusterNetworkPolicy",
 	} {
-		s := clusterSourceOf(t, &answers{of: map[string]any{listPath: text}})
+		s := clusterSourceOf(t, answers{of: map[string]any{listPath: text}})
 		_, err := s.ListWithContext(t.Context(), metav1.ListOptions{})
 		require.ErrorContains(t, err, problem, text)
 	}
@@ -200,38 +190,6 @@ func TestClusterSpecCloses(t *testing.T) {
 			kept, err := json.Marshal(p.Spec)
 			require.NoError(t, err)
 			require.Less(t, len(kept), 1000)
-		})
-	}
-}
-
-// TestOlderPolicies: a kind of the version before is found when there is an object of it,
-// and not where the server has it not, or does not let us list it.
-func TestOlderPolicies(t *testing.T) {
-	const older = "/apis/policy.networking.k8s.io/v1alpha1/"
-	for name, tc := range map[string]struct {
-		of   map[string]any
-		want []string
-	}{
-		"nothing":      {map[string]any{}, nil},
-		"no rights":    {map[string]any{older + "adminnetworkpolicies": 403, older + "baselineadminnetworkpolicies": 403}, nil},
-		"none of them": {map[string]any{older + "adminnetworkpolicies": `{"items": []}`}, nil},
-		"both": {map[string]any{
-			older + "adminnetworkpolicies":         `{"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "x"}}`,
-			older + "baselineadminnetworkpolicies": `{"items": [{"metadata": {"name": "default"}}]}`,
-		}, []string{"AdminNetworkPolicy a tier Admin", "BaselineAdminNetworkPolicy default tier Baseline"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			web := &answers{of: tc.of}
-			server := httptest.NewServer(web)
-			defer server.Close()
-			var got []string
-			for _, w := range olderPolicies(&rest.Config{Host: server.URL})(t.Context()) {
-				require.Equal(t, state.Reason("NotEnforced"), w.Reason)
-				_, tier, _ := strings.Cut(w.Message, "of tier ")
-				got = append(got, fmt.Sprintf("%s %s tier %s", w.Kind, w.Object, strings.TrimSuffix(tier, " of each")))
-			}
-			require.Equal(t, tc.want, got)
-			require.Len(t, web.asked, 2)
 		})
 	}
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Source is where the objects come from. Pods, Namespaces and Policies are
@@ -38,9 +37,6 @@ type Source struct {
 	// AllNodes are those of the whole cluster. They are watched while a
 	// ClusterNetworkPolicy has nodes as peers; nil only where ClusterPolicies is.
 	AllNodes cache.ListerWatcher
-	// Older finds policies of versions that are not programmed, as warnings. What it may
-	// not list it does not find; nil: nobody looks.
-	Older func(ctx context.Context) []state.Warning
 }
 
 // ErrNoKind is that the API server says that it has no ClusterNetworkPolicies: their CRD

@@ -53,6 +53,7 @@ func read(ctx context.Context, o Options, allMakers bool) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: the server gave no full list: %w", o.Kubeconfig, err)
 	}
+	c.older = olderPolicies(cfg)
 	return c, nil
 }
 
@@ -60,7 +61,7 @@ func read(ctx context.Context, o Options, allMakers bool) (*cluster, error) {
 func list(ctx context.Context, from controllers.Source) (*cluster, error) {
 	limited, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
-	c := cluster{older: from.Older}
+	var c cluster
 	err := cmp.Or(
 		listInto(limited, from.Pods, &c.Pods), listInto(limited, from.Namespaces, &c.Namespaces),
 		listInto(limited, from.Policies, &c.Policies), listInto(limited, from.ClusterPolicies, &c.ClusterPolicies),

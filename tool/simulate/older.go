@@ -1,4 +1,4 @@
-package controllers
+package simulate
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/manifest"
 )
 
 // olderVersion is the version of the API before ClusterNetworkPolicy. Nothing of it is
@@ -29,7 +31,7 @@ var olderKinds = []struct{ resource, kind, tier string }{
 // does not let us list it is not asked twice in a round: nobody needs the right.
 func olderPolicies(cfg *rest.Config) func(context.Context) []state.Warning {
 	return func(ctx context.Context) []state.Warning {
-		c, err := Client(cfg, olderVersion, func(scheme *runtime.Scheme) error {
+		c, err := controllers.Client(cfg, olderVersion, func(scheme *runtime.Scheme) error {
 			metav1.AddToGroupVersion(scheme, olderVersion)
 			return nil
 		})
@@ -48,13 +50,10 @@ func olderPolicies(cfg *rest.Config) func(context.Context) []state.Warning {
 				continue
 			}
 			out = append(out, state.Warning{
-				Object: list.Items[0].Name, Kind: k.kind, Reason: reasonNotEnforced,
+				Object: list.Items[0].Name, Kind: k.kind, Reason: state.Reason(manifest.NotEnforced),
 				Message: fmt.Sprintf("policies of %s are not programmed on this node, make a ClusterNetworkPolicy (%s) of tier %s of each", olderVersion, v1alpha2.GroupVersion, k.tier),
 			})
 		}
 		return out
 	}
 }
-
-// reasonNotEnforced is that of policies of which nothing is programmed.
-const reasonNotEnforced state.Reason = "NotEnforced"
