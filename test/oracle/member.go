@@ -10,20 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// address returns the IPv4 address of an end, the zero Addr if it has none.
-func address(c Cluster, e Endpoint) netip.Addr {
-	if e.IP.IsValid() {
-		return e.IP
-	}
-	for i := range c.Pods {
-		pod := &c.Pods[i]
-		if pod.Namespace == e.Pod.Namespace && pod.Name == e.Pod.Name {
-			return Address(pod)
-		}
-	}
-	return netip.Addr{}
-}
-
 // Address returns the pod's IPv4 address, the zero Addr if it has none.
 func Address(pod *corev1.Pod) netip.Addr {
 	for _, ip := range pod.Status.PodIPs {

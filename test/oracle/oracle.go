@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
@@ -40,12 +39,6 @@ type Cluster struct {
 	Now time.Time
 }
 
-// Endpoint is one end of the traffic: a pod, or, when IP is valid, an address.
-type Endpoint struct {
-	Pod types.NamespacedName
-	IP  netip.Addr
-}
-
 // Side is what one end of the traffic says to it.
 type Side struct {
 	Allowed bool
@@ -55,12 +48,12 @@ type Side struct {
 	Policy string
 	// Isolated reports whether any NetworkPolicy isolates this end in this direction.
 	Isolated bool
-	// Tier, Rule and RuleName are of the rule of a ClusterNetworkPolicy that decided:
-	// Policy is its name then. Passed are the rules that passed the traffic on before.
-	Tier     v1alpha2.Tier
-	Rule     int
-	RuleName string
-	Passed   []PassedBy
+	// Tier and Rule are of the rule of a ClusterNetworkPolicy that decided: Policy is its
+	// name then. Passed are the rules that passed the traffic on before, of which Policy,
+	// Tier and Rule are set.
+	Tier   v1alpha2.Tier
+	Rule   int
+	Passed []Side
 	// Tiered reports whether a ClusterNetworkPolicy is about this end, in any direction.
 	Tiered bool
 	// Doubt: nobody knows whether some rule means the traffic. Then Allowed says whether
@@ -68,20 +61,13 @@ type Side struct {
 	Doubt bool
 }
 
-// PassedBy is a rule that passed traffic on to the next tier.
-type PassedBy struct {
-	Policy string
-	Tier   v1alpha2.Tier
-	Rule   int
-}
-
 // Verdict tells what happens to new connections from src to a port of dst: the traffic
 // flows when both sides allow it. Ingress is what dst says, egress what src says; the side
-// of an address that is no member pod allows everything. A pod that does not exist or has
-// no IPv4 address has no traffic: both sides deny.
-func Verdict(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
+// of an address that is no member pod allows everything. The zero Addr has no traffic: both
+// sides deny.
+func Verdict(c Cluster, src, dst netip.Addr, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
 	ingress, egress = AtSwitch(c, src, dst, protocol, port)
-	if from := address(c, src); from.IsValid() && from == address(c, dst) {
+	if src.IsValid() && src == dst {
 		return toItself(ingress), toItself(egress)
 	}
 	return ingress, egress
@@ -95,12 +81,11 @@ func toItself(s Side) Side { return Side{Allowed: true, Isolated: s.Isolated, Ti
 // there the pod is a peer of its policies as any other. On a node such traffic does not
 // reach the switch. So rules in HNS may follow the policies to the letter, or always let a
 // pod reach itself.
-func AtSwitch(c Cluster, src, dst Endpoint, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
-	from, to := address(c, src), address(c, dst)
-	if !from.IsValid() || !to.IsValid() {
+func AtSwitch(c Cluster, src, dst netip.Addr, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
+	if !src.IsValid() || !dst.IsValid() {
 		return Side{}, Side{}
 	}
-	p := packet{Cluster: c, src: endAt(c, from), dst: endAt(c, to), protocol: protocol, port: port}
+	p := packet{Cluster: c, src: endAt(c, src), dst: endAt(c, dst), protocol: protocol, port: port}
 	return p.judged(networkingv1.PolicyTypeIngress), p.judged(networkingv1.PolicyTypeEgress)
 }
 
@@ -138,59 +123,71 @@ func endAt(c Cluster, addr netip.Addr) end {
 	return e
 }
 
-// side is what NetworkPolicies say, as if there were no other: at the destination for
-// Ingress, at the source for Egress.
-func (p packet) side(direction networkingv1.PolicyType) Side {
-	own := p.dst
+// judged returns the verdict of all policies: at the destination for Ingress, at the source for Egress.
+func (p packet) judged(direction networkingv1.PolicyType) Side {
+	own := &p.dst
 	if direction == networkingv1.PolicyTypeEgress {
-		own = p.src
+		own = &p.src
 	}
+	var all []Side // of each subject
 	var isolating, allowing []string
-	isolated := 0 // subjects, in either direction
+	isolated, tiered := 0, false // isolated is how many subjects have NetworkPolicies, in either direction
 	for _, pod := range own.subjects {
-		about := false
-		for _, np := range p.Policies {
-			if !applies(np, pod) {
-				continue
-			}
-			about = true
-			if !slices.Contains(policyTypes(np), direction) {
-				continue
-			}
-			name := np.Namespace + "/" + np.Name
-			isolating = append(isolating, name)
-			own.pod = pod
-			if p.of(own, direction).allowedBy(np, direction) {
-				allowing = append(allowing, name)
-			}
-		}
-		if about {
+		own.pod = pod
+		isolates, allows, any := p.networkPolicies(pod, direction)
+		isolating, allowing = append(isolating, isolates...), append(allowing, allows...)
+		if any {
 			isolated++
 		}
+		tiered = tiered || len(p.about(pod)) > 0
+		all = append(all, decide(slices.Concat(p.rules(pod, direction, v1alpha2.AdminTier), decision(isolates, allows), p.rules(pod, direction, v1alpha2.BaselineTier)), nil))
 	}
-	if isolated > 1 {
-		allowing = nil // nobody knows whose traffic it is, and they have no policy in common
+	if direction == networkingv1.PolicyTypeIngress && slices.Contains(p.NodeAddrs, p.src.addr) {
+		return Side{Allowed: true, Isolated: len(isolating) > 0, Tiered: tiered}
 	}
-	switch {
-	case len(isolating) == 0:
-		return Side{Allowed: true}
-	case direction == networkingv1.PolicyTypeIngress && slices.Contains(p.NodeAddrs, p.src.addr):
-		return Side{Allowed: true, Isolated: true}
-	case len(allowing) > 0:
-		return Side{Allowed: true, Policy: slices.Min(allowing), Isolated: true}
-	default:
-		return Side{Policy: slices.Min(isolating), Isolated: true}
+	if !tiered {
+		if isolated > 1 {
+			allowing = nil // nobody knows whose traffic it is, and they have no policy in common
+		}
+		return decide(decision(isolating, allowing), nil)
 	}
+	s := all[0]
+	if i := slices.IndexFunc(all, func(one Side) bool { return !one.Allowed }); i >= 0 {
+		s = all[i] // nobody knows whose traffic it is: all of them have to agree
+	}
+	s.Tiered, s.Doubt = true, s.Doubt || len(all) > 1
+	return s
 }
 
-// of returns the packet with another own end.
-func (p packet) of(own end, direction networkingv1.PolicyType) packet {
-	if direction == networkingv1.PolicyTypeEgress {
-		p.src = own
-	} else {
-		p.dst = own
+// networkPolicies returns the names of the NetworkPolicies that isolate a pod in a direction, and of those
+// that allow the packet. It reports whether there are any in either direction.
+func (p packet) networkPolicies(pod *corev1.Pod, direction networkingv1.PolicyType) (isolating, allowing []string, any bool) {
+	for _, np := range p.Policies {
+		if !applies(np, pod) {
+			continue
+		}
+		any = true
+		if !slices.Contains(policyTypes(np), direction) {
+			continue
+		}
+		name := np.Namespace + "/" + np.Name
+		isolating = append(isolating, name)
+		if p.allowedBy(np, direction) {
+			allowing = append(allowing, name)
+		}
 	}
-	return p
+	return isolating, allowing, any
+}
+
+// decision returns the tier of the NetworkPolicies as one rule, or none if they do not isolate.
+func decision(isolating, allowing []string) []said {
+	switch {
+	case len(isolating) == 0:
+		return nil
+	case len(allowing) > 0:
+		return []said{{Side{Policy: slices.Min(allowing), Isolated: true}, v1alpha2.ClusterNetworkPolicyRuleActionAccept, yes}}
+	}
+	return []said{{Side{Policy: slices.Min(isolating), Isolated: true}, v1alpha2.ClusterNetworkPolicyRuleActionDeny, yes}}
 }
 
 // applies reports whether the policy is about the pod. A podSelector that

@@ -70,11 +70,14 @@ func parse[T any](t *testing.T, text string) T {
 }
 
 // at reads "x/web" or "10.0.0.1".
-func at(text string) Endpoint {
-	if namespace, name, isPod := strings.Cut(text, "/"); isPod {
-		return Endpoint{Pod: types.NamespacedName{Namespace: namespace, Name: name}}
+func at(c Cluster, text string) netip.Addr {
+	for _, pod := range c.Pods {
+		if pod.Namespace+"/"+pod.Name == text {
+			return Address(&pod)
+		}
 	}
-	return Endpoint{IP: netip.MustParseAddr(text)}
+	addr, _ := netip.ParseAddr(text) // a pod that does not exist has none
+	return addr
 }
 
 // say words the verdict: "allowed" or "denied", by which policy, or why not by one.
@@ -112,7 +115,7 @@ func check(t *testing.T, c Cluster, lines string) {
 		number, protocol, _ := strings.Cut(f[4], "/")
 		port, err := strconv.ParseUint(number, 10, 16)
 		require.NoError(t, err, line)
-		ingress, egress := Verdict(c, at(f[1]), at(f[3]), corev1.Protocol(protocol), uint16(port))
+		ingress, egress := Verdict(c, at(c, f[1]), at(c, f[3]), corev1.Protocol(protocol), uint16(port))
 		got := map[string]Side{"in": ingress, "out": egress}[f[0]]
 		require.Equal(t, want, say(got), line)
 	}

@@ -27,37 +27,6 @@ func known3(is bool) truth {
 	return no
 }
 
-// judged is what all tiers say at the destination for Ingress, at the source for Egress.
-func (p packet) judged(direction networkingv1.PolicyType) Side {
-	own := p.dst
-	if direction == networkingv1.PolicyTypeEgress {
-		own = p.src
-	}
-	plain := p.side(direction)
-	var all []Side
-	tiered := false
-	for _, pod := range own.subjects {
-		all = append(all, p.tiers(pod, own, direction))
-		tiered = tiered || len(p.about(pod)) > 0
-	}
-	if !tiered {
-		return plain
-	}
-	if direction == networkingv1.PolicyTypeIngress && slices.Contains(p.NodeAddrs, p.src.addr) {
-		return Side{Allowed: true, Isolated: plain.Isolated, Tiered: true}
-	}
-	if len(all) > 1 { // nobody knows whose traffic it is: all of them have to agree
-		for _, one := range all {
-			if !one.Allowed {
-				one.Doubt, one.Tiered = true, true
-				return one
-			}
-		}
-		all[0].Doubt = true
-	}
-	return all[0]
-}
-
 // about returns the ClusterNetworkPolicies whose subject the pod is, or may be.
 func (p packet) about(pod *corev1.Pod) (found []v1alpha2.ClusterNetworkPolicy) {
 	for _, cnp := range p.ClusterPolicies {
@@ -72,89 +41,56 @@ func (p packet) about(pod *corev1.Pod) (found []v1alpha2.ClusterNetworkPolicy) {
 // network. A selector that is none selects everything.
 func (p packet) isSubject(s v1alpha2.ClusterNetworkPolicySubject, pod *corev1.Pod) truth {
 	switch {
-	case malformedSubject(s):
+	case unread(s.Namespaces, s.Pods) || (s.Namespaces == nil) == (s.Pods == nil):
 		return yes
-	case s.Namespaces != nil && s.Pods == nil:
-		return p.inNamespaces(s.Namespaces, pod.Namespace, yes)
-	case s.Pods != nil && s.Namespaces == nil:
-		if !matches(&s.Pods.PodSelector, pod.Labels) {
-			return no
-		}
-		return p.inNamespaces(&s.Pods.NamespaceSelector, pod.Namespace, yes)
+	case s.Namespaces != nil:
+		return p.inNamespaces(s.Namespaces, pod.Namespace)
+	case !matches(&s.Pods.PodSelector, pod.Labels):
+		return no
 	}
-	return yes
+	return p.inNamespaces(&s.Pods.NamespaceSelector, pod.Namespace)
 }
 
 // inNamespaces reports whether a selector matches a namespace: maybe, when it has no
-// object. malformed is the answer of a selector that is none.
-func (p packet) inNamespaces(selector *metav1.LabelSelector, name string, malformed truth) truth {
-	if _, err := read(selector); err != nil {
-		return malformed
-	}
+// object.
+func (p packet) inNamespaces(selector *metav1.LabelSelector, name string) truth {
 	if !slices.ContainsFunc(p.Namespaces, func(ns corev1.Namespace) bool { return ns.Name == name }) {
 		return maybe
 	}
 	return known3(p.namespaceMatches(selector, name))
 }
 
-// said is a rule of a ClusterNetworkPolicy at work.
+// said is a rule at work: by is the verdict where it decides, but for Allowed.
 type said struct {
-	policy string
-	tier   v1alpha2.Tier
-	index  int
-	name   string
+	by     Side
 	action v1alpha2.ClusterNetworkPolicyRuleAction
 	match  truth
 }
 
-// tiers asks one tier after the other about a pod's traffic.
-func (p packet) tiers(pod *corev1.Pod, own end, direction networkingv1.PolicyType) Side {
-	own.pod = pod
-	at := p.of(own, direction)
-	s := at.tier(at.rules(pod, direction, v1alpha2.AdminTier), nil, func(passed []PassedBy) Side {
-		one := own
-		one.subjects = []*corev1.Pod{pod}
-		if plain := at.of(one, direction).side(direction); plain.Isolated {
-			plain.Passed = passed
-			return plain
-		}
-		return at.tier(at.rules(pod, direction, v1alpha2.BaselineTier), passed, func(passed []PassedBy) Side {
-			return Side{Allowed: true, Passed: passed}
-		})
-	})
-	s.Tiered = true
-	return s
-}
-
-// tier goes through the rules of one tier, in order; next is what follows the tier.
-func (p packet) tier(rules []said, passed []PassedBy, next func([]PassedBy) Side) Side {
+// decide goes through the rules of all tiers, in order, after some that passed the traffic on.
+func decide(rules []said, passed []Side) Side {
 	doubt := false
-	for _, r := range rules {
-		by := Side{Policy: r.policy, Tier: r.tier, Rule: r.index, RuleName: r.name, Passed: passed, Doubt: doubt || r.match == maybe}
-		through := append(slices.Clone(passed), PassedBy{r.policy, r.tier, r.index})
+	for i, r := range rules {
+		s := r.by
+		s.Passed, s.Doubt = passed, doubt || r.match == maybe
 		switch {
 		case r.match == no:
 			continue
 		case r.action == v1alpha2.ClusterNetworkPolicyRuleActionDeny:
-			return by
+			return s
 		case r.match == yes && r.action == v1alpha2.ClusterNetworkPolicyRuleActionAccept:
-			by.Allowed = true
-			return by
-		case r.match == yes: // Pass
-			s := next(through)
-			s.Doubt = s.Doubt || doubt
+			s.Allowed = true
 			return s
 		case r.action == v1alpha2.ClusterNetworkPolicyRuleActionPass:
-			if s := next(through); !s.Allowed {
-				s.Doubt = true
+			later := slices.DeleteFunc(slices.Clone(rules[i:]), func(next said) bool { return next.by.Tier == r.by.Tier })
+			if s := decide(later, append(slices.Clone(passed), r.by)); r.match == yes || !s.Allowed {
+				s.Doubt = s.Doubt || doubt || r.match == maybe
 				return s
 			}
 		}
 		doubt = true
 	}
-	s := next(passed)
-	s.Doubt = s.Doubt || doubt
-	return s
+	return Side{Allowed: true, Passed: passed, Doubt: doubt}
 }
 
 // rules returns the rules of a tier that a pod is subject to, in order: by priority,
@@ -166,7 +102,7 @@ func (p packet) rules(pod *corev1.Pod, direction networkingv1.PolicyType, tier v
 	})
 	for _, cnp := range policies {
 		for _, r := range p.ofPolicy(cnp, direction) {
-			if p.isSubject(cnp.Spec.Subject, pod) == maybe || malformedSubject(cnp.Spec.Subject) {
+			if p.isSubject(cnp.Spec.Subject, pod) == maybe || unread(cnp.Spec.Subject.Namespaces, cnp.Spec.Subject.Pods) {
 				switch {
 				case r.action == v1alpha2.ClusterNetworkPolicyRuleActionAccept:
 					continue
@@ -175,32 +111,27 @@ func (p packet) rules(pod *corev1.Pod, direction networkingv1.PolicyType, tier v
 				}
 				r.action = v1alpha2.ClusterNetworkPolicyRuleActionDeny
 			}
-			r.policy, r.tier = "ClusterNetworkPolicy/"+cnp.Name, tier
+			r.by.Policy, r.by.Tier = "ClusterNetworkPolicy/"+cnp.Name, tier
 			all = append(all, r)
 		}
 	}
 	return all
 }
 
-func malformedSubject(s v1alpha2.ClusterNetworkPolicySubject) bool {
-	return malformed(s.Namespaces) || malformedPods(s.Pods)
-}
-
-// malformed reports whether a selector is there that cannot be read.
-func malformed(selector *metav1.LabelSelector) bool {
-	_, err := read(selector)
-	return selector != nil && err != nil
-}
-
-func malformedPods(pods *v1alpha2.NamespacedPod) bool {
-	return pods != nil && (malformed(&pods.NamespaceSelector) || malformed(&pods.PodSelector))
+// unread reports whether a selector is there that cannot be read.
+func unread(selector *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) bool {
+	all := []*metav1.LabelSelector{selector}
+	if pods != nil {
+		all = append(all, &pods.NamespaceSelector, &pods.PodSelector)
+	}
+	return slices.ContainsFunc(all, func(s *metav1.LabelSelector) bool { _, err := read(s); return err != nil })
 }
 
 // ofPolicy holds the packet against each rule of a policy.
 func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networkingv1.PolicyType) (all []said) {
 	if direction == networkingv1.PolicyTypeEgress {
 		for i, r := range cnp.Spec.Egress {
-			all = append(all, p.said(i, r.Name, r.Action, r.To, r.Protocols, p.dst, true))
+			all = append(all, p.said(i, r.Action, r.To, r.Protocols, p.dst, true))
 		}
 		return all
 	}
@@ -209,7 +140,7 @@ func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networking
 		for _, from := range r.From {
 			peers = append(peers, v1alpha2.ClusterNetworkPolicyEgressPeer{Namespaces: from.Namespaces, Pods: from.Pods})
 		}
-		all = append(all, p.said(i, r.Name, r.Action, peers, r.Protocols, p.src, false))
+		all = append(all, p.said(i, r.Action, peers, r.Protocols, p.src, false))
 	}
 	return all
 }
@@ -217,17 +148,17 @@ func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networking
 // said holds the packet against one rule. A rule with a part that cannot be read, or is
 // not known, accepts nothing, and denies everything where it would deny or pass. Names
 // of domains are known, and mean nobody to an Accept. peerServes: e is the destination.
-func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolicyRuleAction, peers []v1alpha2.ClusterNetworkPolicyEgressPeer, protocols []v1alpha2.ClusterNetworkPolicyProtocol, e end, peerServes bool) said {
-	r := said{index: index, name: name, action: action}
+func (p packet) said(index int, action v1alpha2.ClusterNetworkPolicyRuleAction, peers []v1alpha2.ClusterNetworkPolicyEgressPeer, protocols []v1alpha2.ClusterNetworkPolicyProtocol, e end, peerServes bool) said {
+	r := said{by: Side{Rule: index}, action: action}
 	accepts := action == v1alpha2.ClusterNetworkPolicyRuleActionAccept
-	unread := slices.ContainsFunc(peers, unreadable) || slices.ContainsFunc(protocols, func(x v1alpha2.ClusterNetworkPolicyProtocol) bool {
+	unclear := slices.ContainsFunc(peers, unreadable) || slices.ContainsFunc(protocols, func(x v1alpha2.ClusterNetworkPolicyProtocol) bool {
 		return x.TCP == nil && x.UDP == nil && x.SCTP == nil && x.DestinationNamedPort == ""
 	})
 	domains := slices.ContainsFunc(peers, func(x v1alpha2.ClusterNetworkPolicyEgressPeer) bool { return x.DomainNames != nil })
 	switch {
-	case unread && accepts:
+	case unclear && accepts:
 		return r
-	case (unread || domains) && !accepts:
+	case (unclear || domains) && !accepts:
 		r.action, r.match = v1alpha2.ClusterNetworkPolicyRuleActionDeny, yes
 		return r
 	}
@@ -248,7 +179,7 @@ func (p packet) said(index int, name string, action v1alpha2.ClusterNetworkPolic
 // none.
 func unreadable(peer v1alpha2.ClusterNetworkPolicyEgressPeer) bool {
 	empty := peer.Namespaces == nil && peer.Pods == nil && peer.Nodes == nil && peer.Networks == nil && peer.DomainNames == nil
-	return empty || malformed(peer.Namespaces) || malformed(peer.Nodes) || malformedPods(peer.Pods)
+	return empty || unread(peer.Namespaces, peer.Pods) || unread(peer.Nodes, nil)
 }
 
 // isPeer reports whether a peer means the end. Whose address is in doubt may be any pod.
@@ -272,9 +203,9 @@ func (p packet) isPeer(peer v1alpha2.ClusterNetworkPolicyEgressPeer, e end) trut
 	case e.pod == nil:
 		return no
 	case peer.Namespaces != nil:
-		return p.inNamespaces(peer.Namespaces, e.pod.Namespace, no)
+		return p.inNamespaces(peer.Namespaces, e.pod.Namespace)
 	}
-	in := p.inNamespaces(&peer.Pods.NamespaceSelector, e.pod.Namespace, no)
+	in := p.inNamespaces(&peer.Pods.NamespaceSelector, e.pod.Namespace)
 	if in == yes && !matches(&peer.Pods.PodSelector, e.pod.Labels) {
 		return no
 	}
@@ -305,7 +236,7 @@ func (p packet) inProtocol(x v1alpha2.ClusterNetworkPolicyProtocol, peerServes b
 		return to(corev1.ProtocolSCTP, x.SCTP.DestinationPort)
 	case !known(p.protocol):
 		return no
-	case peerServes && (p.dst.doubtful || p.dst.pod != nil && p.inNamespaces(&metav1.LabelSelector{}, p.dst.pod.Namespace, no) == maybe):
+	case peerServes && (p.dst.doubtful || p.dst.pod != nil && p.inNamespaces(&metav1.LabelSelector{}, p.dst.pod.Namespace) == maybe):
 		return maybe
 	}
 	return known3(p.toNamedPort(x.DestinationNamedPort))

@@ -354,7 +354,7 @@ var protocols = map[uint8]corev1.Protocol{6: corev1.ProtocolTCP, 17: corev1.Prot
 // verdict is the oracle's word on the side of the packet's endpoint. In doubt to block is
 // right, whatever it is.
 func verdict(c oracle.Cluster, p packet) (allowed, doubt bool) {
-	side, out := oracle.Verdict(c, oracle.Endpoint{IP: p.Src}, oracle.Endpoint{IP: p.Dst}, protocols[p.Protocol], p.DstPort)
+	side, out := oracle.Verdict(c, p.Src, p.Dst, protocols[p.Protocol], p.DstPort)
 	if p.dir == hns.Out {
 		side = out
 	}

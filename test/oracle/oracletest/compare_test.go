@@ -53,7 +53,7 @@ func (w *world) compareOne(c oracle.Cluster, endpoint string, direction hns.Dire
 		Src: src, Dst: dst, Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port,
 	})
 	require.NoError(w.t, err)
-	want, egress := oracle.AtSwitch(c, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
+	want, egress := oracle.AtSwitch(c, src, dst, probe.Protocol, probe.Port)
 	if direction == hns.Out {
 		want = egress
 	}

@@ -69,7 +69,7 @@ func TestExplainTiers(t *testing.T) {
 
 // tiersAsOracle wants the oracle's decision, where it knows one.
 func (x explained) tiersAsOracle(s *explain.State) {
-	want := explain.Decider{Policy: x.want.Policy, Tier: string(x.want.Tier), RuleName: x.want.RuleName}
+	want := explain.Decider{Policy: x.want.Policy, Tier: string(x.want.Tier)}
 	switch {
 	case x.want.Doubt:
 		if s.Verdict == explain.Allowed && !x.want.Allowed {
@@ -171,7 +171,7 @@ func (w *world) explain(c oracle.Cluster, probes []gen.Probe, use func(explained
 					From: src.String(), To: dst.String(), Port: probe.Port, Protocol: policy.Protocol(probe.Protocol),
 				}, nil)
 				require.NoError(w.t, err)
-				ingress, egress := oracle.Verdict(c, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
+				ingress, egress := oracle.Verdict(c, src, dst, probe.Protocol, probe.Port)
 				if src == dst { // nobody filters it, whatever HNS has
 					require.True(w.t, ingress.Allowed && egress.Allowed && a.Ingress.Judged && a.Egress.Judged)
 					require.Equal(w.t, explain.Allowed, a.Verdict)
@@ -250,7 +250,7 @@ func (x explained) sameAsHNS() {
 
 // verdict asks the oracle about the side in another cluster or to another port.
 func (x explained) verdict(c oracle.Cluster, probe gen.Probe) oracle.Side {
-	ingress, egress := oracle.Verdict(c, oracle.Endpoint{IP: x.src}, oracle.Endpoint{IP: x.dst}, probe.Protocol, probe.Port)
+	ingress, egress := oracle.Verdict(c, x.src, x.dst, probe.Protocol, probe.Port)
 	if x.dir == hns.In {
 		return ingress
 	}

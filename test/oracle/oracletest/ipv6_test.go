@@ -86,8 +86,8 @@ func TestIPv6OfTieredPods(t *testing.T) {
 			}
 			for _, other := range gen.Ends(c) {
 				for _, probe := range probes {
-					in, _ := oracle.AtSwitch(c, oracle.Endpoint{IP: other}, oracle.Endpoint{IP: own}, probe.Protocol, probe.Port)
-					_, out := oracle.AtSwitch(c, oracle.Endpoint{IP: own}, oracle.Endpoint{IP: other}, probe.Protocol, probe.Port)
+					in, _ := oracle.AtSwitch(c, other, own, probe.Protocol, probe.Port)
+					_, out := oracle.AtSwitch(c, own, other, probe.Protocol, probe.Port)
 					for dir, side := range map[hns.Direction]oracle.Side{hns.In: in, hns.Out: out} {
 						if side.Allowed || side.Tier == "" {
 							continue

@@ -343,7 +343,7 @@ func verdictOf(c oracle.Cluster, src, dst netip.Addr, probe gen.Probe) explain.V
 }
 
 func sidesOf(c oracle.Cluster, src, dst netip.Addr, probe gen.Probe) [2]oracle.Side {
-	ingress, egress := oracle.Verdict(c, oracle.Endpoint{IP: src}, oracle.Endpoint{IP: dst}, probe.Protocol, probe.Port)
+	ingress, egress := oracle.Verdict(c, src, dst, probe.Protocol, probe.Port)
 	return [2]oracle.Side{ingress, egress}
 }
 
