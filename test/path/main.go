@@ -16,17 +16,9 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/test/hostile/cluster"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -39,63 +31,21 @@ func main() {
 	}
 }
 
-// objects serves a list, and as its watch a channel that run sends events to.
-type objects struct {
-	*cache.ListWatch
-	events *watch.FakeWatcher
+// pod returns a pod of the namespace shop, and policy one that lets pods with app=api connect to a
+// port of pods with app=db.
+func pod(name, address string, local bool, app string) cluster.Object {
+	return cluster.Pod{Namespace: "shop", Name: name, Addr: address, Local: local, Labels: map[string]string{"app": app}}.Object()
 }
 
-// IsWatchListSemanticsUnSupported makes reflectors list before they watch.
-func (objects) IsWatchListSemanticsUnSupported() bool { return true }
-
-func serve(all ...runtime.Object) objects {
-	list := &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
-	for _, o := range all {
-		list.Items = append(list.Items, runtime.RawExtension{Object: o})
-	}
-	events := watch.NewFake()
-	return objects{&cache.ListWatch{
-		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
-		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil },
-	}, events}
-}
-
-func meta(name string, labels map[string]string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), ResourceVersion: "1", Generation: 1, Labels: labels}
-}
-
-func pod(name, node, address, app string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: meta(name, map[string]string{"app": app}),
-		Spec:       corev1.PodSpec{NodeName: node},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}},
-	}
-}
-
-// policy lets pods with app=api connect to the port of pods with app=db.
-func policy(generation int64, port int32) *networkingv1.NetworkPolicy {
-	to := intstr.FromInt32(port)
-	p := &networkingv1.NetworkPolicy{ObjectMeta: meta("db", nil), Spec: networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
-		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-		Ingress: []networkingv1.NetworkPolicyIngressRule{{
-			From:  []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}}},
-			Ports: []networkingv1.NetworkPolicyPort{{Port: &to}},
-		}},
-	}}
-	p.Generation = generation
-	return p
+func policy(port int) cluster.Object {
+	return cluster.Policy("shop", "db", fmt.Sprintf(`{"podSelector": {"matchLabels": {"app": "db"}}, "policyTypes": ["Ingress"],
+		"ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "api"}}}], "ports": [{"port": %d}]}]}`, port))
 }
 
 // run measures a label of a remote pod, an edited port and a new pod, one after the other.
 func run(list bool) error {
-	namespace := &corev1.Namespace{ObjectMeta: meta("shop", map[string]string{corev1.LabelMetadataName: "shop"})}
-	node := &corev1.Node{ObjectMeta: meta("here", nil), Status: corev1.NodeStatus{
-		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}},
-	}}
-	namespace.Namespace, node.Namespace = "", ""
-	pods, policies := serve(pod("db-0", "here", "10.1.0.2", "db"), pod("api-0", "there", "10.1.1.2", "web")), serve(policy(1, 5432))
-
+	server := cluster.NewServer(cluster.OwnNode(), cluster.Namespace("shop", nil),
+		pod("db-0", "10.1.0.2", true, "db"), pod("api-0", "10.1.1.2", false, "web"), policy(5432))
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	start := func(name, address string) error { // as the CNI does for a new pod
 		return sim.CreateEndpoint(hnssim.NewEndpoint{ID: name, Addrs: []netip.Addr{netip.MustParseAddr(address)}})
@@ -104,10 +54,9 @@ func run(list bool) error {
 		return err
 	}
 	applied := make(chan controllers.Applied, 100)
-	d := dataplane.New(dataplane.Config{Node: "here", Now: time.Now, Client: sim})
+	d := dataplane.New(dataplane.Config{Node: cluster.Node, Now: time.Now, Client: sim})
 	c := controllers.New(controllers.Config{
-		Source:  controllers.Source{Pods: pods, Policies: policies, Namespaces: serve(namespace), Nodes: serve(node)},
-		Applier: d, Progress: d.Progress, Node: "here", OnApplied: func(a controllers.Applied) { applied <- a },
+		Source: server.Source(), Applier: d, Progress: d.Progress, Node: cluster.Node, OnApplied: func(a controllers.Applied) { applied <- a },
 	})
 	go c.Run(context.Background())
 	<-c.Settled()
@@ -117,9 +66,9 @@ func run(list bool) error {
 		most  int // functions: the last figure and 10 %
 		event func() error
 	}{
-		{"label of a remote pod", 341, func() error { pods.events.Modify(pod("api-0", "there", "10.1.1.2", "api")); return nil }},
-		{"port of a policy", 475, func() error { policies.events.Modify(policy(2, 5433)); return nil }},
-		{"new pod", 525, func() error { pods.events.Add(pod("db-1", "here", "10.1.0.3", "db")); return start("db-1", "10.1.0.3") }},
+		{"label of a remote pod", 341, func() error { server.Put(pod("api-0", "10.1.1.2", false, "api")); return nil }},
+		{"port of a policy", 475, func() error { server.Put(policy(5433)); return nil }},
+		{"new pod", 525, func() error { server.Put(pod("db-1", "10.1.0.3", true, "db")); return start("db-1", "10.1.0.3") }},
 	} {
 		time.Sleep(200 * time.Millisecond) // until the worker waits
 		sim.ResetCalls()

@@ -39,9 +39,11 @@ var began = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // the c
 
 // Honest returns everything that is there before the attack.
 func Honest() []Object {
-	out := []Object{node()}
+	out := []Object{OwnNode()}
 	for i := range teams + 2 {
-		out = append(out, namespace(teamName(i), i))
+		out = append(out, Namespace(teamName(i), map[string]string{
+			"kubernetes.io/metadata.name": teamName(i), "division": fmt.Sprintf("d%d", i%7), "number": fmt.Sprintf("n%03d", i),
+		}))
 		for r := range replicas {
 			out = append(out, honestPod(i, r))
 		}
@@ -50,10 +52,10 @@ func Honest() []Object {
 		}
 	}
 	return append(out,
-		policy(Victim, "isolated", `{"podSelector": {}, "policyTypes": ["Ingress", "Egress"],
+		Policy(Victim, "isolated", `{"podSelector": {}, "policyTypes": ["Ingress", "Egress"],
 			"ingress": [{"from": [{"podSelector": {"matchLabels": {"role": "web"}}}], "ports": [{"port": 5432}]}],
 			"egress": [{"to": [{"podSelector": {"matchLabels": {"role": "web"}}}], "ports": [{"port": "http"}]}]}`),
-		policy(Tenant, "own", `{"podSelector": {"matchLabels": {"role": "db"}}, "ingress": [{"from": [{"podSelector": {}}]}]}`),
+		Policy(Tenant, "own", `{"podSelector": {"matchLabels": {"role": "db"}}, "ingress": [{"from": [{"podSelector": {}}]}]}`),
 	)
 }
 
@@ -68,18 +70,16 @@ func teamName(i int) string {
 	return fmt.Sprintf("team-%03d", i)
 }
 
-func node() Object {
+// OwnNode returns the node of the agent.
+func OwnNode() Object {
 	return Object{Nodes, "", Node, func() message {
 		return &corev1.Node{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: NodeAddr}}}}
 	}}
 }
 
-func namespace(name string, i int) Object {
-	return Object{Namespaces, "", name, func() message {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
-			"kubernetes.io/metadata.name": name, "division": fmt.Sprintf("d%d", i%7), "number": fmt.Sprintf("n%03d", i),
-		}}}
-	}}
+// Namespace returns a namespace with labels.
+func Namespace(name string, labels map[string]string) Object {
+	return Object{Namespaces, "", name, func() message { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: labels}} }}
 }
 
 // Addr returns the address of pod r of namespace i; all have the same length.
@@ -168,7 +168,7 @@ func honestPolicy(i int) Object {
 		`{"namespaceSelector": {"matchLabels": {"division": "d%[2]d"}}}`,
 		`{"ipBlock": {"cidr": "192.168.0.0/16", "except": ["192.168.7.0/24"]}}`,
 	}
-	return policy(teamName(i), "team", fmt.Sprintf(`{"podSelector": {"matchLabels": {"app": "app-%03[1]d"}}, "ingress": [{"from": [`+peers[i%4]+`], "ports": [{"port": 8080}]}]}`, i, i%7))
+	return Policy(teamName(i), "team", fmt.Sprintf(`{"podSelector": {"matchLabels": {"app": "app-%03[1]d"}}, "ingress": [{"from": [`+peers[i%4]+`], "ports": [{"port": 8080}]}]}`, i, i%7))
 }
 
 // ofSpec is a policy whose spec is made when it is asked for.
@@ -181,8 +181,8 @@ func ofSpec(namespace, name string, spec func() networkingv1.NetworkPolicySpec) 
 	}}
 }
 
-// policy is a policy whose spec is JSON.
-func policy(namespace, name, spec string) Object {
+// Policy returns a policy whose spec is JSON.
+func Policy(namespace, name, spec string) Object {
 	return ofSpec(namespace, name, func() networkingv1.NetworkPolicySpec {
 		var out networkingv1.NetworkPolicySpec
 		if err := json.Unmarshal([]byte(spec), &out); err != nil {
@@ -195,7 +195,7 @@ func policy(namespace, name, spec string) Object {
 // Late is a policy of the victim that comes while the attack goes on: it lets the
 // victim's clients reach one pod on one port more.
 func Late(i int) Object {
-	return policy(Victim, fmt.Sprintf("late-%d", i), `{"podSelector": {"matchLabels": {"replica": "r0"}},
+	return Policy(Victim, fmt.Sprintf("late-%d", i), `{"podSelector": {"matchLabels": {"replica": "r0"}},
 		"ingress": [{"from": [{"podSelector": {"matchLabels": {"role": "web"}}}], "ports": [{"port": 443}]}]}`)
 }
 
@@ -214,7 +214,7 @@ func Fresh(i int) Object {
 // Odd is a policy of the victim of which something is left out, so that there is
 // an Event to tell.
 func Odd(i int) Object {
-	return policy(Victim, fmt.Sprintf("odd-%d", i), fmt.Sprintf(`{"podSelector": {"matchLabels": {"replica": "r1"}},
+	return Policy(Victim, fmt.Sprintf("odd-%d", i), fmt.Sprintf(`{"podSelector": {"matchLabels": {"replica": "r1"}},
 		"ingress": [{"from": [{"ipBlock": {"cidr": "fd00:%x::/32"}}]}]}`, i))
 }
 
