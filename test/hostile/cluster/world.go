@@ -171,25 +171,22 @@ func honestPolicy(i int) Object {
 	return Policy(teamName(i), "team", fmt.Sprintf(`{"podSelector": {"matchLabels": {"app": "app-%03[1]d"}}, "ingress": [{"from": [`+peers[i%4]+`], "ports": [{"port": 8080}]}]}`, i, i%7))
 }
 
-// ofSpec is a policy whose spec is made when it is asked for.
-func ofSpec(namespace, name string, spec func() networkingv1.NetworkPolicySpec) Object {
-	return Object{Policies, namespace, name, func() message {
-		return &networkingv1.NetworkPolicy{
-			ObjectMeta: metav1.ObjectMeta{UID: types.UID(namespace + "/" + name), CreationTimestamp: began, Generation: 1},
-			Spec:       spec(),
-		}
-	}}
-}
-
 // Policy returns a policy whose spec is JSON.
 func Policy(namespace, name, spec string) Object {
-	return ofSpec(namespace, name, func() networkingv1.NetworkPolicySpec {
-		var out networkingv1.NetworkPolicySpec
-		if err := json.Unmarshal([]byte(spec), &out); err != nil {
+	return made(namespace, name, func() string { return spec })
+}
+
+// made is a policy whose spec is made when it is asked for.
+func made(namespace, name string, spec func() string) Object {
+	return Object{Policies, namespace, name, func() message {
+		out := &networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{UID: types.UID(namespace + "/" + name), CreationTimestamp: began, Generation: 1},
+		}
+		if err := json.Unmarshal([]byte(spec()), &out.Spec); err != nil {
 			panic("BUG: " + name + ": " + err.Error())
 		}
 		return out
-	})
+	}}
 }
 
 // Late is a policy of the victim that comes while the attack goes on: it lets the
