@@ -86,7 +86,7 @@ func bomb(add func(*networkingv1.NetworkPolicySpec, int), bytes, items int) *net
 // large ones a change gets three, as they take their time to decode.
 func TestHundredPoliciesCostLittle(t *testing.T) {
 	b := policy.DefaultBudgets()
-	for name, add := range effort.Some(t, effort.Of(1, 100), hostile) {
+	for name, add := range effort.Some(effort.Of(1, 100), hostile) {
 		for size, tc := range map[string]struct {
 			spec     *networkingv1.NetworkPolicySpec
 			policies int

@@ -168,7 +168,7 @@ func TestPolicyDuringAFlood(t *testing.T) {
 	for i := range effort.Of(1, 6) {
 		leads = append(leads, time.Second+time.Duration(i)*97*time.Millisecond)
 	}
-	for name, event := range effort.Some(t, effort.Of(1, 10), floods) {
+	for name, event := range effort.Some(effort.Of(1, 10), floods) {
 		for delay, leads := range map[time.Duration][]time.Duration{
 			30 * time.Millisecond: leads, 200 * time.Millisecond: leads[:effort.Of(1, 2)], 2 * time.Second: leads[:1],
 		} {
@@ -211,7 +211,7 @@ func TestOtherTenantDuringAFlood(t *testing.T) {
 	}
 	delays := []time.Duration{30 * time.Millisecond, 10 * time.Millisecond, 200 * time.Millisecond}
 	for _, delay := range delays[:effort.Of(1, 3)] {
-		for name, edit := range effort.Some(t, effort.Of(1, 2), edits) {
+		for name, edit := range effort.Some(effort.Of(1, 2), edits) {
 			otherTenant(t, fmt.Sprintf("%s, %v", name, delay), policies, delay, func(n *paced, i int) {
 				if i%10 == 0 { // a thousand times in a second it is asked
 					edit(n, i/10)
@@ -284,7 +284,7 @@ func (n *paced) requireBounded() {
 // TestNewPodDuringAFlood: a pod that comes meanwhile has its rules after a few calls,
 // whatever the interval and however long HNS has to rest.
 func TestNewPodDuringAFlood(t *testing.T) {
-	for name, event := range effort.Some(t, effort.Of(1, 10), floods) {
+	for name, event := range effort.Some(effort.Of(1, 10), floods) {
 		for _, delay := range []time.Duration{30 * time.Millisecond, 200 * time.Millisecond} {
 			t.Run(fmt.Sprintf("%s, %v", name, delay), func(t *testing.T) {
 				fullNode(t, delay, func(n *paced) {

@@ -45,7 +45,7 @@ var bombs = map[string]struct {
 // object included. After a pod of the node came under it and left again, the same.
 func TestIdlePolicyCostsItsText(t *testing.T) {
 	effort.Unraced(t)
-	for name, bomb := range effort.Some(t, effort.Of(2, 100), bombs) {
+	for name, bomb := range effort.Some(effort.Of(2, 100), bombs) {
 		t.Run(name, func(t *testing.T) {
 			terms := make([]string, bomb.terms)
 			for i := range terms {

@@ -9,6 +9,7 @@ package effort
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -43,6 +44,15 @@ func Deep() bool {
 // Full reports whether hack/torture.sh or hack/hostile.sh run: they play more than
 // Deep, for as long as somebody likes.
 func Full() bool { return os.Getenv(Variable) == "full" }
+
+// Some returns the first n cases of a table by name.
+func Some[C any](n int, cases map[string]C) map[string]C {
+	some := map[string]C{}
+	for _, name := range slices.Sorted(maps.Keys(cases))[:min(n, len(cases))] {
+		some[name] = cases[name]
+	}
+	return some
+}
 
 // Raced reports whether this is built with the race detector.
 func Raced() bool {

@@ -115,10 +115,9 @@ func (s *strangers) verdicts() map[string]bool {
 // ClusterNetworkPolicies, named ports that the first namespace serves under many numbers, and a
 // small budget of ACLs per pod.
 func TestStrangersChangeNoVerdict(t *testing.T) {
-	seed := effort.Seed(t)
 	for world := range effort.Of(15, 300) {
 		s := &strangers{
-			t: t, draw: rand.New(rand.NewPCG(seed, uint64(world))), now: time.Unix(1_700_000_000, 0),
+			t: t, draw: rand.New(rand.NewPCG(1, uint64(world))), now: time.Unix(1_700_000_000, 0),
 			sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()}),
 		}
 		s.dp = dataplane.New(dataplane.Config{
@@ -152,7 +151,7 @@ func TestStrangersChangeNoVerdict(t *testing.T) {
 			}
 			s.policy(tx, "evil", s.one("p", "q"))
 			s.apply(tx)
-			require.Equal(t, before, s.verdicts(), "world %d of seed %d: %v", world, seed, s.story)
+			require.Equal(t, before, s.verdicts(), "world %d: %v", world, s.story)
 		}
 	}
 }
