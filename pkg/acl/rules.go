@@ -88,18 +88,16 @@ func (r *Rules) Without(out map[policy.Key]bool) iter.Seq[*Rule] {
 			if ended[rule.ACL.Direction] || len(out) > 0 && out[rule.Owner()] && !rule.IsBlock() {
 				continue
 			}
-			if rule.IsBlock() {
-				if out[rule.Owner()] {
-					is := *rule
-					is.ACL, rule = Everything(rule.ACL), &is
-				}
-				is := rule.ACL
+			if rule.IsBlock() && out[rule.Owner()] {
+				wide := *rule
+				wide.ACL, rule = Everything(rule.ACL), &wide
+			}
+			if is := rule.ACL; rule.IsBlock() {
 				is.ID = "" // several policies may deny the same traffic
 				if seen[is] {
 					continue
 				}
-				seen[is] = true
-				ended[is.Direction] = BlocksAll(is)
+				seen[is], ended[is.Direction] = true, BlocksAll(is)
 			}
 			if !yield(rule) {
 				return
