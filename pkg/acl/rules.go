@@ -85,25 +85,44 @@ func (r *Rules) Without(out map[policy.Key]bool) iter.Seq[*Rule] {
 	return func(yield func(*Rule) bool) {
 		ended, seen := map[hns.Direction]bool{}, map[hns.ACL]bool{}
 		for rule := range r.All() {
-			if ended[rule.ACL.Direction] || len(out) > 0 && out[rule.Owner()] && !rule.IsBlock() {
+			if len(out) > 0 && out[rule.Owner()] {
+				rule = rule.quarantined()
+			}
+			if rule == nil || ended[rule.ACL.Direction] || rule.repeats(seen) {
 				continue
 			}
-			if rule.IsBlock() && out[rule.Owner()] {
-				wide := *rule
-				wide.ACL, rule = Everything(rule.ACL), &wide
-			}
-			if is := rule.ACL; rule.IsBlock() {
-				is.ID = "" // several policies may deny the same traffic
-				if seen[is] {
-					continue
-				}
-				seen[is], ended[is.Direction] = true, BlocksAll(is)
+			if rule.IsBlock() {
+				ended[rule.ACL.Direction] = BlocksAll(rule.ACL)
 			}
 			if !yield(rule) {
 				return
 			}
 		}
 	}
+}
+
+// repeats reports whether an earlier rule of seen blocks the same traffic, and adds the rule to seen:
+// several policies may deny the same.
+func (r *Rule) repeats(seen map[hns.ACL]bool) bool {
+	if !r.IsBlock() {
+		return false
+	}
+	is := r.ACL
+	is.ID = ""
+	was := seen[is]
+	seen[is] = true
+	return was
+}
+
+// quarantined returns what is left of a rule when its policy is quarantined: nothing of one that
+// accepts, and a block of its whole direction for one that denies.
+func (r *Rule) quarantined() *Rule {
+	if !r.IsBlock() {
+		return nil
+	}
+	wide := *r
+	wide.ACL = Everything(r.ACL)
+	return &wide
 }
 
 // Names returns the sets that the rules name, but for those that are never reached.
