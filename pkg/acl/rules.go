@@ -149,8 +149,8 @@ func Everything(a hns.ACL) hns.ACL {
 	return a
 }
 
-// RuleKey is how a shared rule stands among the policies of an endpoint: no policy
-// is without a namespace.
+// RuleKey returns the key under which a shared rule is quarantined. It has no namespace, unlike the
+// keys of policies.
 func RuleKey(a hns.ACL) policy.Key { return policy.Key{Name: a.ID} }
 
 // Dump says what a rule came from.

@@ -36,7 +36,7 @@ type Cluster struct {
 	views    [3]*view
 	lists    map[listKey]parsed
 	isolated map[hns.Direction]map[string][]string // the policies that isolate in a direction, by pod
-	// clusters are the ClusterNetworkPolicies in the order of their say; subjectRules are
+	// clusters are the ClusterNetworkPolicies in the order of evaluation; subjectRules are
 	// their rules by pod.
 	clusters     []*policy.Policy
 	subjectRules map[subjectKey][]tierRule

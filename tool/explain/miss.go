@@ -86,8 +86,8 @@ func (t attempt) matches() bool {
 		anyPort(t.ports, destination(t.own, t.peer, t.q), t.q.packet) && t.c.isPeer(t.from, t.peer, false) == yes
 }
 
-// misses returns the single changes with which the rule allows the connection, none when it does
-// without.
+// misses returns the single changes with which the rule allows the connection, none if it allows it
+// already.
 func (t attempt) misses() []Miss {
 	if t.matches() {
 		return nil
