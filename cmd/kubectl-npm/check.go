@@ -56,7 +56,7 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 				return err
 			}
 			if o.interval <= 0 { // without a pause it would ask the API server and every agent without an end
-				return fmt.Errorf("--interval %v: give a pause", o.interval)
+				return fmt.Errorf("--interval %v: it must be above 0", o.interval)
 			}
 			return o.run(cmd.Context(), std, namespace, name)
 		},

@@ -69,7 +69,7 @@ func (o *statusOptions) flags(cmd *cobra.Command) {
 // validate returns an error if an agent has no time to answer.
 func (o *statusOptions) validate() error {
 	if o.timeout <= 0 {
-		return fmt.Errorf("--timeout %v: give an agent some time", o.timeout)
+		return fmt.Errorf("--timeout %v: it must be above 0", o.timeout)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ func TestUsageThatMisleads(t *testing.T) {
 		says string
 	}{
 		"fail-on of an empty variable": {[]string{"plan", "-f", "x.yaml", "--fail-on", ""}, `--fail-on "": give opened, blocked or any`},
-		"status in no time":            {[]string{"status", "--timeout", "-1s"}, "--timeout -1s: give an agent some time"},
-		"check without a pause":        {[]string{"check", "a/b", "--wait", "--interval", "0s"}, "--interval 0s: give a pause"},
+		"status in no time":            {[]string{"status", "--timeout", "-1s"}, "--timeout -1s: it must be above 0"},
+		"check without a pause":        {[]string{"check", "a/b", "--wait", "--interval", "0s"}, "--interval 0s: it must be above 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := command(t, "", tc.args...)

@@ -61,7 +61,7 @@ func stream(w http.ResponseWriter, events <-chan watch.Event) {
 	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
 	w.WriteHeader(http.StatusOK)
 	frames := protobuf.StreamSerializer
-	to := restwatch.NewEncoder(streaming.NewEncoder(frames.Framer.NewFrameWriter(w), frames.Serializer), encoder)
+	to := restwatch.NewEncoder(streaming.NewEncoder(frames.NewFrameWriter(w), frames.Serializer), encoder)
 	flush := http.NewResponseController(w).Flush
 	for err := flush(); err == nil; err = flush() {
 		e, more := <-events

@@ -72,7 +72,7 @@ func insertEntry(file []byte, entry listEntry) ([]byte, error) {
 		if sameEntry(file[start:end], entry) {
 			return file, nil
 		}
-	case len(list.plugins) > 0: // as far from the last plugin as that is from what is before it
+	case len(list.plugins) > 0: // with the white space that is before the last plugin
 		last := list.plugins[len(list.plugins)-1]
 		before := file[len(bytes.TrimRight(file[:last.start], " \t\r\n")):last.start]
 		text = slices.Concat([]byte{','}, before, text)

@@ -90,14 +90,7 @@ func removeOurs(ctx context.Context, client hns.Client) (leftover, error) {
 		case ctx.Err() != nil:
 			return leftover{}, context.Cause(ctx)
 		case round > removeRounds || err == nil && left.empty():
-			for i, e := range left.endpoints {
-				if e.err == nil {
-					left.endpoints[i].err = failed[e.id]
-				}
-			}
-			if len(left.nested)+len(left.sets) > 0 {
-				left.setErr = setErr
-			}
+			left.explain(failed, setErr)
 			return left, err
 		case err == nil:
 			failed, setErr = left.takeAway(ctx, client)
@@ -108,6 +101,18 @@ func removeOurs(ctx context.Context, client hns.Client) (leftover, error) {
 		if err := sleep(ctx, time.Second<<(round-1)); err != nil {
 			return leftover{}, err
 		}
+	}
+}
+
+// explain records why the last round left endpoints and sets.
+func (l *leftover) explain(failed map[string]error, setErr error) {
+	for i, e := range l.endpoints {
+		if e.err == nil {
+			l.endpoints[i].err = failed[e.id]
+		}
+	}
+	if len(l.nested)+len(l.sets) > 0 {
+		l.setErr = setErr
 	}
 }
 

@@ -31,7 +31,7 @@ func (a Atom) everything() bool {
 	return len(a.Sets) == 0 && everyone(a.Blocks) && len(a.Ports) == 0
 }
 
-// everyone reports whether blocks hold every address; IPv6 is none of ours.
+// everyone reports whether blocks hold every address; IPv6 is not considered.
 func everyone(blocks []netip.Prefix) bool { return len(blocks) == 0 || blocks[0].Bits() == 0 }
 
 // Entry is a rule of a policy that is about one endpoint, with numbers for its named
@@ -61,7 +61,7 @@ type ServedPort struct {
 }
 
 // Resolve returns a rule with numbers for its named ports. Peers of one reach have the same
-// numbers, and what there is within it, not what is asked for, makes the work.
+// numbers. The cost grows with the ports that the pods serve, not with the ports that the rule has.
 func Resolve(r policy.Rule, from Source, own string, ports Ports) Entry {
 	out := Entry{Direction: r.Direction, Action: r.Action, From: from}
 	numbers, asked, found := numbered(r, ports.Own), map[policy.Port]bool{}, map[Reach][]Atom{}

@@ -85,27 +85,44 @@ func (r *Rules) Without(out map[policy.Key]bool) iter.Seq[*Rule] {
 	return func(yield func(*Rule) bool) {
 		ended, seen := map[hns.Direction]bool{}, map[hns.ACL]bool{}
 		for rule := range r.All() {
-			if ended[rule.ACL.Direction] || len(out) > 0 && out[rule.Owner()] && !rule.IsBlock() {
+			if len(out) > 0 && out[rule.Owner()] {
+				rule = rule.quarantined()
+			}
+			if rule == nil || ended[rule.ACL.Direction] || rule.repeats(seen) {
 				continue
 			}
 			if rule.IsBlock() {
-				if out[rule.Owner()] {
-					is := *rule
-					is.ACL, rule = Everything(rule.ACL), &is
-				}
-				is := rule.ACL
-				is.ID = "" // several policies may deny the same traffic
-				if seen[is] {
-					continue
-				}
-				seen[is] = true
-				ended[is.Direction] = BlocksAll(is)
+				ended[rule.ACL.Direction] = BlocksAll(rule.ACL)
 			}
 			if !yield(rule) {
 				return
 			}
 		}
 	}
+}
+
+// repeats reports whether an earlier rule of seen blocks the same traffic, and adds the rule to seen:
+// several policies may deny the same.
+func (r *Rule) repeats(seen map[hns.ACL]bool) bool {
+	if !r.IsBlock() {
+		return false
+	}
+	is := r.ACL
+	is.ID = ""
+	was := seen[is]
+	seen[is] = true
+	return was
+}
+
+// quarantined returns what is left of a rule when its policy is quarantined: nothing of one that
+// accepts, and a block of its whole direction for one that denies.
+func (r *Rule) quarantined() *Rule {
+	if !r.IsBlock() {
+		return nil
+	}
+	wide := *r
+	wide.ACL = Everything(r.ACL)
+	return &wide
 }
 
 // Names returns the sets that the rules name, but for those that are never reached.
@@ -132,8 +149,8 @@ func Everything(a hns.ACL) hns.ACL {
 	return a
 }
 
-// RuleKey is how a shared rule stands among the policies of an endpoint: no policy
-// is without a namespace.
+// RuleKey returns the key under which a shared rule is quarantined. It has no namespace, unlike the
+// keys of policies.
 func RuleKey(a hns.ACL) policy.Key { return policy.Key{Name: a.ID} }
 
 // Dump says what a rule came from.

@@ -6,8 +6,8 @@
 // objects' present state from the informers' stores, builds one transaction and
 // hands it over: the dataplane shares its pods and policies. A lone event is
 // applied at once; of many that come in a row HNS takes a fifth of its time. Retries
-// and the reconciler's observations are keys of the same queue, so that nothing else
-// ever calls the dataplane.
+// are keys of the same queue. The reconciler reads HNS through Observe in its own
+// goroutine, and adds a key when it finds work; the dataplane runs one of the two at a time.
 //
 // The queue is never locked while a transaction is applied: events keep coming
 // in while HNS hangs.

@@ -35,7 +35,8 @@ type Source struct {
 	// fail with ErrNoKind.
 	ClusterPolicies cache.ListerWatcher
 	// AllNodes are those of the whole cluster. They are watched while a
-	// ClusterNetworkPolicy has nodes as peers; nil only where ClusterPolicies is.
+	// ClusterNetworkPolicy has nodes as peers or an address is contested; nil only where
+	// ClusterPolicies is.
 	AllNodes cache.ListerWatcher
 }
 

@@ -147,8 +147,8 @@ func clusterNodeOf(o *corev1.Node) *clusterNode {
 	return n
 }
 
-// ClusterNode returns what a ClusterNetworkPolicy asks of a Node. Of status.addresses those
-// count that are addresses, of whatever type. One that is over its budget has no labels, and all of its addresses, as a Deny has to have them.
+// ClusterNode returns what a ClusterNetworkPolicy asks of a Node. It keeps every entry of
+// status.addresses that is an address. An oversized Node keeps its addresses, because Denies need them, and no labels.
 func ClusterNode(o *corev1.Node) state.Node {
 	n := state.Node{Name: o.Name, Labels: o.Labels, OverBudget: policy.ExcessOfLabels(policy.SizeOfPod(o.Labels))}
 	seen := map[netip.Addr]bool{}

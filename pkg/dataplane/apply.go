@@ -10,7 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// ApplyDataplane folds a transaction into the state and programs what differs.
+// ApplyDataplane applies a transaction to the desired state and programs what differs.
 // It is the only way in for writes and runs one at a time.
 //
 // What HNS refuses or does not answer is in the report, stays staged, and is
@@ -94,8 +94,8 @@ func (r *run) ask(req hns.Request) (res hns.Result) {
 	return res
 }
 
-// unlocked releases the state lock while do runs. What it guards may be looked at
-// meanwhile, and what the reconciler read last is noted in it; no transaction changes it.
+// unlocked releases the state lock while do runs. Dumps and probes may read the state
+// meanwhile. Nothing changes it, because the apply lock is held.
 func (r *run) unlocked(do func()) {
 	r.dp.unlock()
 	defer r.dp.lock() // also when a client panics

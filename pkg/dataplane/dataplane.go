@@ -24,7 +24,7 @@ type Dataplane struct {
 	handle handle // guarded by apply
 
 	progress *progress.Notes // of the transaction that holds apply; read without a lock
-	bell     bell            // rings when a transaction has got on: a stretch under mu ended
+	bell     bell            // rings each time a transaction releases mu
 
 	mu   sync.Mutex // guards core; never held across a call of HNS
 	core *core
@@ -73,7 +73,7 @@ type handle struct {
 	close    func()
 }
 
-// call makes a request, over the handle that is open or a new one, if it is to. A handle that
+// call makes a request; with shared over the open handle of its endpoint, or a new one. A handle that
 // the request does not use is closed.
 func (h *handle) call(ctx context.Context, req hns.Request, shared bool) hns.Result {
 	if !shared || req.Endpoint != h.endpoint {

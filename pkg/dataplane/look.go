@@ -40,9 +40,8 @@ type looks struct {
 }
 
 // Observe reads what look says, and takes over what it shows. It is a transaction that only
-// reads: it holds the apply lock, so nothing is written between a read and its use. It reports
-// whether a transaction is due for what it found: there is something to do now, or at another
-// time than before, or no more.
+// reads: it holds the apply lock, so nothing is written between a read and its use. due is
+// true if a transaction has work now, or if the time of the next work changed.
 //
 // The error is that of Client.Network or Client.EndpointIDs, or the cause of ctx. An
 // endpoint that cannot be read is no error: the next transaction reads it again.
@@ -106,7 +105,7 @@ func (d *Dataplane) NextLook() (next Look, at time.Time) {
 	return next, at
 }
 
-// nextLook is NextLook.
+// nextLook implements NextLook. The state lock must be held.
 func (d *core) nextLook() (Look, time.Time) {
 	oldest, read, n := d.endpoints.Oldest()
 	n++ // the sets

@@ -12,10 +12,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// removeSets deletes sets that nothing needs any more. What fails here concerns sets that nothing needs, so it
-// delays nobody: such a set is tried again after a pause of its own, and the others
-// go. A set that is in use by something unknown stays for another grace period at
-// least.
+// removeSets deletes unused sets. A failure delays no other set: the set is tried again after its
+// own pause. A set that an unknown object uses stays for at least one more grace period.
 func (r *run) removeSets() {
 	r.readSpare()
 	for !r.ending() {

@@ -40,9 +40,9 @@ func (d *core) outstanding(s drift.Subject) bool {
 	return ep != nil && ep.Outstanding()
 }
 
-// paused returns which sets are left alone that a look reads: written not long ago, while
-// somebody else keeps undoing that. Whether such a set is there at all is taken over all the
-// same: HNS refuses what names one that is not, and to add one that is.
+// paused reports whether a look ignores the members of a set: the agent wrote it recently, and
+// another program keeps changing it. A set that appeared or vanished is never ignored, because HNS
+// rejects a rule that names a missing set, and an Add of an existing one.
 func (d *core) paused(sets []ipsets.Observed) func(ipsets.Name) bool {
 	listed := make(map[string]bool, len(sets))
 	for _, s := range sets {

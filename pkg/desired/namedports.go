@@ -3,12 +3,13 @@ package desired
 import (
 	"cmp"
 	"fmt"
-	"github.com/winnpm/winnpm/pkg/acl"
 	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/winnpm/winnpm/pkg/acl"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"

@@ -2,12 +2,13 @@ package desired
 
 import (
 	"fmt"
-	"github.com/winnpm/winnpm/pkg/acl"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/winnpm/winnpm/pkg/acl"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+
 	"github.com/winnpm/winnpm/pkg/acl"
 
 	"github.com/winnpm/winnpm/pkg/policy"

@@ -3,8 +3,9 @@ package desired
 import (
 	"cmp"
 	"fmt"
-	"github.com/winnpm/winnpm/pkg/acl"
 	"slices"
+
+	"github.com/winnpm/winnpm/pkg/acl"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

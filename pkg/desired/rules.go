@@ -115,7 +115,7 @@ func (d *State) tieredBy(home []*PodState, chosen *PodState, several, ipv6 bool)
 		}
 	}
 	slices.SortStableFunc(all.Rules, func(a, b acl.Rule) int { return cmpDirection(a.ACL, b.ACL) })
-	if slices.ContainsFunc(all.Rules, func(r acl.Rule) bool { return r.ACL.Direction == hns.In }) { // so the node needs nobody's leave
+	if slices.ContainsFunc(all.Rules, func(r acl.Rule) bool { return r.ACL.Direction == hns.In }) { // the node may connect whatever the rules say
 		w.Shared = append(w.Shared, acl.Node(d.nodeAddrs)...)
 	}
 	return w

@@ -2,10 +2,11 @@ package desired
 
 import (
 	"fmt"
-	"github.com/winnpm/winnpm/pkg/acl"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/acl"
 
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"

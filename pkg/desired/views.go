@@ -3,9 +3,10 @@ package desired
 import (
 	"cmp"
 	"fmt"
-	"github.com/winnpm/winnpm/pkg/acl"
 	"maps"
 	"slices"
+
+	"github.com/winnpm/winnpm/pkg/acl"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"

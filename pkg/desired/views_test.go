@@ -2,12 +2,13 @@ package desired
 
 import (
 	"fmt"
-	"github.com/winnpm/winnpm/pkg/acl"
 	"maps"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/acl"
 
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"

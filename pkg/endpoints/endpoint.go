@@ -2,9 +2,10 @@ package endpoints
 
 import (
 	"errors"
-	"github.com/winnpm/winnpm/pkg/acl"
 	"net/netip"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/acl"
 
 	"k8s.io/apimachinery/pkg/types"
 

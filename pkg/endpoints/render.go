@@ -2,10 +2,11 @@ package endpoints
 
 import (
 	"cmp"
-	"github.com/winnpm/winnpm/pkg/acl"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/winnpm/winnpm/pkg/acl"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"

@@ -3,7 +3,7 @@ package hns
 import "context"
 
 // Wrap returns a Client that makes every call of next through around, which calls do once and
-// returns its result. Hold is no call.
+// returns its result. Hold is passed on unwrapped.
 func Wrap(next Client, around func(ctx context.Context, r Request, do func() Result) Result) Client {
 	return wrapped{next, around}
 }

@@ -49,7 +49,7 @@ const PriorityUnknown = -1
 // maxPriority is the last one of the API.
 const maxPriority = 1000
 
-// place says when the policy has its say.
+// place sets the tier and the priority of the policy.
 func (c *compiler) place(spec *v1alpha2.ClusterNetworkPolicySpec, at *field.Path) {
 	const consequence = "the policy comes first, accepts nothing and denies what it would pass"
 	c.out.Tier, c.out.Priority = Admin, spec.Priority

@@ -78,9 +78,9 @@ type Policy struct {
 	// Rules are in the order of the policy's text, ingress first.
 	Rules []Rule
 	// Sets defines every set that Rules name, except the named port sets: each once, members
-	// of nested sets included, sorted by name. Rules have the plain names. What a rule that
-	// is not Deny names is here under that name, and what one that is not Accept names as its
-	// deny twin, with Doubt if it is a set of pods.
+	// of nested sets included, sorted by name. Rules have the plain names. Accept and
+	// Pass rules need the plain sets; Deny and Pass rules need their deny twins, and Doubt for
+	// sets of pods.
 	Sets []SetDef
 	// Problems is what could not be expressed and was left out: the first of each
 	// reason, MaxProblems at most.
@@ -90,7 +90,7 @@ type Policy struct {
 	Found map[Reason]int
 }
 
-// Compare sorts policies by when they have their say: by tier, priority and key.
+// Compare sorts policies in the order of evaluation: by tier, priority and key.
 func (p *Policy) Compare(o *Policy) int {
 	return cmp.Or(cmp.Compare(p.Tier, o.Tier), cmp.Compare(p.Priority, o.Priority), p.Key.Compare(o.Key))
 }

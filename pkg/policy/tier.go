@@ -1,6 +1,6 @@
 package policy
 
-// Tier is when a policy has its say: Admin first, then NetworkPolicy, then Baseline.
+// Tier is the order of evaluation of a policy: Admin first, then NetworkPolicy, then Baseline.
 type Tier uint8
 
 // The tiers, in order.

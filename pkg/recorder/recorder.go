@@ -30,7 +30,8 @@ type Config struct {
 
 const defaultBytes = 8 << 20
 
-// Dataplane is what is recorded. ApplyDataplane and Observe may run at the same time.
+// Dataplane is what is recorded. ApplyDataplane and Observe may be called at the same time; one
+// waits for the other.
 type Dataplane interface {
 	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error)
 	Observe(ctx context.Context, look dataplane.Look) (due bool, err error)

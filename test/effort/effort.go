@@ -1,9 +1,6 @@
-// Package effort says how much of what it could do a test does. It is the one knob
-// of every test that draws, disturbs, floods or measures: a change gets few of each
-// (make test), make deep plays them all.
-//
-// The number of draws, orders and sizes follows the effort. What is asserted of each
-// does not.
+// Package effort scales how many cases a test runs. Every test that draws, disturbs, floods or
+// measures uses it: make test runs few cases, make deep all of them. The assertions do not depend
+// on it.
 package effort
 
 import (
@@ -41,8 +38,8 @@ func Deep() bool {
 	}
 }
 
-// Full reports whether hack/torture.sh or hack/hostile.sh run: they play more than
-// Deep, for as long as somebody likes.
+// Full reports whether hack/torture.sh or hack/hostile.sh run: they run more cases than Deep,
+// without a time limit.
 func Full() bool { return os.Getenv(Variable) == "full" }
 
 // Some returns the first n cases of a table by name.

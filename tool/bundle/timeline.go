@@ -114,7 +114,7 @@ func came(s recorder.Step) string {
 	if n := len(s.Events) + s.MoreEvents; len(parts) == 0 && n > 0 {
 		parts = append(parts, printable.Count(n, "object"))
 	}
-	return cmp.Or(strings.Join(parts, ", "), "nothing, a retry")
+	return cmp.Or(strings.Join(parts, ", "), "no event")
 }
 
 // past returns the past tense of an operation.

@@ -44,9 +44,9 @@ forgotten before that: 2 steps
     call 5  ACL/Add e1 (3)  +1ms  1ms  FAILED: refused
 4  +1s  reading HNS, failed 3 times more  no call  0s  ended by: no answer
 5  +2s  reading HNS  no call  0s  ok
-6  +3s  nothing, a retry  no call  0s  ok
+6  +3s  no event  no call  0s  ok
     repair  acl  e1  3 rules missing
-7  +4s  nothing, a retry  no call  0s  ok
+7  +4s  no event  no call  0s  ok
 8  +5s  1 object  ACL/Add 1  0s  running
     call 1  ACL/Add e2 (1)  +4ms  2m0s  no answer yet
 6 steps, 1 failed call

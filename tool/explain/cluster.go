@@ -36,7 +36,7 @@ type Cluster struct {
 	views    [3]*view
 	lists    map[listKey]parsed
 	isolated map[hns.Direction]map[string][]string // the policies that isolate in a direction, by pod
-	// clusters are the ClusterNetworkPolicies in the order of their say; subjectRules are
+	// clusters are the ClusterNetworkPolicies in the order of evaluation; subjectRules are
 	// their rules by pod.
 	clusters     []*policy.Policy
 	subjectRules map[subjectKey][]tierRule
@@ -59,16 +59,7 @@ func New(dump state.Dump) *Cluster {
 		wanted: {c: c, sets: map[string]viewed{}},
 	}
 	for i := range d.Pods {
-		p := &d.Pods[i]
-		c.pods[p.Pod] = p
-		addr, err := netip.ParseAddr(p.Addr)
-		switch {
-		case err != nil || !addr.Is4() || p.Finished:
-		case p.HostNetwork:
-			c.hosts[addr] = p
-		case p.Owner:
-			c.owners[addr] = p
-		}
+		c.addPod(&d.Pods[i])
 	}
 	for _, ns := range d.Namespaces {
 		if ns.OverBudget == "" {
@@ -96,6 +87,19 @@ func New(dump state.Dump) *Cluster {
 		}
 	}
 	return c
+}
+
+// addPod records a pod, and who has its address.
+func (c *Cluster) addPod(p *state.Pod) {
+	c.pods[p.Pod] = p
+	addr, err := netip.ParseAddr(p.Addr)
+	switch {
+	case err != nil || !addr.Is4() || p.Finished:
+	case p.HostNetwork:
+		c.hosts[addr] = p
+	case p.Owner:
+		c.owners[addr] = p
+	}
 }
 
 // Dump returns the dump, which nobody may change.

@@ -193,6 +193,40 @@ func TestExplanations(t *testing.T) {
 	}
 }
 
+// TestChangesThatDoNotHelp checks that no change is suggested when the policy is closed, or when a rule
+// of another program blocks the connection with and without the change.
+func TestChangesThatDoNotHelp(t *testing.T) {
+	const question = "z/cache-0->z/db:5432/TCP" // another port would be allowed
+	warn := func(reason state.Reason) func(*testing.T, *state.Dump) {
+		return func(_ *testing.T, d *state.Dump) {
+			d.Warnings = []state.Warning{{Object: "z/cache", Kind: "NetworkPolicy", Reason: reason}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*testing.T, *state.Dump)
+		helps  bool
+	}{
+		"as it is":    {func(*testing.T, *state.Dump) {}, true},
+		"rejected":    {warn(state.ReasonHNSRejected), false},
+		"over budget": {warn(state.ReasonOverBudget), false},
+		"foreign": {func(t *testing.T, d *state.Dump) {
+			ep := endpoint(t, d, "z/cache-0")
+			ep.ForeignRules = append(ep.ForeignRules, hns.ACL{Action: hns.Block, Direction: hns.Out, Priority: 100})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, places := snapshot(t)
+			tc.change(t, &d)
+			q, err := explain.Parse(question)
+			require.NoError(t, err)
+			a, err := explain.Explain(d, q, places)
+			require.NoError(t, err)
+			require.Equal(t, explain.Blocked, a.Egress.Actual.Verdict)
+			require.Equal(t, tc.helps, len(a.Egress.Misses) > 0, a.Egress.Misses)
+		})
+	}
+}
+
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)

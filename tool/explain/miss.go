@@ -27,10 +27,9 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	if own.pod.OverBudget != "" {
 		return out // no policy helps
 	}
-	tiers := len(c.tierRules(own.pod, q.dir)) > 0
 	for i := range c.dump.Policies {
 		p := &c.dump.Policies[i]
-		if namespaceOf(p.Policy) != namespaceOf(own.pod.Pod) || p.Spec == nil || tiers && c.overBudget(p.Policy) {
+		if namespaceOf(p.Policy) != namespaceOf(own.pod.Pod) || p.Spec == nil || c.closed(p.Policy) {
 			continue
 		}
 		subject, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
@@ -60,11 +59,11 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
 }
 
-// overBudget reports whether a NetworkPolicy is closed because of its size, on every pod
-// or on some.
-func (c *Cluster) overBudget(name string) bool {
+// closed reports whether a NetworkPolicy allows nothing on some pods, because it is over a limit or
+// because HNS rejects it.
+func (c *Cluster) closed(name string) bool {
 	return slices.ContainsFunc(c.dump.Warnings, func(w state.Warning) bool {
-		return w.Reason == state.ReasonOverBudget && w.Kind == "NetworkPolicy" && w.Object == name
+		return (w.Reason == state.ReasonOverBudget || w.Reason == state.ReasonHNSRejected) && w.Kind == "NetworkPolicy" && w.Object == name
 	})
 }
 
@@ -87,8 +86,8 @@ func (t attempt) matches() bool {
 		anyPort(t.ports, destination(t.own, t.peer, t.q), t.q.packet) && t.c.isPeer(t.from, t.peer, false) == yes
 }
 
-// misses returns the single changes with which the rule allows the connection, none when it does
-// without.
+// misses returns the single changes with which the rule allows the connection, none if it allows it
+// already.
 func (t attempt) misses() []Miss {
 	if t.matches() {
 		return nil
@@ -97,7 +96,16 @@ func (t attempt) misses() []Miss {
 	out := t.labelMisses(Miss{Kind: SubjectLabel, Object: t.own.pod.Pod, Words: "pod " + t.own.pod.Pod}, t.own.pod.Labels, reqs)
 	out = append(out, t.portMisses()...)
 	out = append(out, t.peerMisses()...)
-	return slices.DeleteFunc(out, func(m Miss) bool { return !t.helps(m) || !t.leftToPolicies(m) })
+	return slices.DeleteFunc(out, func(m Miss) bool { return !t.helps(m) || !t.leftToPolicies(m) || t.foreignBlock(m) })
+}
+
+// foreignBlock reports whether a rule of another program blocks the connection also after a change.
+func (t attempt) foreignBlock(m Miss) bool {
+	return slices.ContainsFunc(t.after(m), func(a attempt) bool {
+		a.q.near = nil
+		_, should := t.c.decide(a.own, a.q)
+		return should.verdict == Blocked && slices.ContainsFunc(should.traced.Matched, func(r hns.ACL) bool { return !r.Ours() && r.Action == hns.Block })
+	})
 }
 
 // helps reports whether the rule allows the connection after a change.
@@ -187,12 +195,12 @@ func (t attempt) portMisses() []Miss {
 		for _, text := range pod.Ports {
 			name, rest, _ := strings.Cut(text, ":")
 			number, protocol, err := ParsePort(rest)
-			if err == nil && name == p.Name && protocol == p.Protocol {
+			if err == nil && name == p.Name && protocol == p.Protocol && !slices.Contains(numbers, policy.Port{Protocol: protocol, First: number, Last: number}) {
 				numbers = append(numbers, policy.Port{Protocol: protocol, First: number, Last: number})
 				texts = append(texts, fmt.Sprintf("%s, which %s names %s", rest, pod.Pod, name))
 			}
 		}
-		if len(numbers) == n {
+		if len(numbers) == n && protocolNumbers[p.Protocol] == t.q.packet.Protocol {
 			unnamed = append(unnamed, portText(p))
 		}
 	}

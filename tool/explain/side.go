@@ -140,20 +140,24 @@ func (c *Cluster) pending(out *Side, ep *state.Endpoint, dir hns.Direction) {
 		if a.Direction != dir {
 			continue
 		}
-		for _, id := range a.SetIDs() {
-			sets := []*state.Set{c.setByID[id]}
-			if s := sets[0]; s != nil && s.Type == string(hns.NestedIPSet) {
-				for _, m := range slices.Concat(s.Members, s.Surplus) {
-					sets = append(sets, c.setByName[m])
-				}
-			}
-			for _, s := range sets {
-				if s != nil {
-					note(s.Unknown || len(s.Missing)+len(s.Surplus) > 0, s.Since)
-				}
+		for _, s := range c.setsOf(a) {
+			note(s.Unknown || len(s.Missing)+len(s.Surplus) > 0, s.Since)
+		}
+	}
+}
+
+// setsOf returns the sets that a rule names, with the members of nested ones.
+func (c *Cluster) setsOf(a hns.ACL) (out []*state.Set) {
+	for _, id := range a.SetIDs() {
+		s := c.setByID[id]
+		out = append(out, s)
+		if s != nil && s.Type == string(hns.NestedIPSet) {
+			for _, m := range slices.Concat(s.Members, s.Surplus) {
+				out = append(out, c.setByName[m])
 			}
 		}
 	}
+	return slices.DeleteFunc(out, func(s *state.Set) bool { return s == nil })
 }
 
 // state words a decision.

@@ -47,8 +47,8 @@ type tierRule struct {
 	tier policy.Tier
 }
 
-// compileClusters compiles the ClusterNetworkPolicies of a dump, in the order in which
-// they have their say.
+// compileClusters compiles the ClusterNetworkPolicies of a dump, in the order of
+// evaluation.
 func compileClusters(dumped []state.ClusterPolicy) []*policy.Policy {
 	var out []*policy.Policy
 	for _, d := range dumped {

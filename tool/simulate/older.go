@@ -26,9 +26,8 @@ var olderKinds = []struct{ resource, kind, tier string }{
 	{"baselineadminnetworkpolicies", "BaselineAdminNetworkPolicy", string(v1alpha2.BaselineTier)},
 }
 
-// olderPolicies returns what finds out whether a cluster has such objects. It lists one of
-// each kind, as no more than its name. A server without the kind has none, and one that
-// does not let us list it is not asked twice in a round: nobody needs the right.
+// olderPolicies returns a function that warns of each kind that the cluster has. It lists the name
+// of one object of each kind. A kind that is missing or forbidden yields no warning.
 func olderPolicies(cfg *rest.Config) func(context.Context) []state.Warning {
 	return func(ctx context.Context) []state.Warning {
 		c, err := controllers.Client(cfg, olderVersion, func(scheme *runtime.Scheme) error {

@@ -54,7 +54,7 @@ type answer struct {
 	fromOther bool
 }
 
-// asking is explain.Cluster.Between, or for a great many questions explain.Cluster.Actual.
+// asking asks both ends: explain.Cluster.Between, or explain.Cluster.Actual, which is faster and has no rules.
 type asking func(from, to explain.End, port uint16, protocol policy.Protocol) (egress, ingress explain.Half)
 
 // ask asks both ends. A pod of another node is judged there, and nowhere else, also where nothing is

@@ -84,11 +84,7 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, po
 			foreign = append(foreign, spans(ep.ForeignRules)...)
 		}
 		for _, s := range c.Dump().Sets {
-			for _, m := range slices.Concat(s.Members, s.Surplus) {
-				if sp, ok := hns.ParseSpan(m); ok && (sp.First < sp.Last || !pods[sp.First]) {
-					own = append(own, sp)
-				}
-			}
+			own = append(own, membersOutside(s, pods)...)
 		}
 		for _, sp := range own {
 			at = append(at, uint64(sp.First), uint64(sp.Last)+1)
@@ -96,6 +92,16 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, po
 	}
 	slices.Sort(at)
 	return slices.Compact(at), foreign.Sorted(), pods
+}
+
+// membersOutside returns the members of a set that are not the address of a pod.
+func membersOutside(s state.Set, pods map[uint32]bool) (out hns.Spans) {
+	for _, m := range slices.Concat(s.Members, s.Surplus) {
+		if sp, ok := hns.ParseSpan(m); ok && (sp.First < sp.Last || !pods[sp.First]) {
+			out = append(out, sp)
+		}
+	}
+	return out
 }
 
 // nobody returns an address below end that belongs to no pod and that no rule of another owner names.
