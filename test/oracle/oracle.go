@@ -134,9 +134,9 @@ func (p packet) judged(direction networkingv1.PolicyType) Side {
 	isolated, tiered := 0, false // isolated is how many subjects have NetworkPolicies, in either direction
 	for _, pod := range own.subjects {
 		own.pod = pod
-		isolates, allows, any := p.networkPolicies(pod, direction)
+		isolates, allows, has := p.networkPolicies(pod, direction)
 		isolating, allowing = append(isolating, isolates...), append(allowing, allows...)
-		if any {
+		if has {
 			isolated++
 		}
 		tiered = tiered || len(p.about(pod)) > 0
@@ -161,12 +161,12 @@ func (p packet) judged(direction networkingv1.PolicyType) Side {
 
 // networkPolicies returns the names of the NetworkPolicies that isolate a pod in a direction, and of those
 // that allow the packet. It reports whether there are any in either direction.
-func (p packet) networkPolicies(pod *corev1.Pod, direction networkingv1.PolicyType) (isolating, allowing []string, any bool) {
+func (p packet) networkPolicies(pod *corev1.Pod, direction networkingv1.PolicyType) (isolating, allowing []string, has bool) {
 	for _, np := range p.Policies {
 		if !applies(np, pod) {
 			continue
 		}
-		any = true
+		has = true
 		if !slices.Contains(policyTypes(np), direction) {
 			continue
 		}
@@ -176,7 +176,7 @@ func (p packet) networkPolicies(pod *corev1.Pod, direction networkingv1.PolicyTy
 			allowing = append(allowing, name)
 		}
 	}
-	return isolating, allowing, any
+	return isolating, allowing, has
 }
 
 // decision returns the tier of the NetworkPolicies as one rule, or none if they do not isolate.
