@@ -54,7 +54,7 @@ func (s *script) nodeCommand(name string, args []string) error {
 		}
 		return fmt.Errorf("no set %s", args[0])
 	case "restart-hns": // restart-hns: HNS loses all sets and our rules
-		s.sim.Restart(true)
+		s.sim.Restart()
 	case "reject": // reject set NAME ADDR | reject port NUMBER | reject nothing
 		s.reject(args)
 	default:

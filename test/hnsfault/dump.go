@@ -19,13 +19,14 @@ import (
 //	network azure
 //	set ns-x IPSET 10.0.0.4,10.0.0.5
 //	set nslabel-team:a NESTEDIPSET empty-emptyhashset,ns-x
-//	endpoint ep-1 addrs=10.0.0.4 state=Created remote network=other
+//	endpoint ep-1 addrs=10.0.0.4 remote=false network=azure state=Created
 //	  acl In 222 Allow azure-acl-x.web proto=6 local=ns-x local-ports=80
 //	  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
 //
 // Sets go by name, and everything is sorted, as its order means nothing. A text
 // with a blank, comma, quote or equals sign is quoted as in Go. A set whose Id
-// does not follow from its name has id=. The state AttachedSharing is left out.
+// does not follow from its name has id=. An attached endpoint of the network itself has its
+// addresses only.
 func (s *Sim) Dump() string {
 	sets, endpoints := s.Sets(), s.Endpoints()
 	names := map[string]string{} // by Id
@@ -54,14 +55,8 @@ func (s *Sim) Dump() string {
 		for i, a := range e.Addrs {
 			b.WriteString([]string{" addrs=", ","}[min(i, 1)] + a.String())
 		}
-		if e.State != hnssim.AttachedSharing {
-			fmt.Fprintf(&b, " state=%v", e.State)
-		}
-		if e.Remote {
-			b.WriteString(" remote")
-		}
-		if e.Network != s.network {
-			b.WriteString(" network=" + quote(e.Network))
+		if e.Remote || e.Network != s.network || e.State != hnssim.AttachedSharing {
+			fmt.Fprintf(&b, " remote=%t network=%s state=%v", e.Remote, e.Network, e.State)
 		}
 		lines := []string{"\n"}
 		for _, p := range e.Policies {

@@ -92,7 +92,8 @@ func (s *Server) create(k kind, r request) (*object, error) {
 		if o.name == "" {
 			return nil, refuse(codeInvalidJSON, "a network without a name")
 		}
-		o.sim = hnsfault.New(hnsfault.Options{Network: o.name, ID: o.id, Foreign: s.options.Foreign, Personality: s.options.Personality})
+		o.sim = hnsfault.New(hnsfault.Options{Network: o.name, ID: o.id, Foreign: s.options.Foreign})
+		o.sim.SetPersonality(s.options.Personality)
 	case kindEndpoint:
 		if err := s.createEndpoint(o, r); err != nil {
 			return nil, err
