@@ -36,10 +36,10 @@ const maxFrame = 256 << 20
 
 // request is one call of a DLL.
 type request struct {
-	op, pid uint32
-	id      string // GUID in capitals; empty: NULL
-	handle  uint64
-	text    [2]string
+	op     uint32
+	id     string // GUID in capitals; empty: NULL
+	handle uint64
+	text   [2]string
 }
 
 // readRequest reads one frame.
@@ -64,7 +64,7 @@ func readRequest(from io.Reader) (request, error) {
 	if uint64(head.Len[0])+uint64(head.Len[1]) != uint64(len(texts)) || head.Len[0]%2 != 0 || head.Len[1]%2 != 0 {
 		return request{}, errors.New("the strings do not fill the request")
 	}
-	r := request{op: head.Op, pid: head.PID, handle: head.Handle}
+	r := request{op: head.Op, handle: head.Handle}
 	if head.ID != [16]byte{} {
 		r.id = strings.ToUpper(guid.FromWindowsArray(head.ID).String())
 	}
