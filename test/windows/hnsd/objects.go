@@ -78,7 +78,7 @@ func (s *Server) add(o *object) (*object, error) {
 // a new one.
 func (s *Server) create(k kind, r request) (*object, error) {
 	o := &object{kind: k}
-	if err := decode(r.text[0], &o.made); err != nil {
+	if err := decode(r.text, &o.made); err != nil {
 		return nil, err
 	}
 	o.name, _ = o.made["Name"].(string)
@@ -125,7 +125,7 @@ func (s *Server) createEndpoint(o *object, r request) error {
 		IPConfigurations []ipConfig `json:"IpConfigurations"`
 		Flags            uint32
 	}
-	if err := json.Unmarshal([]byte(r.text[0]), &asked); err != nil {
+	if err := json.Unmarshal([]byte(r.text), &asked); err != nil {
 		return refuse(codeInvalidJSON, "%w", err)
 	}
 	e := hnssim.NewEndpoint{ID: o.id, State: hnssim.Created}
@@ -212,12 +212,9 @@ func (o *object) showNetwork(ctx context.Context) (settings, error) {
 }
 
 func (s *Server) showEndpoint(ctx context.Context, o *object) (settings, error) {
+	e, _ := o.sim.Endpoint(o.id) // remote ones too, as the DLLs show them
 	if _, err := o.sim.GetEndpoint(ctx, o.id); err != nil && !errors.Is(err, hns.ErrElsewhere) {
 		return nil, err
-	}
-	e, there := o.sim.Endpoint(o.id) // remote ones too, as the DLLs show them
-	if !there {
-		return nil, refuse(codeEndpointNotFound, "endpoint %s is gone", o.id)
 	}
 	configs := []ipConfig{}
 	for _, a := range e.Addrs {

@@ -113,19 +113,11 @@ func (s *Server) OpenHandles() int {
 	return len(s.handles)
 }
 
-// Counts returns the calls of the DLLs since the last ResetCounts, by the name
-// of the export.
+// Counts returns the number of calls of the DLLs so far, by the name of the export.
 func (s *Server) Counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.counts)
-}
-
-// ResetCounts forgets the calls so far.
-func (s *Server) ResetCounts() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.counts)
 }
 
 // Observe sets a function that runs after each call of the DLLs that makes, changes or deletes an
@@ -184,7 +176,7 @@ func (s *Server) Call(export, id string, handle uint64, texts ...string) (hnstes
 	if r.op == 0 {
 		return hnstest.CallAnswer{}, fmt.Errorf("hnsd: no export %s", export)
 	}
-	copy(r.text[:], texts)
+	r.text = strings.Join(texts, "")
 	return s.answer(context.Background(), r), nil
 }
 
@@ -230,9 +222,9 @@ func (s *Server) run(ctx context.Context, op operation, r request) (a hnstest.Ca
 	var o *object
 	switch op.verb {
 	case "":
-		return version(r.text[0]), nil
+		return version(r.text), nil
 	case "Enumerate":
-		return s.enumerate(op.kind, r.text[0])
+		return s.enumerate(op.kind, r.text)
 	case "Create":
 		o, err = s.create(op.kind, r)
 	case "Open", "Delete":
@@ -258,9 +250,9 @@ func (s *Server) run(ctx context.Context, op operation, r request) (a hnstest.Ca
 		defer s.mu.Unlock()
 		delete(s.handles, r.handle)
 	case "Modify":
-		err = s.modify(ctx, o, r.text[0])
+		err = s.modify(ctx, o, r.text)
 	case "Query":
-		if _, err := parseQuery(r.text[0]); err != nil {
+		if _, err := parseQuery(r.text); err != nil {
 			return a, err
 		}
 		shown, err := s.show(ctx, o)
@@ -316,28 +308,22 @@ func parseQuery(text string) (f filter, err error) {
 
 // matches reports whether a query asks for an object. The case of GUIDs does not count.
 func (f filter) matches(o *object) bool {
-	id := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
-	if f.State != nil {
-		if o.kind != kindEndpoint {
-			return false
-		}
-		if e, _ := o.sim.Endpoint(o.id); e.State != *f.State {
-			return false
-		}
+	is := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
+	state := hnssim.Uninitialized
+	if o.kind == kindEndpoint {
+		e, _ := o.sim.Endpoint(o.id)
+		state = e.State
 	}
-	return id(f.ID, o.id) && id(f.VirtualNetwork, o.network) && (f.Name == nil || *f.Name == o.name)
+	return is(f.ID, o.id) && is(f.VirtualNetwork, o.network) && (f.Name == nil || *f.Name == o.name) && (f.State == nil || *f.State == state)
 }
 
 func (s *Server) enumerate(k kind, query string) (hnstest.CallAnswer, error) {
 	f, err := parseQuery(query)
-	if err != nil {
-		return hnstest.CallAnswer{}, err
-	}
 	ids := []string{}
 	for _, o := range s.objects(k) {
 		if f.matches(o) {
 			ids = append(ids, o.id)
 		}
 	}
-	return encode(ids), nil
+	return encode(ids), err
 }
