@@ -3,7 +3,6 @@ package dataplane_test
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -54,14 +53,8 @@ const (
 func longWorld(t *testing.T) *script {
 	t.Helper()
 	w := newWorld(t, longPolicy(t))
-	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign(), Personality: hnsfault.Personality{
-		Refuse: func(c hnssim.Call) uint32 {
-			if slices.ContainsFunc(c.Sets, func(s hns.SetPolicy) bool { return len(s.Name) > ipsets.MaxName }) {
-				return 0x803b000d
-			}
-			return 0
-		},
-	}})
+	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
+	w.sim.RejectSet(func(s hns.SetPolicy) bool { return len(s.Name) > ipsets.MaxName })
 	w.do("dataplane", "endpoint ep-1 10.0.0.1")
 	longObjects(w, "long")
 	w.do("apply", goodIn, badOut, twoIn, farIn)

@@ -19,7 +19,7 @@ const bugWeb = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podS
 func TestRuleNamesTwoMissingSets(t *testing.T) {
 	w := newWorld(t, policyText("p", bugWeb)+policyText("q", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`))
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply")
-	w.sim.Restart(true)
+	w.sim.Restart()
 	w.do("policy q", "apply", "calls", "! apply")
 	w.settle()
 }

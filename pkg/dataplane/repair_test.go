@@ -46,7 +46,7 @@ func TestScenario_B6_RepairIsBounded(t *testing.T) {
 	}
 	w.do("apply")
 	require.True(t, w.report.Converged(), "events are not bounded")
-	w.sim.Restart(true)
+	w.sim.Restart()
 	lost := len(w.dp.Stats().Sets)
 
 	var all []state.Repair

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -54,7 +55,7 @@ func (s *script) nodeCommand(name string, args []string) error {
 		}
 		return fmt.Errorf("no set %s", args[0])
 	case "restart-hns": // restart-hns: HNS loses all sets and our rules
-		s.sim.Restart(true)
+		s.sim.Restart()
 	case "reject": // reject set NAME ADDR | reject port NUMBER | reject nothing
 		s.reject(args)
 	default:
@@ -203,25 +204,12 @@ func (s *script) writesText() string {
 			fmt.Fprintf(&b, "  %s\n", strings.TrimRight(set.Name+" "+readable(strings.Join(set.Values, ",")), " "))
 		}
 		for _, a := range c.ACLs {
-			fmt.Fprintf(&b, "  %s\n", aclLine(a, readable))
+			a.LocalAddresses, a.RemoteAddresses = readable(a.LocalAddresses), readable(a.RemoteAddresses)
+			fmt.Fprintf(&b, "  %s\n", acl.RuleText(a))
 		}
 		if others := len(c.Policies) - len(c.ACLs); others > 0 {
 			fmt.Fprintf(&b, "  and %d of others\n", others)
 		}
 	}
 	return b.String()
-}
-
-// aclLine renders a rule in one line.
-func aclLine(a hns.ACL, readable func(string) string) string {
-	line := fmt.Sprintf("%d %s %s %s", a.Priority, a.Action, a.Direction, a.ID)
-	for _, f := range []struct{ key, value string }{
-		{"proto", a.Protocols}, {"local", readable(a.LocalAddresses)}, {"remote", readable(a.RemoteAddresses)},
-		{"local-ports", a.LocalPorts}, {"remote-ports", a.RemotePorts},
-	} {
-		if f.value != "" {
-			line += " " + f.key + "=" + f.value
-		}
-	}
-	return line
 }

@@ -80,13 +80,3 @@ func idsOf(c hnssim.Call, kind string) string {
 	}
 	return fmt.Sprintf("one of %d", len(ids))
 }
-
-// failed returns the error of a call that HNS answered with a code which says
-// nothing about any object.
-func failed(c hnssim.Call, code uint32) error {
-	err := c.Fail(classOf(code, nil))
-	if op, ok := errors.AsType[*hns.OpError](err); ok {
-		op.Code = code
-	}
-	return err
-}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -19,13 +20,14 @@ import (
 //	network azure
 //	set ns-x IPSET 10.0.0.4,10.0.0.5
 //	set nslabel-team:a NESTEDIPSET empty-emptyhashset,ns-x
-//	endpoint ep-1 addrs=10.0.0.4 state=Created remote network=other
-//	  acl In 222 Allow azure-acl-x.web proto=6 local=ns-x local-ports=80
+//	endpoint ep-1 addrs=10.0.0.4 remote=false network=azure state=Created
+//	  acl 222 allow in azure-acl-x.web proto=6 local=ns-x lports=80
 //	  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
 //
 // Sets go by name, and everything is sorted, as its order means nothing. A text
 // with a blank, comma, quote or equals sign is quoted as in Go. A set whose Id
-// does not follow from its name has id=. The state AttachedSharing is left out.
+// does not follow from its name has id=. An attached endpoint of the network itself has its
+// addresses only.
 func (s *Sim) Dump() string {
 	sets, endpoints := s.Sets(), s.Endpoints()
 	names := map[string]string{} // by Id
@@ -54,14 +56,8 @@ func (s *Sim) Dump() string {
 		for i, a := range e.Addrs {
 			b.WriteString([]string{" addrs=", ","}[min(i, 1)] + a.String())
 		}
-		if e.State != hnssim.AttachedSharing {
-			fmt.Fprintf(&b, " state=%v", e.State)
-		}
-		if e.Remote {
-			b.WriteString(" remote")
-		}
-		if e.Network != s.network {
-			b.WriteString(" network=" + quote(e.Network))
+		if e.Remote || e.Network != s.network || e.State != hnssim.AttachedSharing {
+			fmt.Fprintf(&b, " remote=%t network=%s state=%v", e.Remote, e.Network, e.State)
 		}
 		lines := []string{"\n"}
 		for _, p := range e.Policies {
@@ -80,20 +76,14 @@ func dumpPolicy(p hns.EndpointPolicy, shown func([]string) string) string {
 	if err != nil || !a.Ours() {
 		return fmt.Sprintf("  policy %s %s\n", quote(p.Type), p.Settings)
 	}
-	line := fmt.Sprintf("  acl %s %d %s %s", a.Direction, a.Priority, a.Action, quote(a.ID))
-	for _, f := range [][2]string{
-		{"rule", strings.TrimPrefix(string(a.RuleType), string(hns.Switch))},
-		{"proto", strings.TrimPrefix(a.Protocols, hns.AnyProtocol)},
-		{"local", shown(strings.Split(a.LocalAddresses, ","))},
-		{"remote", shown(strings.Split(a.RemoteAddresses, ","))},
-		{"local-ports", a.LocalPorts},
-		{"remote-ports", a.RemotePorts},
-	} {
-		if f[1] != "" {
-			line += " " + f[0] + "=" + f[1]
-		}
+	a.Protocols = strings.TrimPrefix(a.Protocols, hns.AnyProtocol)
+	a.LocalAddresses = shown(strings.Split(a.LocalAddresses, ","))
+	a.RemoteAddresses = shown(strings.Split(a.RemoteAddresses, ","))
+	text := "  acl " + acl.RuleText(a)
+	if a.RuleType == hns.Host {
+		text += " host"
 	}
-	return line + "\n"
+	return text + "\n"
 }
 
 // quote returns a text that a reader can tell from its surroundings.

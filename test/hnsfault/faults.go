@@ -3,7 +3,7 @@ package hnsfault
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -19,7 +19,6 @@ const (
 	Refuse    Mode = iota // nothing done, error
 	LoseReply             // done, then error
 	Half                  // the first half done (rounded down), then error
-	Hang                  // until the caller gives up or the service restarts; nothing done
 	Ignore                // nothing done, and no error
 )
 
@@ -92,7 +91,7 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		return err
 	}
 	s.mu.Lock()
-	f, latency, restarted := s.due(c), time.Duration(c.DLLCalls)*s.odd.Latency, s.restarted
+	f, latency := s.due(c), time.Duration(c.DLLCalls)*s.odd.Latency
 	s.mu.Unlock()
 	s.asked(func(p Personality) {
 		if f == nil && p.Fail != nil {
@@ -103,18 +102,13 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		gaveUp := wait(ctx, c, latency)
 		return cmp.Or(gaveUp, do(false)) // HNS carries on, and the reply is lost
 	}
-	if f.Mode == Hang {
-		select {
-		case <-ctx.Done():
-			return c.Broken(ctx)
-		case <-restarted:
-			return c.Fail(fmt.Errorf("%w: the service restarted", hns.ErrUnavailable))
-		}
-	}
 	gaveUp := wait(ctx, c, latency)
 	err := c.Fail(cmp.Or(f.Err, hns.ErrUnavailable))
 	if f.Code != 0 {
-		err = failed(c.Call, f.Code)
+		err = c.Fail(classOf(f.Code, nil))
+		if op, ok := errors.AsType[*hns.OpError](err); ok {
+			op.Code = f.Code
+		}
 	}
 	switch f.Mode {
 	case LoseReply:
@@ -123,7 +117,7 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		_ = do(true)
 	case Ignore:
 		err = nil
-	case Refuse, Hang: // nothing is done
+	case Refuse: // nothing is done
 	}
 	return cmp.Or(gaveUp, err)
 }

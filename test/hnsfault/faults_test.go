@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -149,30 +147,6 @@ func TestFaultCounting(t *testing.T) {
 		require.ErrorIs(t, err, hns.ErrUnavailable)
 	}
 	require.Empty(t, s.UnusedFaults())
-}
-
-func TestHang(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTown(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		s.Inject(Fault{Mode: Hang})
-		start := time.Now()
-		err := update(ctx, s)
-		require.Equal(t, time.Minute, time.Since(start))
-		require.ErrorIs(t, err, hns.ErrUnavailable)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, town, s.Dump())
-
-		s.Inject(Fault{Mode: Hang})
-		go func() {
-			time.Sleep(time.Hour)
-			s.Restart(false)
-		}()
-		require.ErrorIs(t, update(t.Context(), s), hns.ErrUnavailable)
-		require.Equal(t, town, s.Dump())
-		require.Equal(t, time.Minute+time.Hour, time.Since(start))
-	})
 }
 
 func TestHooks(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 // Other programs of the node (PutSet, SetPolicies, CreateEndpoint) are not subject
 // to it. Endpoint, Sets, Dump, Trace and Watch show what is stored.
 type Personality struct {
-	// Refuse returns the HRESULT with which this HNS rejects, for good, a request
-	// that the strict simulator accepts; 0: it accepts the request too.
+	// Refuse returns the HRESULT with which this HNS rejects, for good, a write
+	// that the strict simulator accepts; 0: it accepts the write too.
 	Refuse func(hnssim.Call) uint32
 	// Code returns the HRESULT of a refusal that every HNS makes; 0: the usual one.
 	// The class of the error follows from the code.
@@ -75,29 +75,12 @@ func (s *Sim) show(op string, out *hns.Result) {
 	})
 }
 
-// refusesMore reports whether this HNS may reject what the strict one accepts.
-func (s *Sim) refusesMore() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.odd.Refuse != nil || len(s.rejects) > 0
-}
-
 // refuse returns why this HNS rejects a request that the strict one accepts; nil when
 // it accepts it too.
 func (s *Sim) refuse(c hnssim.Call) error {
 	s.mu.Lock()
 	rejects := s.rejects
 	s.mu.Unlock()
-	rejected := slices.ContainsFunc(rejects, func(match func(hnssim.Call) bool) bool { return match(c) })
-	var code uint32
-	s.asked(func(p Personality) {
-		if !rejected && p.Refuse != nil {
-			code = p.Refuse(c)
-		}
-	})
-	if !rejected && code == 0 {
-		return nil
-	}
 	kind := hns.KindACL
 	if len(c.Sets) > 0 {
 		kind = hns.KindSet
@@ -106,8 +89,17 @@ func (s *Sim) refuse(c hnssim.Call) error {
 		Op: c.Op, Kind: kind, ID: idsOf(c, kind), Code: codeInvalidPolicy,
 		Err: fmt.Errorf("%w: content that this node rejects", hns.ErrInvalid),
 	}
-	if rejected {
+	if slices.ContainsFunc(rejects, func(match func(hnssim.Call) bool) bool { return match(c) }) {
 		return s.coded(c, op)
+	}
+	var code uint32
+	s.asked(func(p Personality) {
+		if p.Refuse != nil {
+			code = p.Refuse(c)
+		}
+	})
+	if code == 0 {
+		return nil
 	}
 	return recoded(c, op, code)
 }

@@ -29,11 +29,11 @@ func (o Outcome) String() string { return [...]string{"unanswered", "denied", "a
 
 // Transition is one write that gives a probe another outcome.
 type Transition struct {
-	Probe    Probe
-	From, To Outcome
-	Write    int    // its number among the writes since Watch, from 1
-	Op       string // of the client's call, or the method with which somebody else wrote
-	Target   string // an endpoint's ID, a set's Id, or the network's name
+	Probe  Probe
+	To     Outcome
+	Write  int    // its number among the writes since Watch, from 1
+	Op     string // of the client's call, or the method with which somebody else wrote
+	Target string // an endpoint's ID, a set's Id, or the network's name
 }
 
 // watch is what Watch began.
@@ -52,19 +52,15 @@ func (s *Sim) Ask(probes ...Probe) []Outcome {
 }
 
 // Watch asks about the probes after every write that is carried out from now on,
-// by halves and by somebody else's hand included. It takes the place of an
-// earlier watch, whose transitions are forgotten; without probes nobody watches.
-// The result is the outcome of each probe now.
+// by halves and by somebody else's hand included. It replaces an earlier watch, whose
+// transitions are forgotten. The result is the outcome of each probe now.
 func (s *Sim) Watch(probes ...Probe) []Outcome {
 	var now []Outcome
 	s.Inspect(func(trace hnssim.Tracer) {
 		now = ask(trace, probes)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.watch = nil
-		if len(probes) > 0 {
-			s.watch = &watch{probes: slices.Clone(probes), last: slices.Clone(now)}
-		}
+		s.watch = watch{probes: probes, last: slices.Clone(now)}
 	})
 	return now
 }
@@ -74,20 +70,13 @@ func (s *Sim) Watch(probes ...Probe) []Outcome {
 func (s *Sim) Transitions() []Transition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watch == nil {
-		return nil
-	}
 	return slices.Clone(s.watch.seen)
 }
 
-// Writes returns how many writes were carried out since Watch; 0 while nobody
-// watches.
+// Writes returns how many writes were carried out since Watch.
 func (s *Sim) Writes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watch == nil {
-		return 0
-	}
 	return s.watch.writes
 }
 
@@ -111,16 +100,11 @@ func ask(trace hnssim.Tracer, probes []Probe) []Outcome {
 func (s *Sim) wrote(op, target string, trace hnssim.Tracer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.watch
-	if w == nil {
-		return
-	}
+	w := &s.watch
 	w.writes++
 	for i, now := range ask(trace, w.probes) {
 		if now != w.last[i] {
-			w.seen = append(w.seen, Transition{
-				Probe: w.probes[i], From: w.last[i], To: now, Write: w.writes, Op: op, Target: target,
-			})
+			w.seen = append(w.seen, Transition{Probe: w.probes[i], To: now, Write: w.writes, Op: op, Target: target})
 			w.last[i] = now
 		}
 	}

@@ -17,14 +17,7 @@ import (
 )
 
 // Options says what the simulated node looks like.
-type Options struct {
-	// Network, ID and Foreign are those of hnssim.Options.
-	Network string
-	ID      string
-	Foreign []hns.EndpointPolicy
-	// Personality is how this HNS differs from the strict one; see SetPersonality.
-	Personality Personality
-}
+type Options = hnssim.Options
 
 // Sim is one simulated node. It implements hns.Client.
 type Sim struct {
@@ -33,17 +26,16 @@ type Sim struct {
 
 	// mu guards everything below. The strict simulator takes it in its hooks, so it
 	// must not be held while the strict simulator is called.
-	mu        sync.Mutex
-	calls     []*Call // the last ones
-	logged    int     // size of calls
-	dll       int     // calls of the DLLs
-	hook      func(Call, When)
-	faults    []*armedFault
-	rejects   []func(hnssim.Call) bool
-	restarted chan struct{}   // closed and replaced at every restart
-	watch     *watch          // nil without probes
-	held      map[string]bool // endpoints that a caller holds → a handle is open
-	odd       Personality
+	mu      sync.Mutex
+	calls   []*Call // the last ones
+	logged  int     // size of calls
+	dll     int     // calls of the DLLs
+	hook    func(Call, When)
+	faults  []*armedFault
+	rejects []func(hnssim.Call) bool
+	watch   watch
+	held    map[string]bool // endpoints that a caller holds → a handle is open
+	odd     Personality
 
 	asking sync.Mutex // held while a function of the personality runs
 }
@@ -52,13 +44,7 @@ var _ hns.Client = (*Sim)(nil)
 
 // New returns a node with an empty network and no endpoints.
 func New(o Options) *Sim {
-	s := &Sim{
-		Sim:       hnssim.New(hnssim.Options{Network: o.Network, ID: o.ID, Foreign: o.Foreign}),
-		network:   cmp.Or(o.Network, hnssim.DefaultNetwork),
-		restarted: make(chan struct{}),
-		held:      map[string]bool{},
-		odd:       o.Personality,
-	}
+	s := &Sim{Sim: hnssim.New(o), network: cmp.Or(o.Network, hnssim.DefaultNetwork), held: map[string]bool{}}
 	s.SetHooks(hnssim.Hooks{Call: s.call, Show: s.show, Wrote: s.wrote, TakesRules: s.takesRules})
 	return s
 }
@@ -78,13 +64,17 @@ func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim
 
 // carryOut does a request, or the first half of one that writes.
 func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) error) error {
-	if half || IsWrite(c) && s.refusesMore() {
+	var refused error
+	if IsWrite(c) {
+		refused = s.refuse(c)
+	}
+	if half || refused != nil {
 		if err := check(c); err != nil {
 			return s.coded(c, err)
 		}
-		if err := s.refuse(c); err != nil {
-			return err
-		}
+	}
+	if refused != nil {
+		return refused
 	}
 	if half {
 		if len(c.Sets) == 1 || len(c.ACLs) == 1 {
@@ -103,17 +93,10 @@ func firstHalf(c hnssim.Call) hnssim.Call {
 	return c
 }
 
-// Restart restarts the service: calls that hang break off. With lose, HNS comes
-// back without any set and without our ACLs, and without any other ACL that
-// names a set; what remains of the CNI's policies is plumbed again
-// (Windows-Containers#278, calico#5164).
-func (s *Sim) Restart(lose bool) {
-	s.mu.Lock()
-	close(s.restarted)
-	s.restarted = make(chan struct{})
-	s.mu.Unlock()
-	if lose {
-		all := func(hns.SetPolicy) bool { return true }
-		s.Forget("Restart", s.network, all, func(_ string, a hns.ACL) bool { return a.Ours() })
-	}
+// Restart restarts the service: HNS comes back without any set and without our ACLs, and
+// without any other ACL that names a set; what remains of the CNI's policies is plumbed
+// again (Windows-Containers#278, calico#5164).
+func (s *Sim) Restart() {
+	all := func(hns.SetPolicy) bool { return true }
+	s.Forget("Restart", s.network, all, func(_ string, a hns.ACL) bool { return a.Ours() })
 }

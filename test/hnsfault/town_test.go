@@ -19,11 +19,11 @@ set group NESTEDIPSET web
 set lonely IPSET 10.9.0.0/16
 set web IPSET 10.0.0.4
 endpoint ep-1 addrs=10.0.0.4
-  acl In 222 Allow azure-acl-x.web proto=6 local=front local-ports=80
+  acl 222 allow in azure-acl-x.web proto=6 local=front lports=80
   policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
-endpoint ep-away addrs=10.7.0.4 remote
-endpoint ep-elsewhere addrs=10.8.0.4 network=other
-endpoint ep-new addrs=10.0.0.6 state=Created
+endpoint ep-away addrs=10.7.0.4 remote=true network=azure state=AttachedSharing
+endpoint ep-elsewhere addrs=10.8.0.4 remote=false network=other state=AttachedSharing
+endpoint ep-new addrs=10.0.0.6 remote=false network=azure state=Created
 `
 
 // newTown returns the town.

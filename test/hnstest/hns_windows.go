@@ -14,14 +14,10 @@ func ThisHNS() HNS { return call }
 
 var free = windows.NewLazySystemDLL("ole32.dll").NewProc("CoTaskMemFree")
 
-// call makes one call of any export. The arguments are those of Microsoft's HCN API reference: a
+// call makes one call of any export of computenetwork.dll. The arguments are those of Microsoft's HCN API reference: a
 // handle, a GUID, texts, and where to put a handle, an output and an error record.
 func call(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
-	dll := "computenetwork.dll"
-	if export == "HNSCall" {
-		dll = "vmcompute.dll"
-	}
-	proc := windows.NewLazySystemDLL(dll).NewProc(export)
+	proc := windows.NewLazySystemDLL("computenetwork.dll").NewProc(export)
 	if err := proc.Find(); err != nil {
 		return CallAnswer{}, err
 	}
@@ -57,10 +53,10 @@ func call(export, id string, handle uint64, texts ...string) (CallAnswer, error)
 	if verb("Open|Create") {
 		args = append(args, uintptr(unsafe.Pointer(&out.handle)))
 	}
-	if verb("Enumerate|Query") || export == "HNSCall" {
+	if verb("Enumerate|Query") {
 		args = append(args, uintptr(unsafe.Pointer(&out.output)))
 	}
-	if export != "HNSCall" && !verb("Close") {
+	if !verb("Close") {
 		args = append(args, uintptr(unsafe.Pointer(&out.record)))
 	}
 	code, _, _ := proc.Call(args...)

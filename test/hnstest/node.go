@@ -18,7 +18,6 @@ const (
 	guids        = "d0c70000-5f3a-4c1e-9b6d-77696e6e"
 	ownNetwork   = guids + "7001"
 	ownNamespace = guids + "7002"
-	otherNetwork = guids + "7003"
 )
 
 // Node makes the objects that questions are about, as a CNI does.
@@ -29,10 +28,9 @@ type Node struct {
 
 // Endpoint describes an endpoint that a question needs.
 type Endpoint struct {
-	Addrs     []netip.Addr
-	Detached  bool // exists, but is not attached to a namespace
-	Remote    bool // represents an endpoint of another node
-	Elsewhere bool // is in a second network, with an address of that one
+	Addrs    []netip.Addr
+	Detached bool // exists, but is not attached to a namespace
+	Remote   bool // represents an endpoint of another node
 	// Foreign are policies that the endpoint has from the start. HNS may show them in
 	// another form.
 	Foreign []hns.EndpointPolicy
@@ -43,7 +41,8 @@ func (n *Node) Make(kind string) error {
 	if err := n.Clean(); err != nil {
 		return fmt.Errorf("an earlier run has left something: %w", err)
 	}
-	err := n.makeNetwork(ownNetwork, NetworkName, kind, "10.90")
+	err := n.HNS.Create("Network", ownNetwork, 0, fmt.Sprintf(`{"Name":%q,"Type":%q,"Ipams":[{"Type":"Static","Subnets":[{"IpAddressPrefix":"10.90.0.0/16",`+
+		`"Routes":[{"NextHop":"10.90.0.1","DestinationPrefix":"0.0.0.0/0"}]}]}],`+schemaV2+`}`, NetworkName, kind))
 	if err == nil {
 		err = n.HNS.Create("Namespace", ownNamespace, 0, `{"Type":"Host",`+schemaV2+`}`)
 	}
@@ -53,21 +52,9 @@ func (n *Node) Make(kind string) error {
 	return nil
 }
 
-func (n *Node) makeNetwork(id, name, kind, subnet string) error {
-	return n.HNS.Create("Network", id, 0, fmt.Sprintf(`{"Name":%q,"Type":%q,"Ipams":[{"Type":"Static","Subnets":[{"IpAddressPrefix":"%s.0.0/16",`+
-		`"Routes":[{"NextHop":"%[3]s.0.1","DestinationPrefix":"0.0.0.0/0"}]}]}],`+schemaV2+`}`, name, kind, subnet))
-}
-
 // CreateEndpoint makes an endpoint, and attaches it as containerd does. It returns the endpoint's ID
 // in the spelling of HNS. If it fails, nothing is left behind.
 func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
-	network := ownNetwork
-	if e.Elsewhere {
-		network, e.Addrs = otherNetwork, []netip.Addr{netip.MustParseAddr("10.95.0.4")}
-		if err := n.makeNetwork(otherNetwork, NetworkName+"-other", "NAT", "10.95"); err != nil {
-			return "", err
-		}
-	}
 	n.made++
 	id := fmt.Sprintf("%s8%03x", guids, n.made)
 	var addrs, policies []string
@@ -78,9 +65,9 @@ func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
 		policies = append(policies, fmt.Sprintf(`{"Type":%q,"Settings":%s}`, f.Type, f.Settings))
 	}
 	flags := map[bool]int{true: 1}[e.Remote]
-	err := n.HNS.Open("Network", network, func(in uint64) error {
+	err := n.HNS.Open("Network", ownNetwork, func(in uint64) error {
 		return n.HNS.Create("Endpoint", id, in, fmt.Sprintf(`{"Name":%q,"HostComputeNetwork":%q,"Policies":[%s],"IpConfigurations":[%s],"Flags":%d,`+schemaV2+`}`,
-			NetworkName, network, strings.Join(policies, ","), strings.Join(addrs, ","), flags))
+			NetworkName, ownNetwork, strings.Join(policies, ","), strings.Join(addrs, ","), flags))
 	})
 	if err != nil {
 		return "", err

@@ -38,7 +38,7 @@ func half(r *replay, c hnsfault.Call) {
 
 // loseAll is HNS that restarts and has lost everything of ours.
 func loseAll(r *replay, _ hnsfault.Call) {
-	r.sim.Restart(true)
+	r.sim.Restart()
 	r.watch.damage.all = true
 }
 

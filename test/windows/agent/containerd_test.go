@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/test/hnstest"
 )
 
 // cniSubnet is of the network in which win-bridge makes endpoints, and host-local gives
@@ -238,5 +240,9 @@ func (c *containerd) sandbox(namespace, name, uid string) sandbox {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.boxes++
-	return sandbox{ID: fmt.Sprintf("%032x", c.boxes), Netns: c.h.CreateNamespace(), Namespace: namespace, Name: name, UID: uid}
+	netns := fmt.Sprintf("%08X-0000-4000-8000-636F6E746169", c.boxes)
+	if err := hnstest.HNS(c.h.Call).Create("Namespace", netns, 0, `{"Type":"HostDefault"}`); err != nil {
+		c.h.t.Error(err)
+	}
+	return sandbox{ID: fmt.Sprintf("%032x", c.boxes), Netns: netns, Namespace: namespace, Name: name, UID: uid}
 }

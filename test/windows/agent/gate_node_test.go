@@ -17,6 +17,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -195,7 +196,7 @@ func (g *gated) meetsFriends(all []*started) {
 func (g *gated) takeDown(box sandbox) error {
 	var said string
 	for range mostStarts {
-		if err := g.h.DeleteNamespace(box.Netns); err == nil {
+		if err := hnstest.HNS(g.h.Call).Delete("Namespace", box.Netns); err == nil {
 			return nil
 		} else if said != "" && !strings.Contains(said, "netplugin failed with no error message") {
 			return fmt.Errorf("remove: %s: %w", said, err)
@@ -206,7 +207,7 @@ func (g *gated) takeDown(box sandbox) error {
 		}
 		said = (<-done).Error
 	}
-	if err := g.h.DeleteNamespace(box.Netns); err != nil {
+	if err := hnstest.HNS(g.h.Call).Delete("Namespace", box.Netns); err != nil {
 		return fmt.Errorf("remove, %d times: %s: %w", mostStarts, said, err)
 	}
 	return nil

@@ -75,8 +75,7 @@ func (h *host) endpoint(addr netip.Addr) (ours []hns.ACL, foreign []hns.Endpoint
 	return nil, nil
 }
 
-// writes returns how many requests that change something came since the last
-// ResetCounts.
+// writes returns how many requests that change something came so far.
 func (h *host) writes() int {
 	counts := h.Counts()
 	return counts["HcnModifyNetwork"] + counts["HcnModifyEndpoint"]

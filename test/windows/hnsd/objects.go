@@ -78,7 +78,7 @@ func (s *Server) add(o *object) (*object, error) {
 // a new one.
 func (s *Server) create(k kind, r request) (*object, error) {
 	o := &object{kind: k}
-	if err := decode(r.text[0], &o.made); err != nil {
+	if err := decode(r.text, &o.made); err != nil {
 		return nil, err
 	}
 	o.name, _ = o.made["Name"].(string)
@@ -92,7 +92,8 @@ func (s *Server) create(k kind, r request) (*object, error) {
 		if o.name == "" {
 			return nil, refuse(codeInvalidJSON, "a network without a name")
 		}
-		o.sim = hnsfault.New(hnsfault.Options{Network: o.name, ID: o.id, Foreign: s.options.Foreign, Personality: s.options.Personality})
+		o.sim = hnsfault.New(hnsfault.Options{Network: o.name, ID: o.id, Foreign: s.options.Foreign})
+		o.sim.SetPersonality(s.options.Personality)
 	case kindEndpoint:
 		if err := s.createEndpoint(o, r); err != nil {
 			return nil, err
@@ -124,7 +125,7 @@ func (s *Server) createEndpoint(o *object, r request) error {
 		IPConfigurations []ipConfig `json:"IpConfigurations"`
 		Flags            uint32
 	}
-	if err := json.Unmarshal([]byte(r.text[0]), &asked); err != nil {
+	if err := json.Unmarshal([]byte(r.text), &asked); err != nil {
 		return refuse(codeInvalidJSON, "%w", err)
 	}
 	e := hnssim.NewEndpoint{ID: o.id, State: hnssim.Created}
@@ -211,12 +212,9 @@ func (o *object) showNetwork(ctx context.Context) (settings, error) {
 }
 
 func (s *Server) showEndpoint(ctx context.Context, o *object) (settings, error) {
+	e, _ := o.sim.Endpoint(o.id) // remote ones too, as the DLLs show them
 	if _, err := o.sim.GetEndpoint(ctx, o.id); err != nil && !errors.Is(err, hns.ErrElsewhere) {
 		return nil, err
-	}
-	e, there := o.sim.Endpoint(o.id) // remote ones too, as the DLLs show them
-	if !there {
-		return nil, refuse(codeEndpointNotFound, "endpoint %s is gone", o.id)
 	}
 	configs := []ipConfig{}
 	for _, a := range e.Addrs {

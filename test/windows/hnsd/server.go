@@ -18,8 +18,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/Microsoft/go-winio/pkg/guid"
-
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
@@ -31,7 +29,6 @@ type Options struct {
 	Network     string               // name of the node's own network; empty: "azure"
 	Foreign     []hns.EndpointPolicy // what HNS puts on an endpoint that is made without policies
 	Personality hnsfault.Personality // of the networks that clients make
-	Deaf        bool                 // enumerations ignore their filters
 }
 
 // Server is the service of one node. All methods are safe for concurrent use.
@@ -41,24 +38,18 @@ type Server struct {
 
 	seeing sync.Mutex // held during a call that is observed
 
-	mu      sync.Mutex // guards following
-	all     []*object  // in the order of their creation, own first
-	handles map[uint64]handle
-	last    uint64 // handle that was opened
-	lastID  int    // of the GUIDs made so far
+	mu      sync.Mutex         // guards following
+	all     []*object          // in the order of their creation, own first
+	handles map[uint64]*object // open ones
+	last    uint64             // handle that was opened
+	lastID  int                // of the GUIDs made so far
 	counts  map[string]int
 	seen    func(export string)
 }
 
-// handle is one open handle of one process.
-type handle struct {
-	pid uint32
-	of  *object
-}
-
 // New returns a server whose node has one network without endpoints.
 func New(o Options) *Server {
-	s := &Server{options: o, handles: map[uint64]handle{}, counts: map[string]int{}}
+	s := &Server{options: o, handles: map[uint64]*object{}, counts: map[string]int{}}
 	subnets := []settings{{"IpAddressPrefix": "10.1.0.0/16", "Routes": []settings{{"NextHop": "10.1.0.1", "DestinationPrefix": "0.0.0.0/0"}}}}
 	id, name := s.newID(), cmp.Or(o.Network, "azure")
 	s.own = &object{
@@ -74,11 +65,7 @@ func (s *Server) newID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastID++
-	id, err := guid.NewV5(guid.GUID{}, fmt.Append(nil, s.lastID))
-	if err != nil {
-		panic("BUG: hashing never fails: " + err.Error())
-	}
-	return strings.ToUpper(id.String())
+	return fmt.Sprintf("%08X-0000-4000-8000-77696E6E706D", s.lastID)
 }
 
 // Sim returns the node's own network.
@@ -89,26 +76,11 @@ func (s *Server) System() hnstest.System {
 	return hnstest.System{HNS: s.Call, Client: func(network string) (hns.Client, error) {
 		for _, n := range s.objects(kindNetwork) {
 			if n.name == network {
-				return client{n.sim, s}, nil
+				return n.sim, nil
 			}
 		}
-		return client{s.own.sim, s}, nil
+		return s.own.sim, nil
 	}}
-}
-
-// client is the simulator of one network of a node.
-type client struct {
-	*hnsfault.Sim
-	node *Server
-}
-
-// GetEndpoint implements hns.Client. Endpoints of the other networks are elsewhere.
-func (c client) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
-	e, err := c.Sim.GetEndpoint(ctx, id)
-	if other, gone := c.node.find(kindEndpoint, id); hns.EndpointGone(err) && gone == nil && other.sim != c.Sim {
-		err = &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
-	}
-	return e, err
 }
 
 // CreateEndpoint makes an endpoint in the node's own network and attaches it
@@ -120,25 +92,6 @@ func (s *Server) CreateEndpoint(addr netip.Addr) (string, error) {
 	}
 	_, err := s.add(o)
 	return o.id, err
-}
-
-// CreateNamespace makes a network namespace, as a runtime does for a pod before it asks
-// CNI, and returns its GUID.
-func (s *Server) CreateNamespace() string {
-	o, err := s.create(kindNamespace, request{text: [2]string{`{"Type":"HostDefault"}`}})
-	if err != nil {
-		panic("BUG: a new namespace is refused: " + err.Error())
-	}
-	return o.id
-}
-
-// DeleteNamespace takes a namespace away. It fails while an endpoint is attached to it.
-func (s *Server) DeleteNamespace(id string) error {
-	space, err := s.find(kindNamespace, id)
-	if err != nil {
-		return err
-	}
-	return s.remove(space)
 }
 
 // Exists returns the kind, GUID and name of each object, for a test that looks for objects that a
@@ -160,19 +113,11 @@ func (s *Server) OpenHandles() int {
 	return len(s.handles)
 }
 
-// Counts returns the calls of the DLLs since the last ResetCounts, by the name
-// of the export.
+// Counts returns the number of calls of the DLLs so far, by the name of the export.
 func (s *Server) Counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.counts)
-}
-
-// ResetCounts forgets the calls so far.
-func (s *Server) ResetCounts() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.counts)
 }
 
 // Observe sets a function that runs after each call of the DLLs that makes, changes or deletes an
@@ -222,7 +167,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 // Call makes one call as the DLLs would, for a program that runs beside the server. It is an
 // hnstest.HNS. An error says that there is no such call.
 func (s *Server) Call(export, id string, handle uint64, texts ...string) (hnstest.CallAnswer, error) {
-	r := request{pid: 1, id: id, handle: handle}
+	r := request{id: id, handle: handle}
 	for number, op := range ops {
 		if op.name == export {
 			r.op = number
@@ -231,7 +176,7 @@ func (s *Server) Call(export, id string, handle uint64, texts ...string) (hnstes
 	if r.op == 0 {
 		return hnstest.CallAnswer{}, fmt.Errorf("hnsd: no export %s", export)
 	}
-	copy(r.text[:], texts)
+	r.text = strings.Join(texts, "")
 	return s.answer(context.Background(), r), nil
 }
 
@@ -277,9 +222,9 @@ func (s *Server) run(ctx context.Context, op operation, r request) (a hnstest.Ca
 	var o *object
 	switch op.verb {
 	case "":
-		return version(r.text[0]), nil
+		return version(r.text), nil
 	case "Enumerate":
-		return s.enumerate(op.kind, r.text[0])
+		return s.enumerate(op.kind, r.text)
 	case "Create":
 		o, err = s.create(op.kind, r)
 	case "Open", "Delete":
@@ -294,7 +239,10 @@ func (s *Server) run(ctx context.Context, op operation, r request) (a hnstest.Ca
 	}
 	switch op.verb {
 	case "Create", "Open":
-		a.Handle = s.opened(r, o)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last += 0x10 // in Windows they are addresses, and none is used twice here
+		s.handles[s.last], a.Handle = o, s.last
 	case "Delete":
 		err = s.remove(o)
 	case "Close":
@@ -302,9 +250,9 @@ func (s *Server) run(ctx context.Context, op operation, r request) (a hnstest.Ca
 		defer s.mu.Unlock()
 		delete(s.handles, r.handle)
 	case "Modify":
-		err = s.modify(ctx, o, r.text[0])
+		err = s.modify(ctx, o, r.text)
 	case "Query":
-		if _, err := parseQuery(r.text[0]); err != nil {
+		if _, err := parseQuery(r.text); err != nil {
 			return a, err
 		}
 		shown, err := s.show(ctx, o)
@@ -321,25 +269,16 @@ func version(request string) hnstest.CallAnswer {
 	return encode(settings{"Success": true, "Output": schemaVersion{15, 0}})
 }
 
-// opened hands a new handle to the process of r.
-func (s *Server) opened(r request, o *object) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last += 0x10 // in Windows they are addresses, and none is used twice here
-	s.handles[s.last] = handle{r.pid, o}
-	return s.last
-}
-
-// held returns the object that the handle of r stands for. It must be open, of the same process and
-// of this kind. The object may be gone.
+// held returns the object that the handle of r stands for. It must be open, and of this kind. The
+// object may be gone.
 func (s *Server) held(r request, k kind) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.handles[r.handle]
-	if h.of == nil || h.pid != r.pid || h.of.kind != k {
+	o := s.handles[r.handle]
+	if o == nil || o.kind != k {
 		return nil, refuse(codeInvalidHandle, "0x%x is no open handle of a %s", r.handle, k)
 	}
-	return h.of, nil
+	return o, nil
 }
 
 // v2 is the version of the HCN documents.
@@ -369,28 +308,22 @@ func parseQuery(text string) (f filter, err error) {
 
 // matches reports whether a query asks for an object. The case of GUIDs does not count.
 func (f filter) matches(o *object) bool {
-	id := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
-	if f.State != nil {
-		if o.kind != kindEndpoint {
-			return false
-		}
-		if e, _ := o.sim.Endpoint(o.id); e.State != *f.State {
-			return false
-		}
+	is := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
+	state := hnssim.Uninitialized
+	if o.kind == kindEndpoint {
+		e, _ := o.sim.Endpoint(o.id)
+		state = e.State
 	}
-	return id(f.ID, o.id) && id(f.VirtualNetwork, o.network) && (f.Name == nil || *f.Name == o.name)
+	return is(f.ID, o.id) && is(f.VirtualNetwork, o.network) && (f.Name == nil || *f.Name == o.name) && (f.State == nil || *f.State == state)
 }
 
 func (s *Server) enumerate(k kind, query string) (hnstest.CallAnswer, error) {
 	f, err := parseQuery(query)
-	if err != nil {
-		return hnstest.CallAnswer{}, err
-	}
 	ids := []string{}
 	for _, o := range s.objects(k) {
-		if s.options.Deaf || f.matches(o) {
+		if f.matches(o) {
 			ids = append(ids, o.id)
 		}
 	}
-	return encode(ids), nil
+	return encode(ids), err
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -32,14 +31,12 @@ type (
 	}
 )
 
-const maxFrame = 256 << 20
-
 // request is one call of a DLL.
 type request struct {
-	op, pid uint32
-	id      string // GUID in capitals; empty: NULL
-	handle  uint64
-	text    [2]string
+	op     uint32
+	id     string // GUID in capitals; empty: NULL
+	handle uint64
+	text   string
 }
 
 // readRequest reads one frame.
@@ -47,9 +44,6 @@ func readRequest(from io.Reader) (request, error) {
 	var length uint32
 	if err := binary.Read(from, binary.LittleEndian, &length); err != nil {
 		return request{}, err
-	}
-	if length > maxFrame {
-		return request{}, fmt.Errorf("a request of %d bytes", length)
 	}
 	frame := make([]byte, length)
 	if _, err := io.ReadFull(from, frame); err != nil {
@@ -60,15 +54,10 @@ func readRequest(from io.Reader) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	texts := frame[n:]
-	if uint64(head.Len[0])+uint64(head.Len[1]) != uint64(len(texts)) || head.Len[0]%2 != 0 || head.Len[1]%2 != 0 {
-		return request{}, errors.New("the strings do not fill the request")
-	}
-	r := request{op: head.Op, pid: head.PID, handle: head.Handle}
+	r := request{op: head.Op, handle: head.Handle, text: decodeText(frame[n:])}
 	if head.ID != [16]byte{} {
 		r.id = strings.ToUpper(guid.FromWindowsArray(head.ID).String())
 	}
-	r.text = [2]string{decodeText(texts[:head.Len[0]]), decodeText(texts[head.Len[0]:])}
 	return r, nil
 }
 
