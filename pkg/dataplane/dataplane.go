@@ -17,7 +17,7 @@ type Dataplane struct {
 
 	// apply is held for a whole ApplyDataplane: it makes it the one writer. Taken
 	// before mu.
-	apply sync.Mutex
+	apply applyLock
 	// call makes a request of a transaction; shared: together with those that follow it
 	// for the same endpoint. Tests replace it.
 	call   func(ctx context.Context, req hns.Request, shared bool) hns.Result
@@ -30,6 +30,13 @@ type Dataplane struct {
 	core *core
 }
 
+// applyLock is a mutex made of a channel: a goroutine that waits for it counts as blocked in a test
+// with synthetic time, where the holder may wait for a slow HNS.
+type applyLock chan struct{}
+
+func (l applyLock) Lock()   { l <- struct{}{} }
+func (l applyLock) Unlock() { <-l }
+
 // New returns a Dataplane that knows nothing yet.
 func New(cfg Config) *Dataplane {
 	if cfg.MaxBatchedACLs == 0 {
@@ -40,7 +47,7 @@ func New(cfg Config) *Dataplane {
 	}
 	cfg.Budgets = cfg.Budgets.OrDefaults()
 	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
-	d := &Dataplane{now: cfg.Now, handle: handle{client: cfg.Client}, progress: progress.New(cfg.Now)}
+	d := &Dataplane{now: cfg.Now, handle: handle{client: cfg.Client}, progress: progress.New(cfg.Now), apply: make(applyLock, 1)}
 	d.call = d.handle.call
 	cfg.Client, cfg.Now = nil, nil // the state has nothing to call
 	d.core = newCore(cfg, d.now(), d.progress)
