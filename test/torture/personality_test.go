@@ -3,6 +3,7 @@ package torture
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"testing"
@@ -136,12 +137,15 @@ func secondForm(calls []spoken, i int) bool {
 	return before.Err != nil && c.Op == hns.OpACLUpdate && before.Op == c.Op && before.Target == c.Target
 }
 
-// allowance returns how often what HNS refuses may be asked for in an hour.
+// allowance returns how often a rejected set may be written in an hour, and an endpoint with rejected
+// policies. Each retry of an endpoint is a bisection of its policies, as a policy behind a quarantined
+// Deny was not tested before: at most 2·log2(policies) writes for each rejected one.
 func (l *life) allowance() map[string]int {
 	out := map[string]int{}
 	d := l.dp.Dump()
+	bisection := 2 * bits.Len(uint(len(d.Policies)+len(d.ClusterPolicies)))
 	for _, ep := range d.Endpoints {
-		out[strings.ToLower(ep.ID)] = maxAsks * len(ep.Next.Refused)
+		out[strings.ToLower(ep.ID)] = maxAsks * len(ep.Next.Refused) * bisection
 	}
 	for _, s := range d.Sets {
 		if s.Refused || s.Again != nil {
