@@ -80,13 +80,13 @@ func TestScenario_A3_OneWriter(t *testing.T) {
 }
 
 // waitsIn reports whether some goroutine stands in a method of the dataplane and waits
-// for a lock.
+// for the apply lock.
 func waitsIn(method string) bool {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
 	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
 		head, frames, _ := strings.Cut(string(stack), "\n")
-		if strings.Contains(head, "[sync.Mutex.Lock") && strings.Contains(frames, ")."+method+"(") {
+		if strings.Contains(head, "[chan send") && strings.Contains(frames, ")."+method+"(") {
 			return true
 		}
 	}
