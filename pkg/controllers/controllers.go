@@ -164,9 +164,6 @@ func (c *Controller) haste(key Key) haste {
 	}
 }
 
-// Synced is closed once every object that was there at the start is known.
-func (c *Controller) Synced() <-chan struct{} { return c.synced }
-
 // Settled is closed once every object that was there at the start went through the
 // dataplane. Nothing is outstanding then but what HNS refuses or does not answer, or what
 // somebody else undoes.

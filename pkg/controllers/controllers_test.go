@@ -34,7 +34,7 @@ func TestFirstTransactionHasEverything(t *testing.T) {
 		calls := r.calls()
 		require.Len(t, calls, 1)
 		require.Equal(t, 5, calls[0].len, "two pods, a namespace, a policy and the node's addresses")
-		requireClosed(t, c.Synced())
+		requireClosed(t, c.synced)
 		requireClosed(t, c.Settled())
 		require.NoError(t, c.Healthy())
 		require.NoError(t, c.Ready())
@@ -336,7 +336,7 @@ func TestNothingIsAppliedBeforeEverythingIsKnown(t *testing.T) {
 	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, c *Controller) {
 		time.Sleep(10 * time.Minute)
 		require.Empty(t, r.calls())
-		requireOpen(t, c.Synced())
+		requireOpen(t, c.synced)
 		require.NoError(t, c.Healthy(), "an API server that is down is no reason to restart")
 		require.EqualError(t, c.Ready(), "the API server does not answer: list networkpolicies: connection refused")
 		cl.policies.setDown(nil)
