@@ -89,7 +89,8 @@ func (c *cluster) simulate(ctx context.Context, o Options, rec *recorder.Recorde
 	}
 	tx := w.Transaction(local)
 	tx.SetNodeAddrs(c.nodeAddrs(o.Node))
-	cfg := dataplane.Config{Node: o.Node, Now: time.Now, Client: sim}
+	var waited time.Duration // the pauses between transactions are skipped
+	cfg := dataplane.Config{Node: o.Node, Now: func() time.Time { return time.Now().Add(waited) }, Client: sim}
 	if rec != nil {
 		cfg.Client = rec.Client(sim)
 	}
@@ -98,7 +99,7 @@ func (c *cluster) simulate(ctx context.Context, o Options, rec *recorder.Recorde
 	if rec != nil {
 		apply = rec.Dataplane(dp).ApplyDataplane
 	}
-	report, err := apply(ctx, tx)
+	report, err := whatif.Converge(ctx, apply, tx, func(d time.Duration) { waited += d })
 	switch {
 	case ctx.Err() != nil:
 		return simulation{}, errors.New("interrupted before the first convergence")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -68,24 +69,34 @@ func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip
 	return p, p.apply(ctx, tx)
 }
 
-// mostTries is how often what HNS refuses is tried again, in parts or without
-// what it refuses.
+// mostTries bounds the transactions of Converge.
 const mostTries = 8
 
-// apply applies a transaction, and empty ones while that helps.
-func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
-	for range mostTries {
-		report, err := p.dp.ApplyDataplane(ctx, tx)
-		if err != nil {
-			return err
+// Apply is the method ApplyDataplane of a dataplane.
+type Apply func(context.Context, *dataplane.Transaction) (state.Report, error)
+
+// Converge applies a transaction, and empty ones until everything that can be programmed is; wait
+// is called for the pause between two. It returns the first report. After mostTries transactions
+// the rest is among the warnings of the dataplane.
+func Converge(ctx context.Context, apply Apply, tx *dataplane.Transaction, wait func(time.Duration)) (first state.Report, err error) {
+	for try := range mostTries {
+		report, err := apply(ctx, tx)
+		if try == 0 {
+			first = report
 		}
-		if report.Converged() {
-			return nil
+		if err != nil || report.Converged() {
+			return first, err
 		}
-		p.now = p.now.Add(report.RetryAfter)
+		wait(report.RetryAfter)
 		tx = dataplane.NewTransaction()
 	}
-	return nil // what is not programmed is among the warnings
+	return first, nil
+}
+
+// apply applies a transaction until it has converged, on a clock of its own.
+func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
+	_, err := Converge(ctx, p.dp.ApplyDataplane, tx, func(d time.Duration) { p.now = p.now.Add(d) })
+	return err
 }
 
 // changeNode returns the writes of a change on one node.
