@@ -17,17 +17,19 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// adoptedPolicies: ingress by pod, by namespace and by block on x/web; both
-// directions, with several values of a label, on x/db.
-var adoptedPolicies = policyText("web", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {team: blue}}}, {ipBlock: {cidr: 10.9.0.0/16}}], ports: [{port: 80}]}]}`) +
-	policyText("db", `{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: In, values: [web, api]}]}}]}], egress: [{to: [{namespaceSelector: {}, podSelector: {matchLabels: {app: cli}}}]}]}`)
+// adoptedWeb is ingress by pod, by namespace and by block; adoptedDB both directions, with several
+// values of a label.
+const (
+	adoptedWeb = `policy x/web {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {team: blue}}}, {ipBlock: {cidr: 10.9.0.0/16}}], ports: [{port: 80}]}]}`
+	adoptedDB  = `policy x/db {podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: In, values: [web, api]}]}}]}], egress: [{to: [{namespaceSelector: {}, podSelector: {matchLabels: {app: cli}}}]}]}`
+)
 
 // adoptedCluster is the cluster that both agents see.
 var adoptedCluster = []string{
 	"node 10.1.0.4", "namespace x team=red", "namespace y team=blue", "namespace z",
 	"pod x/web 10.0.0.1 app=web", "pod x/db 10.0.0.2 app=db", "pod y/free 10.0.0.3",
 	"pod x/api 10.0.1.1 app=api remote", "pod y/cli 10.0.1.2 app=cli remote", "pod z/z 10.0.1.3 app=z remote",
-	"policy web", "policy db",
+	adoptedWeb, adoptedDB,
 }
 
 // adoptedSets are the predecessor's sets for that cluster, those that no rule
@@ -111,9 +113,9 @@ func azureID(name string) string {
 
 // adoptedNode is a node as the predecessor left it, with a dataplane of ours
 // that has done nothing yet.
-func adoptedNode(t *testing.T) *script {
+func adoptedNode(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(t, adoptedPolicies)
+	w := newWorld(t)
 	w.do("endpoint ep-web 10.0.0.1", "endpoint ep-db 10.0.0.2", "endpoint ep-free 10.0.0.3")
 	for _, s := range adoptedSets {
 		p := hns.SetPolicy{ID: azureID(s.name), Name: s.name, Type: hns.IPSet}
@@ -142,7 +144,7 @@ func adoptedNode(t *testing.T) *script {
 		require.NoError(t, w.sim.SetPolicies(ep, policies))
 	}
 	w.sim.ResetCalls()
-	w.do("dataplane grace=1m")
+	w.do("restart grace=1m")
 	return w
 }
 
@@ -154,7 +156,7 @@ var adoptedPeers = []string{"10.0.1.1", "10.0.1.2", "10.0.1.3", "10.1.0.4", "10.
 // moment, each isolated endpoint is written once, no set that is right is
 // written, and what is left over goes after the grace period only.
 func TestAdoption(t *testing.T) {
-	fresh := newWorld(t, adoptedPolicies)
+	fresh := newWorld(t)
 	fresh.do("endpoint ep-web 10.0.0.1", "endpoint ep-db 10.0.0.2", "endpoint ep-free 10.0.0.3")
 	fresh.do(append(adoptedCluster, "apply")...)
 
@@ -170,9 +172,9 @@ func TestAdoption(t *testing.T) {
 	require.True(t, w.report.Converged())
 	require.Equal(t, "sets +1 ~0 -0, endpoints 2", w.report.Plan)
 	requireOnce(t, w.sim.Calls())
-	w.do("advance 59s", "apply", "calls", "observe", "apply", "calls", "advance 2s", "apply")
+	w.do("wait 59s", "apply", "calls", "observe", "apply", "calls", "wait 2s", "apply")
 	requireOrphansOnly(t, w.sim.Calls(), had, setsByName(fresh.sim))
-	w.do("advance 2m", "apply", "calls")
+	w.do("wait 2m", "apply", "calls")
 	require.Positive(t, stop())
 	require.Empty(t, gocmp.Diff(fresh.sim.Dump(), w.sim.Dump()), "as if we had always been here")
 	for name, set := range setsByName(w.sim) {
@@ -181,11 +183,11 @@ func TestAdoption(t *testing.T) {
 		}
 	}
 
-	w.do("dataplane grace=1m")
+	w.do("restart grace=1m")
 	w.do(append(adoptedCluster, "apply", "calls", "observe", "apply", "calls")...)
 	w.do("pod x/api2 10.0.1.9 app=api remote", "apply", "calls SetPolicy/Update=1",
 		"trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep-web in allow")
-	w.do("delete policy x/web", "delete policy x/db", "apply", "advance 2m")
+	w.do("delete policy x/web", "delete policy x/db", "apply", "wait 2m")
 	w.settle()
 	require.Empty(t, w.sim.Sets(), "sets under any id go when nothing needs them")
 }
@@ -214,14 +216,14 @@ func TestAdoptionOfWhatIsWrong(t *testing.T) {
 // is not ours. HNS refuses ours, so the rules that need it are left out until the other set
 // is gone.
 func TestStrangersID(t *testing.T) {
-	w := newWorld(t, adoptedPolicies)
+	w := newWorld(t)
 	w.do("endpoint ep-web 10.0.0.1", "endpoint ep-db 10.0.0.2", "endpoint ep-free 10.0.0.3")
 	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: hns.SetIDPrefix + "1234567", Name: "podlabel-app:api", Type: hns.IPSet, Values: []string{"10.0.1.2"}}))
-	w.do("dataplane grace=1m")
+	w.do("restart grace=1m")
 	w.do(append(adoptedCluster, "! apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-web in block")...)
-	w.do("advance 2m")
+	w.do("wait 2m")
 	w.settle()
-	w.do("advance 10m")
+	w.do("wait 10m")
 	w.settle()
 	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-web in allow")
 }

@@ -57,9 +57,9 @@ func TestWhateverClosesIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, policyText("p", `{podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{ports: [{port: 443}]}]}`))
+			w := newWorld(t)
 			w.dp = dataplane.New(dataplane.Config{Client: choosy{w.sim, refuses}, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
-			w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4 bare", "pod x/web 10.0.0.4", "policy p")
+			w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4 bare", "pod x/web 10.0.0.4", `policy x/p {podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{ports: [{port: 443}]}]}`)
 			tries := 0
 			for began := w.now; w.now.Sub(began) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
 				report, err := w.dp.ApplyDataplane(t.Context(), w.tx)

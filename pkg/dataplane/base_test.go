@@ -15,10 +15,13 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// calicoWorld is a node whose CNI gives nothing, with two pods, of which the
-// policy selects one.
-func calicoWorld(t *testing.T) *script {
-	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {}}]}]}`))
+// basePolicy selects one pod of calicoWorld.
+const basePolicy = `policy x/p {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {}}]}]}`
+
+// calicoWorld is a node whose CNI gives nothing, with two pods, of which
+// basePolicy selects one.
+func calicoWorld(t *testing.T) *world {
+	w := newWorld(t)
 	w.sim = hnsfault.New(hnsfault.Options{Network: "Calico"})
 	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: acl.CalicoBase()})
 	w.do("endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint nobody 10.0.0.9",
@@ -55,7 +58,7 @@ func TestCalicoBase(t *testing.T) {
 		require.Equal(t, !wireServer || toNobody, allowed, "%+v", p)
 	}
 
-	w.do("policy p", "apply", "calls ACL/Add=1 SetPolicy/Add=1")
+	w.do(basePolicy, "apply", "calls ACL/Add=1 SetPolicy/Add=1")
 	require.Len(t, oursOn(t, w.sim)["ep-1"], len(acl.CalicoBase())+4, "node, two blocks, one rule")
 	after := verdicts(t, w.sim, closed)
 	for p, allowed := range after {
@@ -70,7 +73,7 @@ func TestCalicoBase(t *testing.T) {
 	restarted := dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: acl.CalicoBase()})
 	dump := w.sim.Dump()
 	w.dp = restarted
-	w.do("node 10.1.0.4", "policy p", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2", "apply", "calls")
+	w.do("node 10.1.0.4", basePolicy, "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2", "apply", "calls")
 	require.Empty(t, cmp.Diff(dump, w.sim.Dump()), "a restart writes nothing")
 }
 
@@ -78,7 +81,7 @@ func TestCalicoBase(t *testing.T) {
 // is no moment in which the base alone opens it.
 func TestCalicoBaseComesWithTheIsolation(t *testing.T) {
 	w := calicoWorld(t)
-	w.do("policy p", "apply")
+	w.do(basePolicy, "apply")
 	for _, c := range w.sim.Calls() {
 		if c.Op == "ACL/Add" && c.Target == "ep-1" {
 			require.Len(t, c.ACLs, len(acl.CalicoBase())+4)
@@ -117,7 +120,7 @@ func canonicalRules(acls []hns.ACL) []hns.ACL {
 // its pod is known and nothing isolates it, and is as its policies say otherwise.
 func TestClosedByItsCNI(t *testing.T) {
 	const in, out = "trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in ", "trace 10.0.0.1 -> 10.9.9.9 TCP/80 ep out "
-	w := newWorld(t, policyText("p", `{podSelector: {}}`))
+	w := newWorld(t)
 	var closed []hns.EndpointPolicy
 	for _, dir := range []hns.Direction{hns.In, hns.Out} {
 		closed = append(closed, hns.NewACLPolicy(hns.ACL{Action: hns.Block, Direction: dir, RuleType: hns.Switch, Priority: 65500}))
@@ -125,7 +128,7 @@ func TestClosedByItsCNI(t *testing.T) {
 	require.NoError(t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{mustAddr("10.0.0.1")}, Policies: closed}))
 	w.do("namespace x", "apply", in+"block", out+"block") // nobody's
 	w.do("pod x/w 10.0.0.1 app=web", "apply", in+"allow", out+"allow")
-	w.do("policy p", "apply", in+"block", out+"allow")
+	w.do(`policy x/p {podSelector: {}}`, "apply", in+"block", out+"allow")
 	w.do("delete policy x/p", "apply", in+"allow", out+"allow")
 	dump := w.sim.Dump()
 	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock})

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 )
 
 // claimant has the policies of one pod's namespace for one direction. With isolates or opens, a
@@ -31,12 +30,11 @@ var claimants = map[string]claimant{
 }
 
 // put sets the policies of a namespace for the claimant.
-func (c claimant) put(w *script, ns string, ingress bool) {
+func (c claimant) put(w *world, ns string, ingress bool) {
 	this, that, from := "ingress", "Egress", "from"
 	if !ingress {
 		this, that, from = "egress", "Ingress", "to"
 	}
-	add := func(files string) { w.archive.Files = append(w.archive.Files, txtar.Parse([]byte(files)).Files...) }
 	for tier, text := range map[string]string{"Admin": c.admin, "Baseline": c.baseline} {
 		var rules []string
 		for rule := range strings.SplitSeq(text, "; ") {
@@ -45,9 +43,7 @@ func (c claimant) put(w *script, ns string, ingress bool) {
 			}
 		}
 		if len(rules) > 0 {
-			name := strings.ToLower(tier) + "-" + ns
-			add(tierText(name, fmt.Sprintf("{tier: %s, priority: 1, subject: {namespaces: {matchLabels: {team: %s}}}, %s: [%s]}", tier, ns, this, strings.Join(rules, ", "))))
-			w.do("cluster " + name)
+			w.do(fmt.Sprintf("cluster %s-%s {tier: %s, priority: 1, subject: {namespaces: {matchLabels: {team: %s}}}, %s: [%s]}", strings.ToLower(tier), ns, tier, ns, this, strings.Join(rules, ", ")))
 		}
 	}
 	spec := ""
@@ -59,8 +55,7 @@ func (c claimant) put(w *script, ns string, ingress bool) {
 	default:
 		return
 	}
-	add(strings.ReplaceAll(policyText("np-"+ns, spec), "namespace: x", "namespace: "+ns))
-	w.do("policy np-" + ns)
+	w.do("policy " + ns + "/np " + spec)
 }
 
 // TestContestedIsNoMoreThanEach: two local pods claim one address, and each has its Deny rules at
@@ -73,7 +68,7 @@ func TestContestedIsNoMoreThanEach(t *testing.T) {
 		for first, a := range claimants {
 			for second, b := range claimants {
 				t.Run(fmt.Sprintf("ingress=%v/%s/%s", ingress, first, second), func(t *testing.T) {
-					w := newWorld(t, "")
+					w := newWorld(t)
 					w.do("namespace one team=one", "namespace two team=two", "namespace z team=z", "node 10.0.0.100", "endpoint ep 10.0.0.1", "pod z/peer 10.0.1.1 remote")
 					a.put(w, "one", ingress)
 					b.put(w, "two", ingress)

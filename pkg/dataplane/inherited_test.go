@@ -15,7 +15,7 @@ import (
 )
 
 // reaches reports whether somebody whom no policy allows reaches an endpoint.
-func (s *script) reaches(id string) bool {
+func (s *world) reaches(id string) bool {
 	s.t.Helper()
 	return s.trace(strings.Fields("10.0.1.9 -> 10.0.0.1 TCP/80 "+id+" in allow")) == nil
 }
@@ -25,7 +25,7 @@ func (s *script) reaches(id string) bool {
 func TestStartInherited(t *testing.T) {
 	w := starting(t)
 	early(w)
-	w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 1s") // nobody's, and lately seen
+	w.do("endpoint old 10.0.0.1", "observe", "apply", "wait 1s") // nobody's, and lately seen
 	w.create("new", "10.0.0.1")
 	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	for range 70 {
@@ -33,7 +33,7 @@ func TestStartInherited(t *testing.T) {
 			require.False(t, w.reaches("new"), "ready while its endpoint is open")
 			return
 		}
-		w.do("advance 1s", "apply")
+		w.do("wait 1s", "apply")
 	}
 	t.Fatal("never ready")
 }
@@ -45,7 +45,7 @@ func TestStartRelists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := starting(t)
 			early(w)
-			w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old", "advance 10s", "pod x/w 10.0.0.1 app=web sandbox=s1")
+			w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old", "wait 10s", "pod x/w 10.0.0.1 app=web sandbox=s1")
 			if unreadable {
 				w.create("new", "10.0.0.1")
 				w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "new", Times: -1, Mode: hnsfault.Refuse})
@@ -70,7 +70,7 @@ func TestStartVanished(t *testing.T) {
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "old", Err: hns.ErrNotFound})
 	_ = w.apply()
 	require.Empty(t, w.sim.UnusedFaults(), "the read came")
-	w.do("advance 10s", "observe", "apply", "advance 10s")
+	w.do("wait 10s", "observe", "apply", "wait 10s")
 	w.create("new", "10.0.0.1")
 	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	for range 70 {
@@ -78,7 +78,7 @@ func TestStartVanished(t *testing.T) {
 			require.False(t, w.reaches("new"), "ready while its endpoint is open")
 			return
 		}
-		w.do("advance 1s", "apply")
+		w.do("wait 1s", "apply")
 	}
 	t.Fatal("never ready")
 }
@@ -87,14 +87,14 @@ func TestStartVanished(t *testing.T) {
 // whatever else has its address, and however often HNS does not show it at first.
 func TestStartNamespace(t *testing.T) {
 	const told = "pod x/w 10.0.0.1 app=web sandbox=s1 netns=n1"
-	for name, before := range map[string]func(*script){
-		"an endpoint without a namespace": func(w *script) { w.do("endpoint old 10.0.0.1") },
-		"one of another namespace":        func(w *script) { w.createIn("old", "10.0.0.1", "n0") },
-		"one that a read denied": func(w *script) {
+	for name, before := range map[string]func(*world){
+		"an endpoint without a namespace": func(w *world) { w.do("endpoint old 10.0.0.1") },
+		"one of another namespace":        func(w *world) { w.createIn("old", "10.0.0.1", "n0") },
+		"one that a read denied": func(w *world) {
 			w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old")
 			w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "old", Err: hns.ErrNotFound})
 			_ = w.apply()
-			w.do("advance 1s")
+			w.do("wait 1s")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,14 +103,14 @@ func TestStartNamespace(t *testing.T) {
 			w.createIn("other", "10.0.0.9", "N9")
 			before(w)
 			w.do("pod x/w 10.0.0.1 app=web") // the endpoint came for it, as far as we know
-			w.do("observe", "apply", "advance 1s", told, "apply")
+			w.do("observe", "apply", "wait 1s", told, "apply")
 			for range 260 { // nearly as long as a CNI may wait
 				require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
-				w.do("advance 1s", "apply")
+				w.do("wait 1s", "apply")
 			}
 			w.createIn("new", "10.0.0.1", "N1")
 			for range 30 {
-				w.do("advance 1s", "apply", "advance 1ms", "apply")
+				w.do("wait 1s", "apply", "wait 1ms", "apply")
 			}
 			require.Empty(t, w.notReady("s1"))
 			require.False(t, w.reaches("new"))
@@ -127,9 +127,9 @@ func TestStartNamespaceLate(t *testing.T) {
 	w.do("pod x/w 10.0.0.1 app=web sandbox=s1 netns=n1", "apply", "apply")
 	require.NotEmpty(t, w.notReady("s1"))
 	require.NoError(t, w.sim.SetNetns("new", "n1"))
-	w.do("advance 1s", "apply", "advance 1ms", "apply")
+	w.do("wait 1s", "apply", "wait 1ms", "apply")
 	require.Empty(t, w.notReady("s1"))
-	w.do("advance 1m", "apply")
+	w.do("wait 1m", "apply")
 	require.Zero(t, w.report.Calls[hns.OpEndpointNew], "nobody waits")
 }
 
@@ -153,12 +153,12 @@ func TestStartRound(t *testing.T) {
 func TestStartMadeBefore(t *testing.T) {
 	w := starting(t)
 	early(w)
-	w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 6s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply", "advance 1s", "apply", "advance 1s", "apply")
+	w.do("endpoint old 10.0.0.1", "observe", "apply", "wait 6s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply", "wait 1s", "apply", "wait 1s", "apply")
 	require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
 
 	w = starting(t)
 	early(w)
-	w.do("endpoint new 10.0.0.1", "observe", "apply", "advance 4s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
+	w.do("endpoint new 10.0.0.1", "observe", "apply", "wait 4s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	require.Empty(t, w.notReady("s1"), "another plugin of the list took its time")
 }
 
@@ -170,7 +170,7 @@ func TestStartUnread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := starting(t)
 			early(w)
-			w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 1s") // met within five seconds of the claim
+			w.do("endpoint old 10.0.0.1", "observe", "apply", "wait 1s") // met within five seconds of the claim
 			w.create("new", "10.0.0.1")
 			w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "new", Times: failures, Mode: hnsfault.Refuse})
 			w.do("pod x/w 10.0.0.1 app=web sandbox=s1")
@@ -198,7 +198,7 @@ func TestStartBesideUnread(t *testing.T) {
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "other", Times: -1, Mode: hnsfault.Refuse})
 	w.do("observe")
 	_ = w.apply()
-	w.do("advance 10s", "endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1")
+	w.do("wait 10s", "endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1")
 	for range 80 {
 		_ = w.apply()
 		if w.notReady("s1") == "" {

@@ -11,13 +11,16 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
+// newbornQ is the second policy of newbornWorld.
+const newbornQ = `policy x/q {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`
+
 // newbornWorld has a pod whose endpoint was never written, and what a policy on it
 // needs.
-func newbornWorld(t *testing.T) *script {
+func newbornWorld(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
+	w := newWorld(t)
 	w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4 app=web",
-		"pod x/api 10.0.1.5 app=api remote", "policy p", "policy q")
+		"pod x/api 10.0.1.5 app=api remote", "policy x/p "+webFromAPI, newbornQ)
 	return w
 }
 
@@ -25,7 +28,7 @@ func newbornWorld(t *testing.T) *script {
 const stranger = "trace 10.9.9.9 -> 10.0.0.4 TCP/80 ep in "
 
 // writesTo notes the writes to an endpoint: the Ids of the rules of each.
-func (s *script) writesTo(id string) *[][]string {
+func (s *world) writesTo(id string) *[][]string {
 	var all [][]string
 	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		if when == hnsfault.Before && isWrite(c.Op) && c.Target == id {
@@ -99,7 +102,7 @@ func TestSharedRuleIsRefused(t *testing.T) {
 	require.Equal(t, state.ReasonHNSRejected, w.report.Warnings[0].Reason)
 	require.Contains(t, w.report.Warnings[0].Message, "rule azure-acl-npm-node on endpoint ep (0x803b000d HCN_E_INVALID_POLICY)")
 	w.sim.RejectACL(nil)
-	w.do("advance 30s", "apply", "calls ACL/Add=1", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in allow")
+	w.do("wait 30s", "apply", "calls ACL/Add=1", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in allow")
 	require.Empty(t, w.report.Warnings)
 }
 

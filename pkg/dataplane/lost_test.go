@@ -9,21 +9,22 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 )
 
+// lostLater denies what x/web sends to any other address.
+const lostLater = `cluster later {tier: Admin, priority: 0, subject: {namespaces: {matchLabels: {team: xx}}}, egress: [{action: Deny, to: [{networks: ["10.9.9.9/32"]}]}]}`
+
 // lostWorld has the local pod x/web and a pod of namespace y on another node. An Admin policy denies
 // connections from namespace y to x/web, and a NetworkPolicy of x/web allows them.
-func lostWorld(t *testing.T) *script {
-	w := newWorld(t, policyText("web", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}]}]}`)+
-		tierText("deny", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: xx}}}, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}, {action: Accept, from: [{namespaces: {}}]}]}`)+
-		tierText("later", `{tier: Admin, priority: 0, subject: {namespaces: {matchLabels: {team: xx}}}, egress: [{action: Deny, to: [{networks: ["10.9.9.9/32"]}]}]}`))
+func lostWorld(t *testing.T) *world {
+	w := newWorld(t)
 	w.do("namespace x team=xx", "namespace y team=yy", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod y/e 10.0.1.1 remote",
-		"policy web", "cluster deny", "apply", fromLost+"block", fromAny+"block")
+		`policy x/web {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}]}]}`, `cluster deny {tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: xx}}}, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}, {action: Accept, from: [{namespaces: {}}]}]}`, "apply", fromLost+"block", fromAny+"block")
 	return w
 }
 
 const fromLost = "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in "
 
 // loses deletes pods that have not finished.
-func (s *script) loses(names ...string) {
+func (s *world) loses(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
 		s.tx.DeletePod(desired.PodKey{Namespace: name[:1], Name: name[2:]})
@@ -36,7 +37,7 @@ func (s *script) loses(names ...string) {
 func TestLostPod(t *testing.T) {
 	// What is denied by no rule is allowed by none of those that mean pods, so the NetworkPolicy
 	// of web denies it as well. Without it Admin alone decides.
-	open := func(t *testing.T) *script {
+	open := func(t *testing.T) *world {
 		w := lostWorld(t)
 		w.do("delete policy x/web", "apply", fromLost+"block")
 		return w
@@ -47,10 +48,10 @@ func TestLostPod(t *testing.T) {
 	}{
 		"another pod":             {ends: []string{"pod x/n 10.0.1.1 remote", "apply"}},
 		"the pod comes back":      {ends: []string{"pod y/e 10.0.1.1 remote", "namespace y team=zz", "apply"}},
-		"the default grace":       {ends: []string{"advance 89s", "apply", fromLost + "block", "advance 1s", "apply"}},
-		"its grace":               {pod: "10m", ends: []string{"advance 10m59s", "apply", fromLost + "block", "advance 1s", "apply"}},
-		"an hour at most":         {pod: "2h", ends: []string{"advance 59m59s", "apply", fromLost + "block", "advance 1s", "apply"}},
-		"a finished pod does not": {ends: []string{"pod x/n 10.0.1.1 remote finished", "apply", fromLost + "block", "advance 2m", "apply"}},
+		"the default grace":       {ends: []string{"wait 89s", "apply", fromLost + "block", "wait 1s", "apply"}},
+		"its grace":               {pod: "10m", ends: []string{"wait 10m59s", "apply", fromLost + "block", "wait 1s", "apply"}},
+		"an hour at most":         {pod: "2h", ends: []string{"wait 59m59s", "apply", fromLost + "block", "wait 1s", "apply"}},
+		"a finished pod does not": {ends: []string{"pod x/n 10.0.1.1 remote finished", "apply", fromLost + "block", "wait 2m", "apply"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
@@ -70,7 +71,7 @@ func TestLostPod(t *testing.T) {
 	}
 	t.Run("a pod that restarts elsewhere", func(t *testing.T) {
 		w := open(t)
-		w.do("pod y/e 10.0.1.2 remote uid=two", "apply", fromLost+"block", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep in block", "advance 2m", "apply", fromLost+"allow")
+		w.do("pod y/e 10.0.1.2 remote uid=two", "apply", fromLost+"block", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep in block", "wait 2m", "apply", fromLost+"allow")
 	})
 	t.Run("a finished pod", func(t *testing.T) {
 		w := open(t)
@@ -87,7 +88,7 @@ func TestLostPodHere(t *testing.T) {
 	w := lostWorld(t)
 	w.do(outToAny + "allow")
 	w.loses("x/web")
-	w.do("calls SetPolicy/Update=1", "cluster later", "apply", outToAny+"block", fromAny+"block", fromLost+"block")
+	w.do("calls SetPolicy/Update=1", lostLater, "apply", outToAny+"block", fromAny+"block", fromLost+"block")
 	require.NoError(t, w.sim.DeleteEndpoint("ep"))
 	w.do("observe", "apply")
 	for _, p := range w.dp.Dump().Pods {
@@ -99,8 +100,8 @@ func TestLostPodHere(t *testing.T) {
 // was deleted after it finished.
 func TestLostPodsOfNetworkPolicies(t *testing.T) {
 	plan := func(lose bool) (string, map[string]int) {
-		w := newWorld(t, policyText("web", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
-		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/api 10.0.1.1 app=api remote", "policy web", "apply")
+		w := newWorld(t)
+		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/api 10.0.1.1 app=api remote", `policy x/web {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`, "apply")
 		if lose {
 			w.loses("x/api")
 		} else {

@@ -17,7 +17,7 @@ func nodeOf(name, role string, addrs ...string) state.Node {
 
 // nodeTiers denies what goes to nodes of one role and accepts what goes to those of
 // another one; nothing else goes out.
-var nodeTiers = clusterText("nodes", `{tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Deny, to: [{nodes: {matchLabels: {role: db}}}]}, {action: Accept, to: [{nodes: {matchLabels: {role: web}}}]}, {action: Deny, to: [{networks: [0.0.0.0/0]}]}]}`)
+const nodeTiers = `cluster nodes {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Deny, to: [{nodes: {matchLabels: {role: db}}}]}, {action: Accept, to: [{nodes: {matchLabels: {role: web}}}]}, {action: Deny, to: [{networks: [0.0.0.0/0]}]}]}`
 
 const (
 	dbNodes  = "deny-nodes-role=db"
@@ -25,8 +25,10 @@ const (
 )
 
 // blockTiers passes a block on to rules about pods: an Allow and a Block for each.
-var blockTiers = clusterText("admin", `{tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Pass, to: [{networks: [10.0.1.0/24]}]}, {action: Deny, to: [{networks: [10.0.0.0/8]}]}]}`) +
-	clusterText("base", `{tier: Baseline, priority: 1, subject: {namespaces: {}}, egress: [{action: Accept, to: [{namespaces: {matchLabels: {team: b}}}]}, {action: Deny, to: [{namespaces: {matchLabels: {team: a}}}]}]}`)
+const (
+	blockAdmin = `cluster admin {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Pass, to: [{networks: [10.0.1.0/24]}]}, {action: Deny, to: [{networks: [10.0.0.0/8]}]}]}`
+	blockBase  = `cluster base {tier: Baseline, priority: 1, subject: {namespaces: {}}, egress: [{action: Accept, to: [{namespaces: {matchLabels: {team: b}}}]}, {action: Deny, to: [{namespaces: {matchLabels: {team: a}}}]}]}`
+)
 
 const (
 	plainBlock = "inblocks-10.0.1.0/24"

@@ -17,15 +17,15 @@ import (
 func TestRestartReadFails(t *testing.T) {
 	for _, op := range []string{"Network/Get", "Endpoint/Enumerate"} {
 		t.Run(op, func(t *testing.T) {
-			text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`)
-			w := dWorld(t, text)
-			w.do("policy p", "apply")
+			const p = `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`
+			w := dWorld(t)
+			w.do(p, "apply")
 			before := w.sim.Dump()
 
-			again := dWorldOn(t, text, w)
-			again.do("policy p", "fault "+op+" * refuse", "! apply", "calls", "retry 1s")
+			again := dWorldOn(t, w)
+			again.do(p, "fault "+op+" * refuse", "! apply", "calls", "retry 1s")
 			requireOnlyInjected(t, again.report, op)
-			again.do("advance 1s", "apply", "calls")
+			again.do("wait 1s", "apply", "calls")
 			require.True(t, again.report.Converged())
 			require.Empty(t, cmp.Diff(before, again.sim.Dump()))
 		})
@@ -37,12 +37,12 @@ func TestRestartReadFails(t *testing.T) {
 // them, and does not say that all is programmed. One that can never be read keeps
 // nothing up but its own sets, which HNS does not delete.
 func TestUnreadEndpointKeepsItsSets(t *testing.T) {
-	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
+	const p = `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
 	for name, forGood := range map[string]bool{"once": false, "for good": true} {
 		t.Run(name, func(t *testing.T) {
-			w := dWorld(t, text)
-			w.do("policy p", "apply")
-			again := dWorldOn(t, text, w)
+			w := dWorld(t)
+			w.do(p, "apply")
+			again := dWorldOn(t, w)
 			times := 1
 			if forGood {
 				times = -1
@@ -52,7 +52,7 @@ func TestUnreadEndpointKeepsItsSets(t *testing.T) {
 			requireOnlyInjected(t, again.report, hns.OpEndpointGet)
 			require.NotZero(t, again.report.Unprogrammed)
 			if !forGood {
-				again.do("advance 1s", "apply", "calls ACL/Update=1 SetPolicy/Remove=1")
+				again.do("wait 1s", "apply", "calls ACL/Update=1 SetPolicy/Remove=1")
 				require.Zero(t, again.report.Unprogrammed)
 				require.Empty(t, again.sim.Sets())
 				return

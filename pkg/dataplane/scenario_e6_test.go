@@ -11,7 +11,7 @@ import (
 )
 
 // restartOf is a new process on the node of another, with the cluster staged.
-func restartOf(t testing.TB, w *script, pods, local, policies int) *script {
+func restartOf(t testing.TB, w *world, pods, local, policies int) *world {
 	again := coldStart(t, pods, local, policies)
 	again.sim, again.now = w.sim, w.now
 	again.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: again.clock, MaxBatchedACLs: 30})

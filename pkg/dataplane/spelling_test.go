@@ -27,7 +27,7 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 			{Kind: "set", Object: "podlabel-app:api", Sent: "10.0.1.1", Shown: "010.000.1.1"},
 		}},
 	} {
-		w := newWorld(t, bPolicies)
+		w := newWorld(t)
 		now := w.now
 		w.sim.SetPersonality(hnsfault.Personality{Show: func(_ string, out *hns.Result) {
 			for _, p := range out.Network.Sets {
@@ -40,7 +40,7 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 		}})
 		cfg := dataplane.Config{Client: w.sim, Node: "n1", Now: func() time.Time { return now }}
 		w.dp = dataplane.New(cfg)
-		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", "policy good", "apply")
+		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", bGood, "apply")
 		look := func() (writes int) {
 			for range 24 {
 				now = now.Add(5 * time.Minute)
@@ -61,7 +61,7 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 		require.Len(t, n.Sets, len(inHNS))
 
 		w.dp = dataplane.New(cfg)
-		w.do("namespace x", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", "policy good", "apply")
+		w.do("namespace x", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", bGood, "apply")
 		require.LessOrEqual(t, w.report.Calls["SetPolicy/Update"], 1)
 		require.Zero(t, look())
 		require.Len(t, w.dp.Spellings(), len(tc.spelling))

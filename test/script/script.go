@@ -68,6 +68,7 @@ func (r *Reader) Read(words []string) (name string, is *Object) {
 	if ns, name, ok := strings.Cut(meta.Name, "/"); ok {
 		meta.Namespace, meta.Name = ns, name
 	}
+	spec := []byte("{" + strings.TrimPrefix(strings.Join(args[1:], " "), "{"))
 	var err error
 	switch command {
 	case "delete":
@@ -77,10 +78,10 @@ func (r *Reader) Read(words []string) (name string, is *Object) {
 		is.Namespace = &corev1.Namespace{ObjectMeta: meta}
 	case "policy":
 		is.Policy = &networkingv1.NetworkPolicy{ObjectMeta: meta}
-		err = yaml.UnmarshalStrict([]byte(strings.Join(args[1:], " ")), &is.Policy.Spec)
+		err = yaml.UnmarshalStrict(spec, &is.Policy.Spec)
 	case "cluster":
 		is.Cluster = &v1alpha2.ClusterNetworkPolicy{ObjectMeta: meta}
-		err = yaml.UnmarshalStrict([]byte(strings.Join(args[1:], " ")), &is.Cluster.Spec)
+		err = yaml.UnmarshalStrict(spec, &is.Cluster.Spec)
 	case "peer":
 		meta.Labels = must(labels.ConvertSelectorToLabelsMap(strings.Join(args[2:], ",")))
 		is.Peer = &corev1.Node{ObjectMeta: meta}
