@@ -23,11 +23,13 @@ const basePolicy = `policy x/p {podSelector: {matchLabels: {app: web}}, policyTy
 func calicoWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.sim = hnsfault.New(hnsfault.Options{Network: "Calico"})
-	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: acl.CalicoBase()})
+	w.start(onCalico)
 	w.do("endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint nobody 10.0.0.9",
 		"node 10.1.0.4", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2")
 	return w
 }
+
+func onCalico(cfg *dataplane.Config) { cfg.BaseACLs = acl.CalicoBase() }
 
 func oursOn(t *testing.T, sim *hnsfault.Sim) map[string][]hns.ACL {
 	t.Helper()
@@ -70,9 +72,8 @@ func TestCalicoBase(t *testing.T) {
 		}
 	}
 
-	restarted := dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: acl.CalicoBase()})
 	dump := w.sim.Dump()
-	w.dp = restarted
+	w.start(onCalico)
 	w.do("node 10.1.0.4", basePolicy, "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2", "apply", "calls")
 	require.Empty(t, cmp.Diff(dump, w.sim.Dump()), "a restart writes nothing")
 }
@@ -131,8 +132,7 @@ func TestClosedByItsCNI(t *testing.T) {
 	w.do(`policy x/p {podSelector: {}}`, "apply", in+"block", out+"allow")
 	w.do("delete policy x/p", "apply", in+"allow", out+"allow")
 	dump := w.sim.Dump()
-	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock})
-	w.do("namespace x", "pod x/w 10.0.0.1 app=web", "apply", "calls")
+	w.do("restart", "namespace x", "pod x/w 10.0.0.1 app=web", "apply", "calls")
 	require.Equal(t, dump, w.sim.Dump(), "a restart writes nothing")
 
 	// A block that somebody puts before our rules is not ours to overrule.

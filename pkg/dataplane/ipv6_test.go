@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -106,9 +105,7 @@ func TestIPv6BlockIsRefused(t *testing.T) {
 	w := dualWorld(t)
 	w.sim.RejectACL(func(a hns.ACL) bool { return a.RemoteAddresses == hns.EveryIPv6 })
 	w.do(`cluster c {` + fromBoth + `, ingress: [{action: Deny, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}]}`)
-	report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-	require.NoError(t, err)
-	w.report, w.tx = report, dataplane.NewTransaction()
+	_ = w.apply()
 	require.True(t, w.report.Converged(), "%+v", w.report)
 	require.True(t, slices.ContainsFunc(w.report.Warnings, func(x state.Warning) bool {
 		return x.Kind == "ClusterNetworkPolicy" && x.Object == "c" && x.Reason == state.ReasonHNSRejected

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
@@ -16,9 +17,9 @@ const newbornQ = `policy x/q {podSelector: {}, ingress: [{ports: [{port: 443}]}]
 
 // newbornWorld has a pod whose endpoint was never written, and what a policy on it
 // needs.
-func newbornWorld(t *testing.T) *world {
+func newbornWorld(t *testing.T, change ...func(*dataplane.Config)) *world {
 	t.Helper()
-	w := newWorld(t)
+	w := newWorld(t, change...)
 	w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4 app=web",
 		"pod x/api 10.0.1.5 app=api remote", "policy x/p "+webFromAPI, newbornQ)
 	return w

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
@@ -53,11 +52,9 @@ func TestProbeThatGetsNoAnswer(t *testing.T) {
 			w.do(p, "! apply", "pod x/api2 10.0.1.9 app=api remote")
 			w.sim.Inject(hnsfault.Fault{Op: op, Times: -1})
 			for range 20 {
-				report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-				require.NoError(t, err)
-				require.Greater(t, report.Next(), 100*time.Millisecond)
-				w.tx = dataplane.NewTransaction()
-				w.now = w.now.Add(report.Next())
+				_ = w.apply()
+				require.Greater(t, w.report.Next(), 100*time.Millisecond)
+				w.now = w.now.Add(w.report.Next())
 			}
 		})
 	}

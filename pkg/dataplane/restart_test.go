@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -19,25 +18,17 @@ func TestRestartWritesNothing(t *testing.T) {
 	w.do("node 10.1.0.4", p, "apply")
 	before := w.sim.Dump()
 
-	again := dWorldOn(t, w)
-	again.do("node 10.1.0.4", p, "apply", "calls")
+	w.do("restart")
+	dObjects(w)
+	w.do("node 10.1.0.4", p, "apply", "calls")
 	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
 
 	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: hns.SetIDPrefix + "old", Name: "podlabel-old", Type: hns.IPSet, Values: []string{"10.0.1.9"}}))
 	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: "others-set", Name: "others", Type: hns.IPSet}))
-	third := dWorldOn(t, w)
-	third.do("node 10.1.0.4", p, "apply", "calls SetPolicy/Remove=1")
-	require.Len(t, w.sim.Sets(), len(again.dp.Dump().Sets)+1, "the others' set stays")
-}
-
-// dWorldOn is dWorld's state, not applied yet, for a new process on the same
-// node.
-func dWorldOn(t *testing.T, old *world) *world {
-	w := newWorld(t)
-	w.sim = old.sim
-	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
+	w.do("restart")
 	dObjects(w)
-	return w
+	w.do("node 10.1.0.4", p, "apply", "calls SetPolicy/Remove=1")
+	require.Len(t, w.sim.Sets(), len(w.dp.Dump().Sets)+1, "the others' set stays")
 }
 
 // dObjects tells a dataplane of dWorld's pods and namespaces.

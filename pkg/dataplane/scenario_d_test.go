@@ -19,7 +19,7 @@ import (
 func dWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.do("endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3")
-	w = dWorldOn(t, w)
+	dObjects(w)
 	w.do("apply")
 	return w
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -80,10 +81,36 @@ func TestScenario_E5_ColdStart(t *testing.T) {
 	require.Empty(t, w.report.Calls)
 }
 
+// TestScenario_E6_Restart: on the node of E5 nothing is written, and all that is
+// read is the network and the list of endpoints, once.
+func TestScenario_E6_Restart(t *testing.T) {
+	pods, local, policies := effort.Of(4000, 20_000), 110, effort.Of(100, 500)
+	w := coldStart(t, pods, local, policies)
+	w.do("apply")
+	before := w.sim.Dump()
+	w.do("restart")
+	w.sim.ResetCalls()
+	w.stageCluster(pods, local, policies)
+	w.do("apply")
+	require.True(t, w.report.Converged())
+	require.Equal(t, map[string]int{"Network/Get": 1, "Endpoint/Enumerate": 1, "Endpoint/Get": 110}, w.report.Calls)
+	require.Equal(t, w.report.Calls, w.sim.Counts())
+	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
+	w.do("observe", "apply", "calls")
+}
+
 // coldStart stages a cluster: fifty namespaces, policies that each select one
 // workload of one namespace.
 func coldStart(t testing.TB, pods, local, policies int) *world {
 	w := newWorld(t)
+	for i := range local {
+		w.do(fmt.Sprintf("endpoint ep-%d 10.%d.%d.%d", i, i>>16, i>>8&255, i&255))
+	}
+	w.stageCluster(pods, local, policies)
+	return w
+}
+
+func (w *world) stageCluster(pods, local, policies int) {
 	for i := range 50 {
 		w.do(fmt.Sprintf("namespace ns%d team=t%d", i, i%10))
 	}
@@ -91,8 +118,6 @@ func coldStart(t testing.TB, pods, local, policies int) *world {
 		line := fmt.Sprintf("pod ns%d/p%d 10.%d.%d.%d app=app%d", i%50, i, i>>16, i>>8&255, i&255, i/50%40)
 		if i >= local {
 			line += " remote"
-		} else {
-			w.do(fmt.Sprintf("endpoint ep-%d 10.%d.%d.%d", i, i>>16, i>>8&255, i&255))
 		}
 		w.do(line)
 	}
@@ -100,7 +125,6 @@ func coldStart(t testing.TB, pods, local, policies int) *world {
 		w.do(fmt.Sprintf("policy ns%d/p%d {podSelector: {matchLabels: {app: app%d}}, ingress: [{from: [{podSelector: {matchLabels: {app: app%d}}}, {namespaceSelector: {matchLabels: {team: t%d}}}], ports: [{port: %d}]}]}",
 			i%50, i, i%40, (i+1)%40, i%10, i%1000+1))
 	}
-	return w
 }
 
 // BenchmarkStage stages one event a time: a pod of another node becomes one of

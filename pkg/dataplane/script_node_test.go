@@ -46,30 +46,28 @@ func (w *world) nodeCommand(name string, args []string) error {
 	return nil
 }
 
-// restart starts another dataplane on the same node.
-func (w *world) restart(args []string) error {
-	cfg := dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, MaxBatchedACLs: 30}
-	for _, arg := range args {
-		key, value, _ := strings.Cut(arg, "=")
-		var err error
-		switch key {
-		case "dryrun":
-			cfg.DryRun = true
-		case "batch":
-			cfg.MaxBatchedACLs, err = strconv.Atoi(value)
-		case "repairs":
-			cfg.MaxRepairs, err = strconv.Atoi(value)
-		case "grace":
-			cfg.GracePeriod, err = time.ParseDuration(value)
-		default:
-			err = fmt.Errorf("unknown option %q", arg)
+// restart starts another process on the same node.
+func (w *world) restart(args []string) (err error) {
+	w.start(func(cfg *dataplane.Config) {
+		for _, arg := range args {
+			switch key, value, _ := strings.Cut(arg, "="); key {
+			case "dryrun":
+				cfg.DryRun = true
+			case "batch":
+				cfg.MaxBatchedACLs, err = strconv.Atoi(value)
+			case "repairs":
+				cfg.MaxRepairs, err = strconv.Atoi(value)
+			case "grace":
+				cfg.GracePeriod, err = time.ParseDuration(value)
+			default:
+				err = fmt.Errorf("unknown option %q", arg)
+			}
+			if err != nil {
+				return
+			}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	w.dp, w.tx = dataplane.New(cfg), dataplane.NewTransaction()
-	return nil
+	})
+	return err
 }
 
 // before arms a hook that runs a command once. The target is an endpoint, or a

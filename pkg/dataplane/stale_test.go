@@ -37,7 +37,7 @@ func TestStaleEndpointIsClosed(t *testing.T) {
 	w.do("namespace x team=bb")
 	began := w.now
 	for !passes("ep-2", "10.0.0.2") {
-		apply(w)
+		_ = w.apply()
 		require.False(t, passes("ep", "10.0.0.1"))
 		require.Less(t, w.now.Sub(began), 2*time.Minute)
 		w.now = w.now.Add(max(w.report.RetryAfter, time.Second))

@@ -60,12 +60,12 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 				refuse()
 			}
 			w.do(list...)
-			apply(w)
+			_ = w.apply()
 			if test.late {
 				refuse()
 			}
 			w.do("pod y/p 10.0.1.1 remote", "pod z/db 10.0.2.2 app=db remote")
-			apply(w)
+			_ = w.apply()
 			require.Equal(t, test.want, w.in(peers, 80, 81, 82), w.sim.Dump())
 			require.True(t, slices.ContainsFunc(w.report.Warnings, func(warning state.Warning) bool {
 				return strings.Contains("abc", warning.Object) && warning.Kind == "ClusterNetworkPolicy" && warning.Reason == state.ReasonHNSRejected
@@ -73,19 +73,12 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 			w.sim.RejectSet(nil)
 			for range 3 {
 				w.now = w.now.Add(11 * time.Minute)
-				apply(w)
+				_ = w.apply()
 			}
 			require.Equal(t, truth, w.in(peers, 80, 81, 82))
 			require.Empty(t, w.report.Warnings)
 		})
 	}
-}
-
-// apply applies the transaction, whatever HNS refuses.
-func apply(w *world) {
-	report, err := w.dp.ApplyDataplane(w.t.Context(), w.tx)
-	require.NoError(w.t, err)
-	w.tx, w.report = dataplane.NewTransaction(), report
 }
 
 // TestTiersAreWrittenWhole: with small batches a list comes, changes and goes in one

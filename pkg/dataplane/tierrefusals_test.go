@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
@@ -71,9 +70,8 @@ func TestRefusedTierRules(t *testing.T) {
 				w.sim.RejectACL(test.refuse)
 			}
 			w.do(list...)
-			report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-			require.NoError(t, err)
-			w.report, w.tx = report, dataplane.NewTransaction()
+			_ = w.apply()
+			report := w.report
 			require.True(t, report.Converged(), "%+v", report)
 			require.Equal(t, test.want, w.in(peers, ports...), w.sim.Dump())
 			require.Len(t, report.Warnings, test.warnings, "%+v", report.Warnings)
@@ -115,9 +113,8 @@ func TestRefusedTiersNeverOpen(t *testing.T) {
 			w.sim.RejectACL(refuse)
 			w.sim.Watch(all...)
 			w.do(after)
-			report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-			require.NoError(t, err)
-			require.True(t, report.Converged(), "%+v", report)
+			_ = w.apply()
+			require.True(t, w.report.Converged(), "%+v", w.report)
 			opened := slices.DeleteFunc(w.sim.Transitions(), func(x hnsfault.Transition) bool { return x.To == hnsfault.Denied })
 			require.Empty(t, strays(opened, states))
 			for p, allowed := range verdicts(t, w.sim, all) {

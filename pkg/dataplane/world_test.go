@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -23,18 +22,16 @@ func (w *world) do(lines ...string) {
 	}
 }
 
-// quiet applies what is due until nothing is, letting time pass, and checks
+// settle applies what is due until nothing is, letting time pass, and checks
 // that it ends without anything outstanding.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 20 {
-		report, err := w.dp.ApplyDataplane(w.t.Context(), w.tx)
-		require.NoError(w.t, err)
-		w.tx, w.report = dataplane.NewTransaction(), report
-		if report.Converged() {
+		w.transact()
+		if w.report.Converged() {
 			return
 		}
-		w.now = w.now.Add(max(report.RetryAfter, 1))
+		w.now = w.now.Add(max(w.report.RetryAfter, 1))
 	}
 	w.t.Fatalf("not converged: %+v\n%s", w.report, w.sim.Dump())
 }
