@@ -55,45 +55,6 @@ func TestOnlyTheSubjectsOfClusterPolicies(t *testing.T) {
 	require.Equal(t, before, w.sim.Dump())
 }
 
-// TestEachRuleOnce: an endpoint has no two equal rules, however a policy writes its ports, and even
-// if several ClusterNetworkPolicies deny the same.
-func TestEachRuleOnce(t *testing.T) {
-	const yy = `[{namespaces: {matchLabels: {team: yy}}}]`
-	w := tierWorld(t)
-	once := func(len int) {
-		rules := w.rulesOf("ep")
-		seen := map[hns.ACL]bool{}
-		for _, a := range rules {
-			a.ID = ""
-			require.False(t, seen[a.Canonical()], "%+v is there twice", a)
-			seen[a.Canonical()] = true
-		}
-		require.Len(t, rules, len, w.sim.Dump())
-	}
-	w.do(`policy x/p {podSelector: {}, ingress: [{ports: [{protocol: TCP}]}, {ports: [{port: 1, endPort: 65535}]}]}`, "apply")
-	once(3) // the node, TCP, and the block
-	w.do(`cluster c {`+fromBoth+`, ingress: [{action: Deny, from: `+yy+`, protocols: [{tcp: {destinationPort: {number: 80}}}, {udp: {destinationPort: {number: 53}}}]}]}`, `cluster d {`+fromBoth+`, ingress: [{action: Deny, from: `+yy+`, protocols: [{tcp: {destinationPort: {number: 80}}}]}]}`, "apply")
-	once(7) // twice 80/TCP and 53/UDP: of y, and of addresses in doubt
-	w.do("apply", "calls")
-}
-
-// TestNodeComesBeforeTiers: the kubelet's probes pass whatever Admin denies, and no
-// other rule has the node rule's number.
-func TestNodeComesBeforeTiers(t *testing.T) {
-	w := tierWorld(t)
-	w.do(`cluster c {tier: Admin, priority: 0, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}, {action: Accept, from: [{namespaces: {}}]}], egress: [{action: Deny, to: [{networks: [0.0.0.0/0]}]}]}`, "apply", "trace 10.0.0.100 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block", "trace 10.0.0.1 -> 10.0.0.100 TCP/80 ep out block")
-	rules := w.rulesOf("ep")
-	require.Equal(t, hns.PriorityNode, rules[0].Priority)
-	actions := map[hns.Direction]map[uint16]hns.Action{hns.In: {}, hns.Out: {}}
-	for _, a := range rules[1:] {
-		require.Greater(t, a.Priority, hns.PriorityNode)
-		if was, ok := actions[a.Direction][a.Priority]; ok {
-			require.Equal(t, was, a.Action, "%+v", a)
-		}
-		actions[a.Direction][a.Priority] = a.Action
-	}
-}
-
 // TestMaybeSubject: while the namespace of a pod is not known, or over its budget, each
 // policy that may select it denies what it would deny or pass, and accepts nothing.
 func TestMaybeSubject(t *testing.T) {
@@ -111,18 +72,6 @@ func TestMaybeSubject(t *testing.T) {
 	w.tx.SetNamespace(desired.Namespace{Name: "y", OverBudget: "too many labels"})
 	w.do("apply")
 	require.Equal(t, "block block block allow", w.in(peer, 80, 81, 82, 83))
-}
-
-// TestContestedSubjects: two pods of the node claim an address. What a policy denies
-// one of them is denied, and nothing that one alone is accepted opens what the other's
-// policies close.
-func TestContestedSubjects(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x team=xx", "namespace y team=yy", "namespace z team=zz", "endpoint ep 10.0.0.1", "pod z/peer 10.0.1.1 remote",
-		"pod x/w 10.0.0.1", "pod y/w 10.0.0.1", `cluster a {tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: yy}}}, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}]}`, `cluster b {tier: Admin, priority: 2, subject: {namespaces: {}}, ingress: [{action: Accept, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 81}}}}]}]}`, `policy x/p {podSelector: {}, ingress: [{ports: [{port: 82}]}]}`, "apply")
-	require.Equal(t, "block allow allow block", w.in([]string{"10.0.1.1"}, 80, 81, 82, 83))
-	w.do("delete pod y/w", "apply")
-	require.Equal(t, "allow allow allow block", w.in([]string{"10.0.1.1"}, 80, 81, 82, 83))
 }
 
 // TestNamedPortsOfDeny: towards pods a named port is denied under each number that one of

@@ -129,25 +129,6 @@ func TestStolenAddress(t *testing.T) {
 	}
 }
 
-// TestThievesElsewhere: two pods of other nodes claim one address. Nobody can tell whose
-// it is, so as a peer it is nobody's; of one namespace the later one has it, as
-// ever.
-func TestThievesElsewhere(t *testing.T) {
-	const to = "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in "
-	w := theftWorld(t)
-	w.do(victim, "apply", to+"allow", "wait 1s",
-		"pod y/t 10.0.1.1 app=api remote", "apply", to+"block",
-		"pod y/t 10.0.1.1 app=api remote deleting", "apply", to+"allow", "calls SetPolicy/Update=1",
-		"delete pod y/t", "apply", "calls", to+"allow",
-		"pod y/t 10.0.1.1 app=api remote started=-1h", "apply", to+"block", // also one with the weaker claim
-		"delete pod y/t", "apply", to+"allow",
-		"pod x/t 10.0.1.1 app=db remote", "apply", to+"block",
-		"delete pod x/t", "apply", to+"allow",
-		"pod x/t 10.0.1.1 app=db remote started=2000000h", "apply", "calls", to+"allow",
-	)
-	require.Empty(t, w.report.Warnings, "it is no address of this node")
-}
-
 // TestContestedElsewhere: if pods of two other nodes claim an address, there is one warning. A claim
 // from a lost node, or from outside the podCIDRs of its node, loses to a better claim. Without a
 // rival it is valid.
@@ -207,17 +188,6 @@ func TestSuccessor(t *testing.T) {
 		w.do("delete pod x/old", "apply", fromAny+"allow")
 		require.Empty(t, w.report.Warnings)
 	}
-}
-
-// TestHandover: the pod that had the address is being deleted, and the next one is of
-// another namespace. It has everything at once, and the end of the first writes
-// nothing.
-func TestHandover(t *testing.T) {
-	w := theftWorld(t)
-	w.do(victim, "apply", victim+" deleting", "apply", "calls", "wait 1s",
-		"pod z/next 10.0.0.1 app=web", "apply", fromAPI+"block", outToAny+"block", toPeer+"block")
-	require.Empty(t, w.report.Warnings)
-	w.do("delete pod x/v", "apply", "calls", outToAny+"block")
 }
 
 // TestNobodysAddress: what no pod can have is in no set, whoever reports it, nor are

@@ -165,14 +165,3 @@ func TestDoubtAfterRestart(t *testing.T) {
 		})
 	}
 }
-
-// TestDoubtOfANamespaceThatLosesItsPods: only namespaces that have pods are in doubt.
-func TestDoubtOfANamespaceThatLosesItsPods(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", denyTeamA, "pod a/q 10.0.1.1 remote", "pod a/r 10.0.1.2 app=r remote", "apply")
-	require.Equal(t, []string{doubtAddrs, "deny-ns-a"}, w.has(doubtSet))
-	w.do("delete pod a/q", "apply")
-	require.Equal(t, []string{doubtAddrs, "deny-ns-a"}, w.has(doubtSet), "it has another one")
-	w.do("delete pod a/r", "apply")
-	require.Equal(t, []string{doubtAddrs}, w.has(doubtSet))
-}

@@ -12,6 +12,13 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
+const (
+	cDeny     = `policy x/deny {podSelector: {}}`
+	cWeb      = `policy x/web {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`
+	cVersions = `policy x/versions {podSelector: {matchExpressions: [{key: app, operator: In, values: [v1, v2]}]}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
+	cNotevil  = `policy x/notevil {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: kind, operator: NotIn, values: [evil]}]}}]}]}`
+)
+
 // TestScenario_B1_FirstFailureStopsNobody: the endpoint that comes first fails,
 // whichever that is, and all others are done in the same round.
 func TestScenario_B1_FirstFailureStopsNobody(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
@@ -89,22 +88,6 @@ func TestBlockOfAnEndpointThatCannotBeRead(t *testing.T) {
 		}
 	}
 	require.Len(t, *writes, 4, "three that failed, and no second block")
-}
-
-// TestSharedRuleIsRefused: HNS refuses the rule for the node. The pod is isolated
-// without it, is told of, and gets it as soon as HNS takes it.
-func TestSharedRuleIsRefused(t *testing.T) {
-	w := newbornWorld(t)
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.ID == "azure-acl-npm-node" })
-	_ = w.apply()
-	w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in block")
-	require.True(t, w.report.Converged())
-	require.Len(t, w.report.Warnings, 1)
-	require.Equal(t, state.ReasonHNSRejected, w.report.Warnings[0].Reason)
-	require.Contains(t, w.report.Warnings[0].Message, "rule azure-acl-npm-node on endpoint ep (0x803b000d HCN_E_INVALID_POLICY)")
-	w.sim.RejectACL(nil)
-	w.do("wait 30s", "apply", "calls ACL/Add=1", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in allow")
-	require.Empty(t, w.report.Warnings)
 }
 
 // TestAskedAgain: what was refused is asked for after 30 s, 1, 2, 5 and 10 min, and

@@ -114,15 +114,3 @@ func TestLostPodsOfNetworkPolicies(t *testing.T) {
 	require.Equal(t, deleted, lost)
 	require.Equal(t, want, calls)
 }
-
-// TestLostPodIsOfOneAddress: a lost pod ends when another pod claims its address, even with a weak
-// claim. It does not come back when that pod is deleted.
-func TestLostPodIsOfOneAddress(t *testing.T) {
-	w := lostWorld(t)
-	w.do("delete policy x/web", "apply")
-	w.loses("y/e")
-	w.do("pod x/n 10.0.1.1 remote deleting started=-1h", "apply", fromLost+"allow", "delete pod x/n", "apply", fromLost+"allow")
-	for _, p := range w.dp.Dump().Pods {
-		require.True(t, p.LostUntil.IsZero(), "%s", p.Pod)
-	}
-}

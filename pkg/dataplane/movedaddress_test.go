@@ -93,14 +93,3 @@ func TestMovedAddressLeavesNoSet(t *testing.T) {
 		})
 	}
 }
-
-// TestMovedAddressIsFree: when the address of a pod changes and its UID stays the same, another pod can have the
-// old address immediately. It is then in the sets of its own namespace, and not in doubt.
-func TestMovedAddressIsFree(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace a team=a", "namespace b team=b", "namespace z team=z", "endpoint tiered 10.0.0.2", "pod z/w 10.0.0.2", movedAdmin, movedBase,
-		"pod a/q 10.0.1.7 remote", "apply", "pod a/q 10.0.1.9 remote", "pod b/next 10.0.1.7 remote", "apply")
-	require.Equal(t, []string{"10.0.1.9"}, w.has("deny-ns-a"))
-	require.Equal(t, []string{"10.0.1.7"}, w.has("ns-b"))
-	require.Empty(t, w.has(doubtAddrs))
-}

@@ -12,17 +12,6 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
-// TestSharedRuleAcceptedBeforeAndRefusedNow: the same of a rule that all policies
-// share, here the node's.
-func TestSharedRuleAcceptedBeforeAndRefusedNow(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", bLater, bGood, "apply")
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.RemoteAddresses == "10.1.0.4" })
-	w.do("delete policy x/later", "! apply", "retry 30s", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in block")
-	require.Len(t, w.report.Warnings, 1)
-	require.Contains(t, w.report.Warnings[0].Message, "azure-acl-npm-node")
-}
-
 // TestHiddenEndpointsAreReadByLooks: endpoints drop out of listings while HNS restarts, and are
 // there. The look that finds that has read them: the next event does not wait for it to be done
 // again.

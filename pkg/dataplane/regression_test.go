@@ -13,17 +13,6 @@ import (
 
 const bugWeb = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
 
-// TestRuleNamesTwoMissingSets: HNS lost everything. An Add is not made, as the endpoint is another; the Update that
-// comes instead names two sets that are not there, so the error cannot name one. The sets are read again without
-// waiting for the reconciler.
-func TestRuleNamesTwoMissingSets(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy x/p "+bugWeb, "apply")
-	w.sim.Restart()
-	w.do(`policy x/q {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`, "apply", "calls", "! apply")
-	w.settle()
-}
-
 // TestDryRunDoesNotSpin: a dry run does not ask for another one at once.
 func TestDryRunDoesNotSpin(t *testing.T) {
 	w := newWorld(t)

@@ -79,28 +79,6 @@ func aclWrites(sim *hnsfault.Sim, ep string) int {
 	return n
 }
 
-// TestScenario_D3_EndEqualsStart: added twice, edited to the same text, deleted
-// and recreated identically in one batch: zero writes.
-func TestScenario_D3_EndEqualsStart(t *testing.T) {
-	const p = `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`
-	w := dWorld(t)
-	w.do(p, p, "apply",
-		p, "apply", "calls",
-		"delete policy x/p", p, "apply", "calls",
-		"pod x/api 10.0.1.1 app=db remote", "pod x/api 10.0.1.1 app=api remote", "apply", "calls",
-		"pod x/w1 10.0.0.1 app=no", "pod x/w1 10.0.0.1 app=web", "namespace y", "namespace y kind=evil", "apply", "calls")
-}
-
-// TestScenario_D5_EndPortIsOneRange: not 64,512 numbers.
-func TestScenario_D5_EndPortIsOneRange(t *testing.T) {
-	w := dWorld(t)
-	w.do(`policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{port: 1024, endPort: 65535}]}]}`, "apply", "trace 10.0.1.1 -> 10.0.0.1 TCP/1023 ep-1 in block",
-		"trace 10.0.1.1 -> 10.0.0.1 TCP/1024 ep-1 in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/65535 ep-1 in allow")
-	for _, a := range w.dp.Dump().Endpoints[0].Applied {
-		require.Contains(t, []string{"", "1024-65535"}, a.LocalPorts)
-	}
-}
-
 // TestScenario_D7_EditCannotBeExpressed: the old rules are gone, isolation
 // stays, the report says why.
 func TestScenario_D7_EditCannotBeExpressed(t *testing.T) {
@@ -129,18 +107,6 @@ func TestScenario_D7_EditCannotBeExpressed(t *testing.T) {
 			require.Equal(t, w.report.Warnings, w.dp.Dump().Warnings)
 		})
 	}
-}
-
-// TestScenario_D8_MalformedSelectors: a malformed peer drops that peer, a
-// malformed podSelector isolates the namespace; others are unaffected.
-func TestScenario_D8_MalformedSelectors(t *testing.T) {
-	w := dWorld(t)
-	w.do(`policy x/peer {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: Around}]}}, {podSelector: {matchLabels: {app: db}}}]}]}`,
-		`policy x/subject {podSelector: {matchExpressions: [{key: app, operator: In}]}, policyTypes: [Egress], egress: [{}]}`,
-		`policy x/fine {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`, "apply",
-		"trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.0.1.4 -> 10.0.0.1 TCP/80 ep-1 in block",
-		"trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep-1 out block")
-	require.Equal(t, []string{"x/peer", "x/subject"}, objects(w.report))
 }
 
 // bytesOf is what the calls since the last apply began carried.
@@ -190,16 +156,5 @@ func TestScenario_D11_NamespaceDeleted(t *testing.T) {
 		}
 		require.Empty(t, cmp.Diff(want, got), "seed %d: %v", seed, order)
 		require.Empty(t, w.dp.Dump().Endpoints)
-	}
-}
-
-// TestScenario_D12_ListLosesItsLastMember while an allow rule names it: it
-// matches nothing, not everything.
-func TestScenario_D12_ListLosesItsLastMember(t *testing.T) {
-	w := dWorld(t)
-	w.do(`policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {kind: evil}}}, {podSelector: {matchExpressions: [{key: app, operator: In, values: [api, db]}]}}]}]}`, "apply", "trace 10.0.1.3 -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.0.1.2 -> 10.0.0.1 TCP/80 ep-1 in allow",
-		"namespace y", "delete pod x/api", "delete pod x/db", "apply")
-	for _, src := range append(dPeers, "10.0.0.2") {
-		w.do("trace " + src + " -> 10.0.0.1 TCP/80 ep-1 in block")
 	}
 }

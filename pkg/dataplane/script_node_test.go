@@ -38,7 +38,11 @@ func (w *world) nodeCommand(name string, args []string) error {
 			}
 		}
 		return fmt.Errorf("unknown state %q", args[1])
-	case "reject": // reject set NAME ADDR | reject port NUMBER | reject nothing
+	case "watch": // watch ADDR,... PORT...: the packets between these and the endpoints after each write
+		return w.watch(args)
+	case "changes": // changes N: verdicts that changed since watch, each only once
+		return w.changes(args[0])
+	case "reject": // reject set NAME ADDR | reject rule ID | reject port NUMBER | reject nothing
 		w.reject(args)
 	default:
 		return fmt.Errorf("unknown command %q", name)
@@ -85,6 +89,33 @@ func (w *world) before(op, target string, args []string) {
 	})
 }
 
+func (w *world) watch(args []string) error {
+	var ports []uint16
+	for _, arg := range args[1:] {
+		port, err := strconv.ParseUint(arg, 10, 16)
+		if err != nil {
+			return err
+		}
+		ports = append(ports, uint16(port))
+	}
+	w.sim.Watch(probes(w.sim, strings.Split(args[0], ","), ports...)...)
+	return nil
+}
+
+// changes checks that each verdict was always that of the watch's beginning or that of its end.
+func (w *world) changes(want string) error {
+	changed := map[probe]int{}
+	for _, x := range w.sim.Transitions() {
+		if changed[x.Probe]++; changed[x.Probe] > 1 {
+			return fmt.Errorf("%+v changed twice", x)
+		}
+	}
+	if got := strconv.Itoa(len(changed)); got != want {
+		return fmt.Errorf("%s verdicts changed, want %s", got, want)
+	}
+	return nil
+}
+
 // policiesOf returns what an endpoint has.
 func (w *world) policiesOf(id string) []hns.EndpointPolicy {
 	e, ok := w.sim.Endpoint(id)
@@ -96,6 +127,8 @@ func (w *world) reject(args []string) {
 	switch args[0] {
 	case "set":
 		w.sim.RejectSet(func(p hns.SetPolicy) bool { return p.Name == args[1] && slices.Contains(p.Values, args[2]) })
+	case "rule":
+		w.sim.RejectACL(func(a hns.ACL) bool { return a.ID == args[1] })
 	case "port":
 		w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == args[1] || a.RemotePorts == args[1] })
 	default:

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
@@ -44,8 +45,7 @@ func TestScripts(t *testing.T) {
 			for i, line := range strings.Split(string(archive.Comment), "\n") {
 				w.run(fmt.Sprintf("%s:%d", file, i+1), line)
 			}
-			require.Empty(t, w.sim.UnusedFaults(), "faults that never happened")
-			require.False(t, w.armed, "a call that never came")
+			w.end()
 			if *update {
 				require.NoError(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 			}
@@ -69,11 +69,17 @@ type world struct {
 // newWorld returns a node with the dataplane on the simulator.
 func newWorld(t testing.TB, change ...func(*dataplane.Config)) *world {
 	t.Helper()
-	w := &world{t: t, archive: &txtar.Archive{}, now: time.Unix(1_700_000_000, 0)}
+	w := &world{t: t, archive: &txtar.Archive{}}
+	w.reset(change...)
+	return w
+}
+
+// reset begins with another node.
+func (w *world) reset(change ...func(*dataplane.Config)) {
+	w.now = time.Unix(1_700_000_000, 0)
 	w.reader = script.Reader{Now: w.clock, Born: map[types.UID]metav1.Time{}}
 	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	w.start(change...)
-	return w
 }
 
 // start starts a process that knows nothing.
@@ -83,6 +89,12 @@ func (w *world) start(change ...func(*dataplane.Config)) {
 		c(&cfg)
 	}
 	w.dp, w.tx = dataplane.New(cfg), dataplane.NewTransaction()
+}
+
+// end ends a script.
+func (w *world) end() {
+	require.Empty(w.t, w.sim.UnusedFaults(), "faults that never happened")
+	require.False(w.t, w.armed, "a call that never came")
 }
 
 // clock is the dataplane's.
@@ -130,6 +142,24 @@ func (w *world) command(words []string) error {
 		return w.apply()
 	case "calls": // calls [OP=n]...: writes of the last apply, all of them
 		return w.calls(args)
+	case "new-node": // new-node: another script begins
+		w.end()
+		w.reset()
+	case "lose": // lose NS/NAME: a pod is deleted that has not finished
+		ns, name, _ := strings.Cut(args[0], "/")
+		w.tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
+	case "converged": // converged: the last apply left nothing to do
+		if !w.report.Converged() {
+			return fmt.Errorf("not converged: %+v", w.report)
+		}
+	case "set": // set NAME [MEMBER...]: what a set has in HNS, of a nested one the names; - for no set
+		got := strings.Join(w.has(args[0]), " ")
+		if w.has(args[0]) == nil {
+			got = "-"
+		}
+		if want := strings.Join(args[1:], " "); got != want {
+			return fmt.Errorf("set %s has %q, want %q", args[0], got, want)
+		}
 	case "retry": // retry DURATION: when the next transaction is due
 		if got := w.report.Next().String(); got != args[0] {
 			return fmt.Errorf("retry after %s, want %s", got, args[0])

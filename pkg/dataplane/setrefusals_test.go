@@ -57,6 +57,17 @@ func TestAnyCodeIsARefusal(t *testing.T) {
 // andPolicy asks for two labels at once.
 const andPolicy = `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1, b: v1}}}]}]}`
 
+// neverAllowed fails the test when the packet passes after any write from now on.
+func (s *world) neverAllowed(src, dst, endpoint string) {
+	s.t.Helper()
+	now := s.sim.Watch(probe{Endpoint: endpoint, Direction: hns.In, Packet: packet(src, dst, 80)})
+	require.Equal(s.t, []hnsfault.Outcome{hnsfault.Denied}, now)
+	s.t.Cleanup(func() {
+		require.Positive(s.t, s.sim.Writes())
+		require.Empty(s.t, s.sim.Transitions(), "%s", s.sim.Dump())
+	})
+}
+
 // leaver is a world in which a pod leaves one of two sets that a rule asks for, and
 // joins the other one: it may be let in at no time.
 func leaver(t *testing.T) *world {
@@ -91,12 +102,7 @@ func TestNoWindow_LeavingIsRefused(t *testing.T) {
 }
 
 func membersOf(w *world, set string) []string {
-	for _, s := range w.sim.Sets() {
-		if s.Name == set {
-			return s.Values
-		}
-	}
-	return nil
+	return setsByName(w.sim)[set].Values
 }
 
 // TestNoWindow_LeavingIsInDoubt: the same, and the outcome of the request that takes
@@ -114,18 +120,6 @@ func TestNoWindow_LeavingIsInDoubt(t *testing.T) {
 		require.NotContains(t, membersOf(w, "podlabel-a:v1"), "10.0.1.1")
 		require.Equal(t, []string{"x/p"}, objects(w.report), "the set is refused")
 	}
-}
-
-// TestNoWindow_JoiningIsInDoubt: it is not known whether a pod joined a set, and it
-// goes on to another one.
-func TestNoWindow_JoiningIsInDoubt(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy x/p "+andPolicy, "pod x/q 10.0.1.1 a=v2 b=v2 remote", "apply")
-	w.neverAllowed("10.0.1.1", "10.0.0.1", "ep")
-	w.do("fault SetPolicy/Update * lose", "pod x/q 10.0.1.1 a=v1 b=v2 remote", "! apply",
-		"pod x/q 10.0.1.1 a=v2 b=v1 remote", "apply", "calls")
-	w.settle()
-	require.Equal(t, []string{"10.0.1.1"}, membersOf(w, "podlabel-b:v1"))
 }
 
 // TestSearchYields: HNS refuses hundreds of sets. No transaction makes more than a few

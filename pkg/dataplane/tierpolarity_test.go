@@ -135,17 +135,6 @@ func ruleTexts(acls []hns.ACL) string {
 	return strings.Join(out, "\n")
 }
 
-// TestTiersThatComeToNothing: what ends as it was costs no write: a policy that goes and
-// comes back in one transaction or in another form that means the same, and a namespace
-// that loses a label which no policy asks for.
-func TestTiersThatComeToNothing(t *testing.T) {
-	const c = `cluster c {` + fromBoth + `, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}]}`
-	const same = `cluster c {` + fromBoth + `, ingress: [{action: Deny, from: [{pods: {namespaceSelector: {matchLabels: {team: yy}}, podSelector: {}}}]}]}`
-	w := tierWorld(t)
-	w.do(c, "apply", "delete cluster c", c, "apply", "calls", same, "apply", "calls",
-		"namespace y team=yy other=z", "apply", "calls", "delete cluster c", "fault ACL/Update ep refuse", "! apply", c, "wait 1m", "apply", "calls")
-}
-
 // TestTierDump: the dump says of each rule what it came from.
 func TestTierDump(t *testing.T) {
 	w := tierWorld(t)

@@ -138,3 +138,16 @@ func reached(states []map[probe]bool, p probe, outcome hnsfault.Outcome) bool {
 }
 
 func mustAddr(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+// setsByName returns the sets of the network.
+func setsByName(sim *hnsfault.Sim) map[string]hns.SetPolicy {
+	out := map[string]hns.SetPolicy{}
+	for _, s := range sim.Sets() {
+		out[s.Name] = s
+	}
+	return out
+}
+
+func packet(src, dst string, port uint16) hnssim.Packet {
+	return hnssim.Packet{Src: mustAddr(src), Dst: mustAddr(dst), Protocol: 6, DstPort: port}
+}
