@@ -2,7 +2,6 @@ package dataplane_test
 
 import (
 	"encoding/json"
-	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,7 +11,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // basePolicy selects one pod of calicoWorld.
@@ -115,28 +113,4 @@ func canonicalRules(acls []hns.ACL) []hns.ACL {
 		out[i] = a.Canonical()
 	}
 	return out
-}
-
-// TestClosedByItsCNI: an endpoint that its CNI made closed, behind all of our rules, opens when
-// its pod is known and nothing isolates it, and is as its policies say otherwise.
-func TestClosedByItsCNI(t *testing.T) {
-	const in, out = "trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in ", "trace 10.0.0.1 -> 10.9.9.9 TCP/80 ep out "
-	w := newWorld(t)
-	var closed []hns.EndpointPolicy
-	for _, dir := range []hns.Direction{hns.In, hns.Out} {
-		closed = append(closed, hns.NewACLPolicy(hns.ACL{Action: hns.Block, Direction: dir, RuleType: hns.Switch, Priority: 65500}))
-	}
-	require.NoError(t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{mustAddr("10.0.0.1")}, Policies: closed}))
-	w.do("namespace x", "apply", in+"block", out+"block") // nobody's
-	w.do("pod x/w 10.0.0.1 app=web", "apply", in+"allow", out+"allow")
-	w.do(`policy x/p {podSelector: {}}`, "apply", in+"block", out+"allow")
-	w.do("delete policy x/p", "apply", in+"allow", out+"allow")
-	dump := w.sim.Dump()
-	w.do("restart", "namespace x", "pod x/w 10.0.0.1 app=web", "apply", "calls")
-	require.Equal(t, dump, w.sim.Dump(), "a restart writes nothing")
-
-	// A block that somebody puts before our rules is not ours to overrule.
-	before := hns.NewACLPolicy(hns.ACL{Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: 100})
-	require.NoError(t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "held", Addrs: []netip.Addr{mustAddr("10.0.0.2")}, Policies: []hns.EndpointPolicy{before}}))
-	w.do("pod x/held 10.0.0.2", "observe", "apply", "calls", "trace 10.9.9.9 -> 10.0.0.2 TCP/80 held in block")
 }

@@ -178,18 +178,6 @@ func TestManyContestedElsewhere(t *testing.T) {
 	require.Contains(t, fmt.Sprint(w.report.Warnings), "(and 535 more addresses are contested)")
 }
 
-// TestSuccessor: a pod of the same namespace gets the address of one that is there
-// still. A start that clocks explain counts, one in the future does not.
-func TestSuccessor(t *testing.T) {
-	for started, verdict := range map[string]string{"30s": "allow", "2m": "block"} {
-		w := theftWorld(t)
-		w.do("wait 1s", "pod x/old 10.0.0.1 app=web", "apply", fromAny+"block", "pod x/new 10.0.0.1 app=db started="+started, "apply", fromAny+verdict)
-		require.Len(t, w.report.Warnings, 1)
-		w.do("delete pod x/old", "apply", fromAny+"allow")
-		require.Empty(t, w.report.Warnings)
-	}
-}
-
 // TestNobodysAddress: what no pod can have is in no set, whoever reports it, nor are
 // the node's own addresses, as soon as they are known. A pod of this node with such an
 // address is told of.

@@ -15,9 +15,8 @@ func TestIdleClusterPolicy(t *testing.T) {
 		t.Run(end, func(t *testing.T) {
 			w := newWorld(t)
 			w.do("namespace x", "namespace a team=a", "namespace b team=b", "namespace z team=z", "endpoint other 10.0.0.1", "endpoint ep 10.0.0.2", "pod x/w 10.0.0.1",
-				"pod a/q 10.0.1.7 app=a port=http:80 remote", "pod z/elsewhere 10.0.3.1 remote", "pod z/starts -", movedAdmin, movedBase)
-			w.tx.SetNode(nodeOf("n", "db", "10.0.1.9"))
-			w.do("apply", "calls", movedAdmin, movedBase, "pod a/q 10.0.1.8 app=a port=http:81 remote", "apply", "calls")
+				"pod a/q 10.0.1.7 app=a port=http:80 remote", "pod z/elsewhere 10.0.3.1 remote", "pod z/starts -", movedAdmin, movedBase,
+				"peer n 10.0.1.9 role=db", "apply", "calls", movedAdmin, movedBase, "pod a/q 10.0.1.8 app=a port=http:81 remote", "apply", "calls")
 			require.Empty(t, w.dp.Dump().Sets)
 			require.Empty(t, w.sim.Sets())
 

@@ -120,15 +120,3 @@ func TestIPv6BlockIsRefused(t *testing.T) {
 	require.Equal(t, "block allow", w.six())
 	require.Equal(t, "block allow", w.in([]string{"10.0.1.1"}, 80, 81), w.sim.Dump())
 }
-
-// TestIPv6ComesLater: an endpoint that gets an IPv6 address after its first read gets the block
-// with it, and loses the block when it loses the address.
-func TestIPv6ComesLater(t *testing.T) {
-	w := tierWorld(t)
-	w.do(`cluster c {`+fromBoth+`, ingress: [{action: Deny, from: [{namespaces: {}}]}]}`, "apply", "no-endpoint ep", "endpoint ep 10.0.0.1,fd00::1", "observe", "apply")
-	require.Equal(t, "block allow", w.six())
-	w.do("no-endpoint ep", "endpoint ep 10.0.0.1", "observe", "apply")
-	for _, a := range w.rulesOf("ep") {
-		require.NotContains(t, a.RemoteAddresses, ":")
-	}
-}

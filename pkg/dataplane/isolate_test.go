@@ -90,29 +90,6 @@ func TestBlockOfAnEndpointThatCannotBeRead(t *testing.T) {
 	require.Len(t, *writes, 4, "three that failed, and no second block")
 }
 
-// TestAskedAgain: what was refused is asked for after 30 s, 1, 2, 5 and 10 min, and
-// then every 10 min; when HNS takes it that is all there is to it.
-func TestAskedAgain(t *testing.T) {
-	w := newbornWorld(t)
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "443" })
-	_ = w.apply()
-	require.True(t, w.report.Converged())
-	var pauses []string
-	for range 7 {
-		pauses = append(pauses, w.report.Next().String())
-		require.NotEmpty(t, w.report.Warnings)
-		w.now = w.now.Add(w.report.Next())
-		_ = w.apply()
-		require.Equal(t, 1, w.writes())
-	}
-	require.Equal(t, []string{"30s", "1m0s", "2m0s", "5m0s", "10m0s", "10m0s", "10m0s"}, pauses)
-	w.sim.RejectACL(nil)
-	w.now = w.now.Add(w.report.Next())
-	w.do("apply", "calls ACL/Add=1", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in allow")
-	require.Empty(t, w.report.Warnings)
-	require.Zero(t, w.report.Next())
-}
-
 // TestLostBlockComesFirst: HNS loses the rules of a pod. The block is what comes
 // back first, also when the rest is refused.
 func TestLostBlockComesFirst(t *testing.T) {

@@ -57,11 +57,11 @@ func TestMovedAddressLeavesNoSet(t *testing.T) {
 			[]string{"deny-doubtaddresses-all", "deny-inblocks-10.0.1.0/24"},
 		},
 		"node that is denied": {
-			func(w *world, addr string) { w.tx.SetNode(nodeOf("n", "db", addr)) },
+			func(w *world, addr string) { w.do("peer n " + addr + " role=db") },
 			[]string{"deny-inblocks-10.0.1.0/24", "deny-nodes-role=db", "inblocks-10.0.1.0/24"},
 		},
 		"node that is accepted": {
-			func(w *world, addr string) { w.tx.SetNode(nodeOf("n", "web", addr)) },
+			func(w *world, addr string) { w.do("peer n " + addr + " role=web") },
 			[]string{"deny-inblocks-10.0.1.0/24", "inblocks-10.0.1.0/24", "nodes-role=web"},
 		},
 	} {

@@ -17,6 +17,26 @@ type denyOrphan struct {
 	set           string
 }
 
+// nodeTiers denies what goes to nodes of one role and accepts what goes to those of
+// another one; nothing else goes out.
+const nodeTiers = `cluster nodes {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Deny, to: [{nodes: {matchLabels: {role: db}}}]}, {action: Accept, to: [{nodes: {matchLabels: {role: web}}}]}, {action: Deny, to: [{networks: [0.0.0.0/0]}]}]}`
+
+const (
+	dbNodes  = "deny-nodes-role=db"
+	webNodes = "nodes-role=web"
+)
+
+// blockTiers passes a block on to rules about pods: an Allow and a Block for each.
+const (
+	blockAdmin = `cluster admin {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Pass, to: [{networks: [10.0.1.0/24]}]}, {action: Deny, to: [{networks: [10.0.0.0/8]}]}]}`
+	blockBase  = `cluster base {tier: Baseline, priority: 1, subject: {namespaces: {}}, egress: [{action: Accept, to: [{namespaces: {matchLabels: {team: b}}}]}, {action: Deny, to: [{namespaces: {matchLabels: {team: a}}}]}]}`
+)
+
+const (
+	plainBlock = "inblocks-10.0.1.0/24"
+	denyBlock  = "deny-inblocks-10.0.1.0/24"
+)
+
 // nextTier is what comes instead: it denies nobody, and mentions a set that is new.
 const nextTier = `cluster next {tier: Baseline, priority: 9, subject: {namespaces: {}}, ingress: [{action: Accept, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {is: new}}}}]}]}`
 
@@ -82,7 +102,7 @@ func (l denyOrphan) tell(w *world, objects []string, role string, policies ...st
 		}
 		w.do(o)
 	}
-	w.tx.SetNode(nodeOf("n1", role, "10.1.0.1"))
+	w.do("peer n1 10.1.0.1 role=" + role)
 	w.do(policies...)
 }
 

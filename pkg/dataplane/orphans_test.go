@@ -2,14 +2,11 @@ package dataplane_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // orphan is a policy that goes while no process runs, and a pod that is no
@@ -174,37 +171,6 @@ func TestOrphanedSetsMove(t *testing.T) {
 	}
 }
 
-// TestOrphansOfAnOwnerlessEndpoint are fed as long as the endpoint has its
-// rules, by one process after the other.
-func TestOrphansOfAnOwnerlessEndpoint(t *testing.T) {
-	l := orphans["several values"]
-	w := l.reached(t, []string{"pod x/q 10.0.1.1 a=v2 b=v1"}, l.policy("web"))
-	for _, addr := range []string{"10.0.1.2", "10.0.1.3"} {
-		w.do("restart", "namespace x", "pod x/q "+addr+" a=v2 b=v1 remote", "apply", "calls SetPolicy/Update=1",
-			"trace "+addr+" -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
-	}
-	w.do("pod x/q 10.0.1.1 a=v2 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
-	w.do("no-endpoint ep-1", "observe", "apply", "observe", "apply")
-	require.Empty(t, w.sim.Sets())
-	require.Empty(t, w.dp.Dump().Sets)
-}
-
-// TestOrphanWithoutThePermanentMember: a nested set of ours from which a foreign
-// hand took the permanent member is ours all the same, and gets it back.
-func TestOrphanWithoutThePermanentMember(t *testing.T) {
-	l := orphans["several values"]
-	w := l.reached(t, l.before, l.policy("web"))
-	put := setsByName(w.sim)[l.set]
-	whole := put.Values
-	put.Values = slices.DeleteFunc(slices.Clone(whole), func(id string) bool { return id == ipsets.Empty().ID() })
-	require.Less(t, len(put.Values), len(whole))
-	require.NoError(t, w.sim.PutSet(put))
-	w.do("restart")
-	l.tell(w, l.before)
-	w.do("fault ACL/Update * refuse", "! apply")
-	require.Equal(t, whole, setsByName(w.sim)[l.set].Values)
-}
-
 // unusedPort are peers of a rule with a named port; the last one has too many
 // blocks for a readable name.
 var unusedPort = map[string]string{
@@ -246,16 +212,4 @@ func TestUnusedPortAfterRestart(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestUnusedPortIsKnownBeforeTheUpdate: the endpoint was read before the sets, and
-// its update waits for sets that are to be made. When it goes on the number is
-// known to be unused: what is new is added, and no rule is rewritten.
-func TestUnusedPortIsKnownBeforeTheUpdate(t *testing.T) {
-	l := orphan{old: fmt.Sprintf(served, unusedPort["pods"]), next: `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]`}
-	w := l.reached(t, []string{"pod x/r 10.0.1.3 port=http:81"}, l.policy("web"))
-	w.do("delete pod x/r", "apply", "restart")
-	l.tell(w, nil, l.policy("web"), l.nextPolicy())
-	w.do("fault Network/Get * refuse", "! apply", "calls ACL/Add=1", "wait 1s", "apply", "calls SetPolicy/Add=1 ACL/Add=1")
-	require.True(t, w.report.Converged())
 }

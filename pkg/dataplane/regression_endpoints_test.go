@@ -2,7 +2,6 @@ package dataplane_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,19 +56,6 @@ func TestEndpointIsGoneWhateverTheCode(t *testing.T) {
 	w.sim.SetPersonality(hnsfault.Personality{Code: func(*hns.OpError) uint32 { return 0x803B0031 }})
 	w.do("observe", "! apply")
 	require.Len(t, w.dp.Dump().Endpoints, 1)
-}
-
-// TestRefusedSetOfANamedPort: no policy lists it among its sets. The warning names
-// the set and the code.
-func TestRefusedSetOfANamedPort(t *testing.T) {
-	w := dWorld(t)
-	w.sim.RejectSet(func(s hns.SetPolicy) bool { return strings.HasPrefix(s.Name, "namedport:") })
-	w.do("pod x/w1 10.0.0.1 app=web port=http:80", `policy x/p {podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}`, "! apply")
-	require.NotEmpty(t, w.report.Warnings)
-	for _, warning := range w.report.Warnings {
-		require.Equal(t, "Set", warning.Kind)
-		require.Contains(t, warning.Message, "0x803b000d")
-	}
 }
 
 // TestStrangerIsReadAgain: one read says that an endpoint is elsewhere. Its pod has no

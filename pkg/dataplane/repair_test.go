@@ -87,22 +87,6 @@ func writtenEndpoints(sim *hnsfault.Sim) []string {
 	return slices.Compact(out)
 }
 
-// What the bound is about is repair: while two endpoints are repaired one by one,
-// all that a policy changes is done in its own round.
-func TestMaxRepairs(t *testing.T) {
-	w := dWorld(t)
-	w.do("restart repairs=1")
-	dObjects(w)
-	w.do("policy x/p "+webFromAPI, "apply")
-	w.clear("ep-1")
-	w.clear("ep-2")
-	w.do("observe", "apply")
-	require.Equal(t, []string{"ep-1"}, writtenEndpoints(w.sim))
-	w.do(`policy x/q {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`, "apply")
-	require.ElementsMatch(t, []string{"ep-1", "ep-2", "ep-3"}, writtenEndpoints(w.sim))
-	require.True(t, w.report.Converged())
-}
-
 // takes lets every write last so long.
 func (s *world) takes(d time.Duration) {
 	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {

@@ -1,7 +1,6 @@
 package dataplane_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -13,35 +12,8 @@ import (
 
 const (
 	bGood  = `policy x/good {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`
-	bBad   = `policy x/bad {podSelector: {matchLabels: {app: odd}}, ingress: [{ports: [{port: 6666}]}]}`
 	bLater = `policy x/later {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`
 )
-
-// TestScenario_B1_OnePodFailsEveryTime: HNS rejects one rule of one pod. The
-// others go on, the pod has everything else, events are taken, nothing spins.
-func TestScenario_B1_OnePodFailsEveryTime(t *testing.T) {
-	w := newWorld(t)
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3",
-		"pod x/odd 10.0.0.1 app=odd", "pod x/web 10.0.0.2 app=web", "pod x/api 10.0.0.3 app=api",
-		bGood, bBad, "! apply")
-	require.Zero(t, w.report.Pending)
-	require.Equal(t, []state.Warning{{
-		Object: "x/bad", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
-		Message: "HNS refuses its rules on endpoint ep-1 (0x803b000d HCN_E_INVALID_POLICY): there what it accepts is left out and each of its denies blocks everything of its direction, until it changes or HNS takes it; it is asked again",
-	}}, w.report.Warnings)
-	for _, n := range []string{"1", "2", "3"} {
-		to := " -> 10.0.0." + n + " TCP/"
-		w.do("trace 10.0.0.3"+to+"80 ep-"+n+" in allow", "trace 10.0.0.9"+to+"80 ep-"+n+" in block",
-			"trace 10.0.0.9"+to+"6666 ep-"+n+" in block")
-	}
-	w.do("wait 1h", "! apply", "calls ACL/Add=1", "apply", "calls") // it is remembered, and asked for again, alone
-	w.do(bLater, "apply", "calls ACL/Add=3", "trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in allow")
-
-	// When it changes it is tried again.
-	w.do(strings.Replace(bBad, "6666", "7777", 1), "apply", "trace 10.0.0.9 -> 10.0.0.1 TCP/7777 ep-1 in allow")
-	require.Empty(t, w.report.Warnings)
-}
 
 // TestScenario_B1_BacksOff: an endpoint whose writes never get through is tried
 // after 1, 2, 4 … 30 s, or a little sooner, and stops nobody.

@@ -116,26 +116,6 @@ func TestNumbersAreBounded(t *testing.T) {
 	}
 }
 
-// TestNumbersFollowNamespaces: a namespace that a selector begins to match brings its
-// numbers, and one that it matches no more takes them along.
-func TestNumbersFollowNamespaces(t *testing.T) {
-	w := namedWorld(t, `{namespaceSelector: {matchLabels: {team: a}}}`)
-	w.do("pod z/q 10.0.3.1 port=http:7070 remote", "namespace z", "apply", "trace 10.0.0.1 -> 10.0.3.1 TCP/7070 ep out block")
-	require.Len(t, rulesOfP(w), 2)
-	w.do("namespace z team=a", "apply", "calls ACL/Add=1 SetPolicy/Add=1 SetPolicy/Update=1", "trace 10.0.0.1 -> 10.0.3.1 TCP/7070 ep out allow")
-	for _, gone := range []string{"namespace z team=b", "delete namespace z"} {
-		for _, to := range [][2]string{{gone, "block"}, {"namespace z team=a", "allow"}} {
-			w.do(to[0], "apply", "trace 10.0.0.1 -> 10.0.3.1 TCP/7070 ep out "+to[1])
-			require.Zero(t, w.report.Calls[hns.OpACLAdd]+w.report.Calls[hns.OpACLUpdate])
-		}
-	}
-	w.do("pod y/c 10.0.2.1 port=http:8081 remote", "apply", "delete namespace z", "apply")
-	require.Len(t, rulesOfP(w), 4, "what matches nothing stays")
-	w.do("restart", "namespace x", "namespace y team=a", "pod x/web 10.0.0.1 app=web", namedPolicy(`{namespaceSelector: {matchLabels: {team: a}}}`), "pod z/q 10.0.3.1 port=http:7070 remote",
-		"pod y/c 10.0.2.1 port=http:8081 remote", "pod y/d 10.0.2.2 port=http:60004 remote",
-		"pod x/a 10.0.1.1 port=http:60001 remote", "pod x/b 10.0.1.2 port=http:60002 remote", "apply", "calls")
-}
-
 // TestUnusedNumbersAreBounded: pods come and go under ever other numbers where the
 // rule's peers are. What stays in an endpoint's rules meanwhile has a bound, and an
 // Update comes for many numbers at a time.

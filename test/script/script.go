@@ -55,12 +55,6 @@ type Reader struct {
 func (r *Reader) Read(words []string) (name string, is *Object) {
 	is = &Object{}
 	command, args := words[0], words[1:]
-	if command == "node" {
-		for _, arg := range args {
-			is.Addrs = append(is.Addrs, netip.MustParseAddr(arg))
-		}
-		return command, is
-	}
 	if len(args) == 0 {
 		return "", nil
 	}
@@ -71,6 +65,11 @@ func (r *Reader) Read(words []string) (name string, is *Object) {
 	spec := []byte("{" + strings.TrimPrefix(strings.Join(args[1:], " "), "{"))
 	var err error
 	switch command {
+	case "node":
+		for _, arg := range args {
+			is.Addrs = append(is.Addrs, netip.MustParseAddr(arg))
+		}
+		return command, is
 	case "delete":
 		return strings.Join(args, " "), nil
 	case "namespace":
