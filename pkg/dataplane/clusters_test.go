@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -39,39 +38,6 @@ func TestClusterACLID(t *testing.T) {
 	require.False(t, ok)
 	_, ok = state.ClusterPolicyOfACL(state.ACLID(policy.Key{Namespace: "cluster", Name: "a"}))
 	require.False(t, ok)
-}
-
-// TestOnlyTheSubjectsOfClusterPolicies: what no ClusterNetworkPolicy selects, or only one
-// without a rule, keeps its rules: a pod of another namespace, of the host's network, one
-// that has finished, and one that is over its budget, which is closed anyway.
-func TestOnlyTheSubjectsOfClusterPolicies(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x team=xx", "namespace y team=yy", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3", "endpoint ep-4 10.0.0.4",
-		"pod x/a 10.0.0.1", "pod y/host 10.0.0.2 host", "pod y/done 10.0.0.3 finished", `policy x/p {podSelector: {}, ingress: [{ports: [{port: 80}]}]}`, "apply")
-	w.tx.SetPod(desired.Pod{Namespace: "y", Name: "over", UID: "over", Addr: mustAddr("10.0.0.4"), Local: true, OverBudget: "too many labels"})
-	w.do("apply")
-	before := w.sim.Dump()
-	w.do(`cluster none {tier: Admin, priority: 1, subject: {namespaces: {}}}`, `cluster y {tier: Admin, priority: 2, subject: {namespaces: {matchLabels: {team: yy}}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}`, "apply", "calls")
-	require.Equal(t, before, w.sim.Dump())
-}
-
-// TestMaybeSubject: while the namespace of a pod is not known, or over its budget, each
-// policy that may select it denies what it would deny or pass, and accepts nothing.
-func TestMaybeSubject(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x team=xx", "endpoint ep 10.0.0.1", "pod x/peer 10.0.1.1 remote", `cluster c {tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: yy}}}, ingress: [
-  {action: Accept, from: [{namespaces: {matchLabels: {team: xx}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
-  {action: Pass, from: [{namespaces: {matchLabels: {team: xx}}}], protocols: [{tcp: {destinationPort: {number: 81}}}]},
-  {action: Deny, from: [{namespaces: {matchLabels: {team: xx}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 82}}}}]}]}`, "apply", "pod y/w 10.0.0.1", "apply")
-	peer := []string{"10.0.1.1"}
-	require.Equal(t, "block block block allow", w.in(peer, 80, 81, 82, 83))
-	w.do("namespace y team=yy", "apply")
-	require.Equal(t, "allow allow block allow", w.in(peer, 80, 81, 82, 83))
-	w.do("namespace y team=zz", "apply")
-	require.Equal(t, "allow allow allow allow", w.in(peer, 80, 81, 82, 83))
-	w.tx.SetNamespace(desired.Namespace{Name: "y", OverBudget: "too many labels"})
-	w.do("apply")
-	require.Equal(t, "block block block allow", w.in(peer, 80, 81, 82, 83))
 }
 
 // TestNamedPortsOfDeny: towards pods a named port is denied under each number that one of

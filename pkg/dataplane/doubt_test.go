@@ -6,8 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // denyTeamA closes every pod to the namespaces of team a.
@@ -46,41 +44,35 @@ func (s *world) has(set string) []string {
 // doubts are ways in which nobody knows to which sets 10.0.1.1 belongs, and how that ends.
 var doubts = map[string]struct {
 	before       []string // what comes first and is applied
-	unsure, sure func(w *world)
+	unsure, sure []string
 	addrs        []string // in doubt as such
 	leaves       []string // of namespaces in doubt
 	writes       string   // what the end of the doubt costs
 }{
 	"a namespace without an object": {
-		unsure: func(w *world) { w.do("pod a/q 10.0.1.1 remote") },
-		sure:   func(w *world) { w.do("namespace a team=a") },
+		unsure: []string{"pod a/q 10.0.1.1 remote"},
+		sure:   []string{"namespace a team=a"},
 		leaves: []string{"deny-ns-a"}, writes: "SetPolicy/Update=1",
 	},
 	"a namespace whose object went": {
 		before: []string{"namespace a team=a", "pod a/q 10.0.1.1 remote", "apply"},
-		unsure: func(w *world) { w.do("pod a/q 10.0.1.1 remote", "delete namespace a") },
-		sure:   func(w *world) { w.do("namespace a team=a") },
+		unsure: []string{"pod a/q 10.0.1.1 remote", "delete namespace a"},
+		sure:   []string{"namespace a team=a"},
 		leaves: []string{"deny-ns-a"}, writes: "SetPolicy/Update=1",
 	},
 	"a namespace over its budget": {
-		unsure: func(w *world) {
-			w.tx.SetNamespace(desired.Namespace{Name: "a", OverBudget: "labels"})
-			w.do("pod a/q 10.0.1.1 remote")
-		},
-		sure:   func(w *world) { w.do("namespace a team=a") },
+		unsure: []string{"over-budget namespace a", "pod a/q 10.0.1.1 remote"},
+		sure:   []string{"namespace a team=a"},
 		leaves: []string{"deny-ns-a"}, writes: "SetPolicy/Update=1",
 	},
 	"a pod over its budget": {
-		unsure: func(w *world) {
-			w.do("namespace a team=a")
-			w.tx.SetPod(desired.Pod{Namespace: "a", Name: "q", UID: "a/q", Addr: mustAddr("10.0.1.1"), OverBudget: "labels"})
-		},
-		sure:  func(w *world) { w.do("pod a/q 10.0.1.1 remote") },
-		addrs: []string{"10.0.1.1"}, writes: "SetPolicy/Update=1",
+		unsure: []string{"namespace a team=a", "over-budget pod a/q 10.0.1.1 remote"},
+		sure:   []string{"pod a/q 10.0.1.1 remote"},
+		addrs:  []string{"10.0.1.1"}, writes: "SetPolicy/Update=1",
 	},
 	"pods of two namespaces": {
-		unsure: func(w *world) { w.do("namespace a team=a", "pod a/q 10.0.1.1 remote", "pod b/q 10.0.1.1 remote") },
-		sure:   func(w *world) { w.do("delete pod b/q") },
+		unsure: []string{"namespace a team=a", "pod a/q 10.0.1.1 remote", "pod b/q 10.0.1.1 remote"},
+		sure:   []string{"delete pod b/q"},
 		addrs:  []string{"10.0.1.1"}, writes: "SetPolicy/Update=1",
 	},
 }
@@ -100,7 +92,7 @@ func TestDoubt(t *testing.T) {
 					require.Equal(t, []string{doubtAddrs}, w.has(doubtSet))
 				}
 				w.do(tc.before...)
-				tc.unsure(w)
+				w.do(tc.unsure...)
 				w.do("apply")
 				if late {
 					w.do(denyTeamA, "apply")
@@ -112,7 +104,7 @@ func TestDoubt(t *testing.T) {
 
 				now := verdicts(t, w.sim, probes(w.sim, []string{"10.0.1.1", "10.0.1.2"}, 80))
 				stop := watchI4(t, w.sim, now)
-				tc.sure(w)
+				w.do(tc.sure...)
 				w.do("apply", "calls "+tc.writes)
 				require.Equal(t, 1, stop())
 				require.Equal(t, []string{doubtAddrs}, w.has(doubtSet))
@@ -140,22 +132,22 @@ func TestDoubtAfterRestart(t *testing.T) {
 			w.do("endpoint ep 10.0.0.1", denyTeamA)
 			tell()
 			w.do(tc.before...)
-			tc.unsure(w)
+			w.do(tc.unsure...)
 			w.do("apply")
 			before := w.sim.Dump()
 
 			w.do("restart", denyTeamA)
 			tell()
-			tc.unsure(w)
+			w.do(tc.unsure...)
 			w.do("apply", "calls")
 			require.Empty(t, cmp.Diff(before, w.sim.Dump()))
 
 			w.do("restart")
 			tell()
-			tc.unsure(w)
+			w.do(tc.unsure...)
 			w.do("fault ACL/Update * refuse", "! apply")
 			require.Empty(t, cmp.Diff(before, w.sim.Dump()))
-			tc.sure(w)
+			w.do(tc.sure...)
 			w.do("apply", fromQ+"block")
 			require.Equal(t, []string{doubtAddrs}, w.has(doubtSet), "as if the policy still named it")
 			require.Empty(t, w.has(doubtAddrs))

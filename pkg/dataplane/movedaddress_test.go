@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // The moved policies have peers of every kind, in rules that allow and in rules that deny. Namespace x
@@ -36,37 +34,36 @@ const (
 func TestMovedAddressLeavesNoSet(t *testing.T) {
 	const before, after, outside = "10.0.1.7", "10.0.1.9", "10.0.2.7"
 	for name, test := range map[string]struct {
-		put  func(w *world, addr string)
+		put  string   // lines, with the address in place of ADDR
 		sets []string // that have the address
 	}{
 		"pod": {
-			func(w *world, addr string) { w.do("pod a/q " + addr + " app=a port=http:80 remote") },
+			"pod a/q ADDR app=a port=http:80 remote",
 			[]string{
 				"deny-inblocks-10.0.1.0/24", "deny-namedport:http:TCP:80", "deny-ns-a", "deny-podlabel-app:a", "deny-podselector-/app!=b", "inblocks-10.0.1.0/24",
 				"namedport:http:TCP:80", "namedport:http:TCP:80@10.0.1.0/24", "ns-a", "podlabel-app", "podlabel-app:a", "podselector-/app!=b",
 			},
 		},
 		"pod over its budget": {
-			func(w *world, addr string) {
-				w.tx.SetPod(desired.Pod{Namespace: "a", Name: "q", UID: "a/q", Addr: mustAddr(addr), OverBudget: "labels"})
-			},
+			"over-budget pod a/q ADDR remote",
 			[]string{"deny-doubtaddresses-all", "deny-inblocks-10.0.1.0/24"},
 		},
 		"two pods that claim it": {
-			func(w *world, addr string) { w.do("pod a/q "+addr+" app=a remote", "pod b/q "+addr+" app=a remote") },
+			"pod a/q ADDR app=a remote; pod b/q ADDR app=a remote",
 			[]string{"deny-doubtaddresses-all", "deny-inblocks-10.0.1.0/24"},
 		},
 		"node that is denied": {
-			func(w *world, addr string) { w.do("peer n " + addr + " role=db") },
+			"peer n ADDR role=db",
 			[]string{"deny-inblocks-10.0.1.0/24", "deny-nodes-role=db", "inblocks-10.0.1.0/24"},
 		},
 		"node that is accepted": {
-			func(w *world, addr string) { w.do("peer n " + addr + " role=web") },
+			"peer n ADDR role=web",
 			[]string{"deny-inblocks-10.0.1.0/24", "inblocks-10.0.1.0/24", "nodes-role=web"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			put := func(addr string) { w.do(strings.Split(strings.ReplaceAll(test.put, "ADDR", addr), "; ")...) }
 			with := func(addr string) (out []string) {
 				for _, s := range w.sim.Sets() {
 					if slices.Contains(strings.Split(strings.Join(s.Values, ","), ","), addr) {
@@ -78,15 +75,15 @@ func TestMovedAddressLeavesNoSet(t *testing.T) {
 			}
 			w.do("namespace x", "namespace a team=a", "namespace b team=b", "namespace z team=z", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "endpoint tiered 10.0.0.2", "pod z/w 10.0.0.2",
 				"pod a/other 10.0.1.8 app=a port=http:80 remote", movedP, movedAdmin, movedBase)
-			test.put(w, before)
+			put(before)
 			w.do("apply")
 			require.Equal(t, test.sets, with(before))
 			require.Empty(t, with(after))
-			test.put(w, after)
+			put(after)
 			w.do("apply")
 			require.Empty(t, with(before), "these still have the old address")
 			require.Equal(t, test.sets, with(after))
-			test.put(w, outside)
+			put(outside)
 			w.do("apply")
 			require.Empty(t, with(after), "these still have the old address")
 			require.Equal(t, slices.DeleteFunc(slices.Clone(test.sets), func(set string) bool { return strings.Contains(set, "10.0.1.0/24") }), with(outside))

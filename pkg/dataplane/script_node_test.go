@@ -20,7 +20,7 @@ import (
 // the hand of somebody else on the node.
 func (w *world) nodeCommand(name string, args []string) error {
 	switch name {
-	case "restart": // restart [dryrun] [batch=N] [repairs=N] [grace=D]: a new one, on the same node
+	case "restart": // restart [dryrun] [batch=N] [repairs=N] [acls=N] [grace=D]: a new one, on the same node
 		return w.restart(args)
 	case "settle": // settle: apply until nothing is due, letting time pass
 		w.settle()
@@ -61,6 +61,8 @@ func (w *world) restart(args []string) (err error) {
 				cfg.MaxBatchedACLs, err = strconv.Atoi(value)
 			case "repairs":
 				cfg.MaxRepairs, err = strconv.Atoi(value)
+			case "acls":
+				cfg.Budgets.ACLs, err = strconv.Atoi(value)
 			case "grace":
 				cfg.GracePeriod, err = time.ParseDuration(value)
 			default:

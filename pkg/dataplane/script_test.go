@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -148,6 +149,14 @@ func (w *world) command(words []string) error {
 	case "lose": // lose NS/NAME: a pod is deleted that has not finished
 		ns, name, _ := strings.Cut(args[0], "/")
 		w.tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
+	case "over-budget": // over-budget namespace NAME | over-budget pod NS/NAME ADDR [remote]: it has too many labels
+		if _, is := w.reader.Read(args); is.Namespace != nil {
+			w.tx.SetNamespace(desired.Namespace{Name: is.Namespace.Name, OverBudget: "300 labels"})
+		} else {
+			pod := controllers.PodFrom(is.Pod, "n1")
+			pod.Labels, pod.OverBudget = nil, "300 labels"
+			w.tx.SetPod(pod)
+		}
 	case "converged": // converged: the last apply left nothing to do
 		if !w.report.Converged() {
 			return fmt.Errorf("not converged: %+v", w.report)
