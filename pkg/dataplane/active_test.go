@@ -43,7 +43,7 @@ func TestIdlePolicy(t *testing.T) {
 
 	w.do("pod x/w 10.0.0.1 role=guarded", "apply")
 	require.Equal(t, []string{"rule ep-1", "selector x/p", "applied ep-1"}, holders(w, "podlabel-b:v1"))
-	require.Equal(t, []string{"10.0.1.2"}, membersOf(w, "podlabel-b:v1"))
+	require.Equal(t, []string{"10.0.1.2"}, w.has("podlabel-b:v1"))
 
 	w.do("pod x/w 10.0.0.1", "apply", "wait 1m", "apply")
 	require.Empty(t, w.dp.Dump().Sets)
@@ -90,7 +90,7 @@ func TestActivationOpensNoWindow(t *testing.T) {
 			w.do(way.there, "apply")
 			require.Positive(t, stop())
 			require.Empty(t, cmp.Diff(active, verdicts(t, w.sim, all)))
-			require.Equal(t, []string{"10.0.1.3"}, membersOf(w, "podlabel-b:v1"))
+			require.Equal(t, []string{"10.0.1.3"}, w.has("podlabel-b:v1"))
 
 			stop = watchI4(t, w.sim, idle, active)
 			w.do(way.back, "apply", "wait 1m", "apply")

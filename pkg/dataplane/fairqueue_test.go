@@ -138,8 +138,7 @@ func TestNobodyStarves(t *testing.T) {
 	w := turnsWorld(t, pods)
 	rounds := map[string]int{}
 	for round := range 10 * pods {
-		w.do([]string{turnsOne, "delete policy x/one", turnsTwo, "delete policy x/two"}[round%4])
-		w.do(strings.Replace(turnsAll, "80", strconv.Itoa(1+round), 1))
+		w.do([]string{turnsOne, "delete policy x/one", turnsTwo, "delete policy x/two"}[round%4], strings.Replace(turnsAll, "80", strconv.Itoa(1+round), 1))
 		for _, ep := range w.turns(yieldEach) {
 			require.LessOrEqual(t, round-rounds[ep], 3*pods, "%s in round %d", ep, round)
 			rounds[ep] = round

@@ -23,15 +23,6 @@ func lostWorld(t *testing.T) *world {
 
 const fromLost = "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in "
 
-// loses deletes pods that have not finished.
-func (s *world) loses(names ...string) {
-	s.t.Helper()
-	for _, name := range names {
-		s.tx.DeletePod(desired.PodKey{Namespace: name[:1], Name: name[2:]})
-	}
-	s.do("apply")
-}
-
 // TestLostPod: if a pod is deleted before it finished, its address stays denied until another pod
 // has the address, or until one minute after the pod's grace period.
 func TestLostPod(t *testing.T) {
@@ -61,8 +52,7 @@ func TestLostPod(t *testing.T) {
 				w.tx.SetPod(desired.Pod{Namespace: "y", Name: "e", UID: "y/e", Addr: mustAddr("10.0.1.1"), Grace: grace})
 				w.do("apply")
 			}
-			w.loses("y/e")
-			w.do(fromLost + "block")
+			w.do("lose y/e", "apply", fromLost+"block")
 			require.Positive(t, w.report.ProbeAfter, "a transaction ends it")
 			require.True(t, w.report.Converged())
 			w.do(tt.ends...)
@@ -75,9 +65,7 @@ func TestLostPod(t *testing.T) {
 	})
 	t.Run("a finished pod", func(t *testing.T) {
 		w := open(t)
-		w.do("pod y/e 10.0.1.1 remote finished", "apply")
-		w.loses("y/e")
-		w.do(fromLost + "allow")
+		w.do("pod y/e 10.0.1.1 remote finished", "apply", "lose y/e", "apply", fromLost+"allow")
 		require.Zero(t, w.report.ProbeAfter)
 	})
 }
@@ -86,11 +74,8 @@ func TestLostPod(t *testing.T) {
 // endpoint is gone.
 func TestLostPodHere(t *testing.T) {
 	w := lostWorld(t)
-	w.do(outToAny + "allow")
-	w.loses("x/web")
-	w.do("calls SetPolicy/Update=1", lostLater, "apply", outToAny+"block", fromAny+"block", fromLost+"block")
-	require.NoError(t, w.sim.DeleteEndpoint("ep"))
-	w.do("observe", "apply")
+	w.do(outToAny+"allow", "lose x/web", "apply", "calls SetPolicy/Update=1", lostLater, "apply", outToAny+"block", fromAny+"block", fromLost+"block",
+		"no-endpoint ep", "observe", "apply")
 	for _, p := range w.dp.Dump().Pods {
 		require.NotContains(t, p.Pod, "x/web")
 	}
@@ -103,7 +88,7 @@ func TestLostPodsOfNetworkPolicies(t *testing.T) {
 		w := newWorld(t)
 		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/api 10.0.1.1 app=api remote", `policy x/web {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`, "apply")
 		if lose {
-			w.loses("x/api")
+			w.do("lose x/api", "apply")
 		} else {
 			w.do("delete pod x/api", "apply")
 		}

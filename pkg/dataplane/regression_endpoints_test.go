@@ -71,8 +71,7 @@ func TestStrangerIsReadAgain(t *testing.T) {
 		require.Less(t, w.now.Sub(began), 10*time.Second)
 		_ = w.apply()
 	}
-	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block")
-	w.do("wait 1h")
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block", "wait 1h")
 	w.sim.ResetCalls()
 	w.do("observe")
 	require.Equal(t, 1, w.sim.Counts()[hns.OpEndpointGet], "ep-1 only")

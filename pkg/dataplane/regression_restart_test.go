@@ -41,8 +41,7 @@ func TestUnreadEndpointKeepsItsSets(t *testing.T) {
 	for name, forGood := range map[string]bool{"once": false, "for good": true} {
 		t.Run(name, func(t *testing.T) {
 			w := dWorld(t)
-			w.do(p, "apply")
-			w.do("restart")
+			w.do(p, "apply", "restart")
 			dObjects(w)
 			times := 1
 			if forGood {

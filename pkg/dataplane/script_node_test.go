@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,12 @@ func (w *world) nodeCommand(name string, args []string) error {
 		return w.watch(args)
 	case "changes": // changes N: verdicts that changed since watch, each only once
 		return w.changes(args[0])
+	case "early": // early: HNS takes rules for endpoints before they are attached
+		w.sim.SetPersonality(hnsfault.Personality{Early: true})
+	case "new-endpoint": // new-endpoint ID ADDR [NETNS]: nothing uses it yet
+		return w.sim.CreateEndpoint(hnssim.NewEndpoint{
+			ID: args[0], Addrs: []netip.Addr{mustAddr(args[1])}, State: hnssim.Created, Netns: strings.Join(args[2:], ""),
+		})
 	case "reject": // reject set NAME ADDR | reject rule ID | reject port NUMBER | reject nothing
 		w.reject(args)
 	default:

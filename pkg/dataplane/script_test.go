@@ -31,8 +31,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected files of the scripts")
 
-// TestScripts runs testdata/*.txtar: transactions as text. The commands are the
-// methods of script; a line that starts with ! must fail.
+// TestScripts runs testdata/*.txtar. test/torture/README.md describes the lines about the cluster
+// and the node; the cases of command and nodeCommand are the others. A line that starts with !
+// must fail.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(t, err)
@@ -149,6 +150,10 @@ func (w *world) command(words []string) error {
 	case "lose": // lose NS/NAME: a pod is deleted that has not finished
 		ns, name, _ := strings.Cut(args[0], "/")
 		w.tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
+	case "ready": // ready SANDBOX [WHY NOT]: whether the pod x/w may start with a sandbox
+		if why := w.notReady(args[0]); why != strings.Join(args[1:], " ") {
+			return fmt.Errorf("not ready, as %q", why)
+		}
 	case "over-budget": // over-budget namespace NAME | over-budget pod NS/NAME ADDR [remote]: it has too many labels
 		if _, is := w.reader.Read(args); is.Namespace != nil {
 			w.tx.SetNamespace(desired.Namespace{Name: is.Namespace.Name, OverBudget: "300 labels"})

@@ -87,22 +87,18 @@ func TestNoWindow_LeavingIsRefused(t *testing.T) {
 			w := leaver(t)
 			w.refuse("podlabel-a:v1", class, 0x803B0030, hns.Add, hns.Update)
 			w.do("pod x/q 10.0.1.1 a=v2 b=v1 remote", "pod x/s 10.0.1.3 b=v1 remote", "! apply")
-			require.Contains(t, membersOf(w, "podlabel-b:v1"), "10.0.1.3", "others join")
-			require.NotContains(t, membersOf(w, "podlabel-b:v1"), "10.0.1.1")
-			require.Contains(t, membersOf(w, "podlabel-a:v1"), "10.0.1.1")
+			require.Contains(t, w.has("podlabel-b:v1"), "10.0.1.3", "others join")
+			require.NotContains(t, w.has("podlabel-b:v1"), "10.0.1.1")
+			require.Contains(t, w.has("podlabel-a:v1"), "10.0.1.1")
 			require.Equal(t, time.Millisecond, w.report.Next())
 			require.False(t, w.report.Converged())
 			require.NotZero(t, w.report.Unprogrammed)
 			w.do("apply")
-			require.Contains(t, membersOf(w, "podlabel-b:v1"), "10.0.1.1")
+			require.Contains(t, w.has("podlabel-b:v1"), "10.0.1.1")
 			require.True(t, w.report.Converged())
 			require.Equal(t, []string{"x/p"}, objects(w.report))
 		})
 	}
-}
-
-func membersOf(w *world, set string) []string {
-	return setsByName(w.sim)[set].Values
 }
 
 // TestNoWindow_LeavingIsInDoubt: the same, and the outcome of the request that takes
@@ -117,7 +113,7 @@ func TestNoWindow_LeavingIsInDoubt(t *testing.T) {
 		w.do("pod x/q 10.0.1.1 a=v2 b=v1 remote", "pod x/s 10.0.1.3 b=v1 remote", "! apply", "calls SetPolicy/Update=2", "wait 1s")
 		_ = w.apply()
 		w.settle()
-		require.NotContains(t, membersOf(w, "podlabel-a:v1"), "10.0.1.1")
+		require.NotContains(t, w.has("podlabel-a:v1"), "10.0.1.1")
 		require.Equal(t, []string{"x/p"}, objects(w.report), "the set is refused")
 	}
 }
@@ -273,6 +269,6 @@ func TestRulesGiveWayInASearch(t *testing.T) {
 	for range 3 {
 		_ = w.apply()
 	}
-	require.Contains(t, membersOf(w, "podlabel-b:v1"), "10.0.1.1")
-	require.Nil(t, membersOf(w, "podlabel-zz:v1"), "the search goes on")
+	require.Contains(t, w.has("podlabel-b:v1"), "10.0.1.1")
+	require.Nil(t, w.has("podlabel-zz:v1"), "the search goes on")
 }

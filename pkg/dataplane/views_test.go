@@ -7,12 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 )
@@ -40,10 +37,7 @@ func namedWorld(t testing.TB, peer string) *world {
 // from 1000 on.
 func serveHTTP(w *world, namespace string, n int) {
 	for i := range n {
-		w.tx.SetPod(desired.Pod{
-			Namespace: namespace, Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(namespace, i)), Addr: mustAddr(fmt.Sprintf("10.9.%d.%d", i/250, i%250+1)),
-			Ports: []desired.PodPort{{Name: "http", Protocol: policy.TCP, Number: uint16(1000 + i)}},
-		})
+		w.do(fmt.Sprintf("pod %s/%d 10.9.%d.%d port=http:%d remote", namespace, i, i/250, i%250+1, 1000+i))
 	}
 }
 
@@ -107,7 +101,7 @@ func TestNumbersAreBounded(t *testing.T) {
 			require.Equal(t, tell.Warnings, w.dp.Dump().Warnings)
 
 			for i := range 1000 {
-				w.tx.DeletePod(desired.PodKey{Namespace: "evil", Name: fmt.Sprint(i)})
+				w.do(fmt.Sprintf("lose evil/%d", i))
 			}
 			w.do("apply")
 			require.Zero(t, w.report.Calls[hns.OpACLAdd]+w.report.Calls[hns.OpACLUpdate])
@@ -159,7 +153,7 @@ func TestDenyClosesTowardsTheOwnersOfNumbers(t *testing.T) {
 	others()
 	require.Len(t, overBudget(w), 1)
 	for i := range 10 {
-		w.tx.DeletePod(desired.PodKey{Namespace: "evil", Name: fmt.Sprint(i)})
+		w.do(fmt.Sprintf("lose evil/%d", i))
 	}
 	w.do("apply", "trace 10.0.0.1 -> 10.8.0.1 TCP/80 ep out allow")
 	others()
