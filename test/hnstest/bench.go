@@ -2,6 +2,7 @@ package hnstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -209,13 +210,14 @@ func (b *bench) refused(err, class error, op, kind, id string) {
 	require.ErrorAs(b, err, &refusal)
 	require.Equal(b, []string{op, kind, id}, []string{refusal.Op, refusal.Kind, refusal.ID})
 	require.False(b, hns.OutcomeUnknown(err))
+	require.Equal(b, kind == hns.KindEndpoint && errors.Is(class, hns.ErrNotFound), hns.EndpointGone(err))
 }
 
 // clean takes away what the question made: endpoints, lists, leaves.
 func (b *bench) clean() {
 	b.ctx = context.WithoutCancel(b.ctx)
 	for _, id := range b.endpoints {
-		require.NoError(b, b.node.DeleteEndpoint(id))
+		require.NoError(b, b.node.HNS.Delete("Endpoint", id))
 	}
 	left := slices.Collect(maps.Values(b.sets()))
 	for _, kind := range []hns.SetType{hns.NestedIPSet, hns.IPSet} {

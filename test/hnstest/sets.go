@@ -45,16 +45,18 @@ func updateOfMissing(b *bench) {
 	b.wantSets(web)
 }
 
-// refuses asks whether HNS refuses a request for one set, and does nothing. The sets of have are
-// there, each after its members.
-func refuses(class error, verb hns.Verb, p hns.SetPolicy, have ...hns.SetPolicy) func(*bench) {
+// refuses asks whether HNS refuses a request for sets, and does nothing. The sets of have are there,
+// each after its members.
+func refuses(class error, verb hns.Verb, sets []hns.SetPolicy, have ...hns.SetPolicy) func(*bench) {
 	return func(b *bench) {
 		for _, there := range have {
 			b.modify(hns.Add, there)
 		}
-		err := b.try(verb, p)
-		b.refused(err, class, hns.OpSets(verb), hns.KindSet, p.ID)
-		require.False(b, hns.EndpointGone(err))
+		id := sets[0].ID
+		if len(sets) > 1 {
+			id = fmt.Sprintf("one of %d", len(sets))
+		}
+		b.refused(b.try(verb, sets...), class, hns.OpSets(verb), hns.KindSet, id)
 		b.wantSets(have...)
 	}
 }
@@ -72,22 +74,8 @@ func removeOfSetInRule(b *bench) {
 	}
 	require.NoError(b, b.replace(ep, nil, allowFrom("one", ns)))
 	b.modify(hns.Remove, group)
-	require.NoError(b, b.node.DeleteEndpoint(ep))
+	require.NoError(b, b.node.HNS.Delete("Endpoint", ep))
 	b.modify(hns.Remove, ns, web)
-}
-
-func setsAllOrNothing(b *bench) {
-	web, db := leaf("web", "10.90.0.4"), leaf("db", "10.90.0.5")
-	b.modify(hns.Add, web, db)
-	b.modify(hns.Add, list("group", db))
-
-	err := b.try(hns.Add, leaf("new"), web, leaf("newer"))
-	require.ErrorIs(b, err, hns.ErrAlreadyExists)
-	err = b.try(hns.Remove, web, db)
-	require.ErrorIs(b, err, hns.ErrInUse)
-	err = b.try(hns.Update, leaf("web", "10.90.0.9"), leaf("db", "everything"))
-	require.ErrorIs(b, err, hns.ErrInvalid)
-	b.wantSets(web, db, list("group", db))
 }
 
 // takesSets asks whether HNS takes sets, 512 in a request, and shows them.
