@@ -24,9 +24,6 @@ type CNI struct {
 // Network is one of HNS.
 type Network struct{ Name, Type string }
 
-// String returns the name of the CNI.
-func (c CNI) String() string { return c.Name }
-
 // All returns the CNIs. Each call returns values of its own.
 func All() []CNI {
 	nat := Network{"nat", "NAT"}

@@ -150,17 +150,8 @@ var (
 	outBoundNAT = hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`)}
 )
 
-// podAddr is the address of a question's first endpoint. Each further one has the next.
-var podAddr = netip.MustParseAddr("10.90.0.4")
-
-// addr returns an address that no endpoint of the question has.
-func (b *bench) addr() netip.Addr {
-	a := podAddr
-	for range b.endpoints {
-		a = a.Next()
-	}
-	return a
-}
+// addr returns the address of a question's nth endpoint, from 0.
+func addr(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 90, 0, byte(4 + n)}) }
 
 // endpoint creates an attached endpoint with policies of others.
 func (b *bench) endpoint(others ...hns.EndpointPolicy) string {
@@ -180,7 +171,7 @@ func (b *bench) pod(others ...hns.EndpointPolicy) (id string, web hns.SetPolicy,
 // if the HNS makes no such endpoint.
 func (b *bench) create(what string, e Endpoint) string {
 	if e.Addrs == nil {
-		e.Addrs = []netip.Addr{b.addr()}
+		e.Addrs = []netip.Addr{addr(len(b.endpoints))}
 	}
 	id, err := b.node.CreateEndpoint(e)
 	if err != nil {

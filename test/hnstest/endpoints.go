@@ -18,7 +18,7 @@ const detached = "endpoint that is attached to nothing"
 func enumeration(b *bench) {
 	one, two := b.endpoint(), b.endpoint()
 	require.ElementsMatch(b, []string{one, two}, b.listed())
-	addrs := []netip.Addr{b.addr()}
+	addrs := []netip.Addr{addr(2)}
 	loose := b.create(detached, Endpoint{Addrs: addrs, Detached: true})
 	require.NotContains(b, b.enumerated(), loose)
 	got, err := b.get(loose)
@@ -41,7 +41,7 @@ func detachedRefuses(b *bench) {
 // sharedAddress: two endpoints with one address are two, each with its own rules.
 func sharedAddress(b *bench) {
 	one, web, _ := b.pod()
-	twin := b.create("second endpoint with an address that one has", Endpoint{Addrs: []netip.Addr{podAddr}})
+	twin := b.create("second endpoint with an address that one has", Endpoint{Addrs: []netip.Addr{addr(0)}})
 	require.ElementsMatch(b, []string{one, twin}, b.listed())
 	rule := allowFrom("one", web)
 	require.NoError(b, b.add(twin, rule))
@@ -75,7 +75,7 @@ func missingEndpoint(b *bench) {
 }
 
 func severalAddresses(b *bench) {
-	addrs := []netip.Addr{podAddr, podAddr.Next()}
+	addrs := []netip.Addr{addr(0), addr(1)}
 	e, err := b.get(b.create("endpoint with two addresses", Endpoint{Addrs: addrs}))
 	require.NoError(b, err)
 	require.ElementsMatch(b, addrs, e.Addrs)

@@ -2,8 +2,7 @@
 
 // Package agent proves npm.exe end to end: the Windows binary runs under Wine,
 // reads a real API server, and writes to an HNS that is this process, so that
-// the suite sees every call and every rule. It only has tests;
-// hack/test-windows.sh builds what they need and runs them.
+// the suite sees every call and every rule. hack/test-windows.sh runs it.
 package agent
 
 import (

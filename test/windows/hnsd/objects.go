@@ -253,7 +253,7 @@ func (o *object) modifySets(ctx context.Context, verb hns.Verb, list []hns.Endpo
 	sets := make([]hns.SetPolicy, len(list))
 	for i, p := range list {
 		if p.Type != policyTypeSet {
-			return refuse(codeInvalidArgument, "a network policy of type %q", p.Type)
+			return refuse(codeRequestUnsupported, "a network policy of type %q", p.Type)
 		}
 		var s setSettings
 		if err := decode(string(p.Settings), &s); err != nil {

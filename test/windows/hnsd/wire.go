@@ -78,7 +78,6 @@ func frame(a hnstest.CallAnswer) []byte {
 const (
 	codeFail               uint32 = 0x80004005 // E_FAIL
 	codeInvalidHandle      uint32 = 0x80070006 // ERROR_INVALID_HANDLE
-	codeInvalidArgument    uint32 = 0x80070057 // E_INVALIDARG
 	codeElementNotFound    uint32 = 0x80070490 // ERROR_NOT_FOUND
 	codeNetworkNotFound    uint32 = 0x803B0001 // HCN_E_NETWORK_NOT_FOUND
 	codeEndpointNotFound   uint32 = 0x803B0002 // HCN_E_ENDPOINT_NOT_FOUND
