@@ -23,8 +23,7 @@ type bench struct {
 	client    hns.Client
 	node      *Node
 	endpoints []string
-	defaults  []hns.EndpointPolicy // what HNS itself puts on endpoints, once learned is set
-	learned   bool
+	defaults  []hns.EndpointPolicy // what HNS itself puts on an endpoint; nil: not known yet
 }
 
 // answer asks the question, and removes what it made.
