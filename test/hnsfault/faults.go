@@ -3,7 +3,6 @@ package hnsfault
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -24,10 +23,12 @@ const (
 
 // Fault makes calls fail.
 type Fault struct {
-	Op     string // empty: any
-	Target string // an endpoint's ID, or the name or Id of a set in the request; empty: any
-	Nth    int    // of the matching calls from now on; 0 and 1: the next
-	Times  int    // how many matching calls in a row; 0: one, -1: all
+	Op     string                 // empty: any
+	Target string                 // an endpoint's ID, or the name or Id of a set in the request; empty: any
+	On     func(hnssim.Call) bool // nil: any
+	P      float64                // of each matching call; of Chances only
+	Nth    int                    // of the matching calls from now on; 0 and 1: the next
+	Times  int                    // how many matching calls in a row; 0: one, -1: all
 	Mode   Mode
 	Err    error // the class, or a whole *hns.OpError; nil: hns.ErrUnavailable
 	// Code is the HRESULT of an answer, in place of Err; the class follows from it.
@@ -103,13 +104,11 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		return cmp.Or(gaveUp, do(false)) // HNS carries on, and the reply is lost
 	}
 	gaveUp := wait(ctx, c, latency)
-	err := c.Fail(cmp.Or(f.Err, hns.ErrUnavailable))
+	err := cmp.Or(f.Err, hns.ErrUnavailable)
 	if f.Code != 0 {
-		err = c.Fail(classOf(f.Code, nil))
-		if op, ok := errors.AsType[*hns.OpError](err); ok {
-			op.Code = f.Code
-		}
+		err = classOf(f.Code, nil)
 	}
+	err = c.Fail(f.Code, err)
 	switch f.Mode {
 	case LoseReply:
 		_ = do(false) // the reply is lost, whatever it is
@@ -159,7 +158,7 @@ func (s *Sim) due(c *Call) *Fault {
 }
 
 func (f *Fault) matches(c *Call) bool {
-	if f.Op != "" && f.Op != c.Op {
+	if f.Op != "" && f.Op != c.Op || f.On != nil && !f.On(c.Call) {
 		return false
 	}
 	return f.Target == "" || f.Target == c.Target ||

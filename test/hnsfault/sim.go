@@ -28,7 +28,6 @@ type Sim struct {
 	// must not be held while the strict simulator is called.
 	mu      sync.Mutex
 	calls   []*Call // the last ones
-	logged  int     // size of calls
 	dll     int     // calls of the DLLs
 	hook    func(Call, When)
 	faults  []*armedFault
@@ -65,7 +64,7 @@ func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim
 // carryOut does a request, or the first half of one that writes.
 func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) error) error {
 	var refused error
-	if IsWrite(c) {
+	if !hns.ReadsOnly(c.Op) {
 		refused = s.refuse(c)
 	}
 	if half || refused != nil {
