@@ -108,15 +108,13 @@ func writesHaveVersions(b *bench) {
 	ep := b.endpoint(foreignBlock, outBoundNAT)
 	_, foreign := b.rules(ep)
 	one, two := allowFrom("one", web), allowFrom("two", web)
-	one.Protocols = ""
-	one.LocalPorts = ""
+	one.Protocols, one.LocalPorts = "", ""
 	w := versioned.Writer{Ask: b.do}
 	version := func() hns.Version {
 		e, err := b.get(ep)
 		require.NoError(b, err)
 		return e.Basis()
 	}
-
 	first := version()
 	added, err := w.Add(ep, first, []hns.ACL{one})
 	require.NoError(b, err)
