@@ -39,8 +39,7 @@ type Fault struct {
 type armedFault struct {
 	Fault
 	seen int // matching calls so far
-	left int // calls to fail; negative: no end
-	used bool
+	left int // calls to fail; -1: no end, and none failed yet
 }
 
 // Inject arms a fault. The first one that is due takes a call.
@@ -57,7 +56,7 @@ func (s *Sim) UnusedFaults() []Fault {
 	defer s.mu.Unlock()
 	var out []Fault
 	for _, f := range s.faults {
-		if f.left > 0 || !f.used {
+		if f.left > 0 || f.left == -1 {
 			out = append(out, f.Fault)
 		}
 	}
@@ -99,11 +98,16 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 			f = p.Fail(c.Call)
 		}
 	})
+	if latency > 0 {
+		select {
+		case <-time.After(latency):
+		case <-ctx.Done():
+		}
+	}
+	gaveUp := c.Broken(ctx)
 	if f == nil {
-		gaveUp := wait(ctx, c, latency)
 		return cmp.Or(gaveUp, do(false)) // HNS carries on, and the reply is lost
 	}
-	gaveUp := wait(ctx, c, latency)
 	err := cmp.Or(f.Err, hns.ErrUnavailable)
 	if f.Code != 0 {
 		err = classOf(f.Code, nil)
@@ -121,21 +125,6 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 	return cmp.Or(gaveUp, err)
 }
 
-// wait waits for d; it returns the error of the call when its caller gives up.
-func wait(ctx context.Context, c *Call, d time.Duration) error {
-	if d == 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return c.Broken(ctx)
-	}
-}
-
 // due counts the call for every fault and returns the fault that applies to it, or nil;
 // s.mu must be held.
 func (s *Sim) due(c *Call) *Fault {
@@ -148,10 +137,7 @@ func (s *Sim) due(c *Call) *Fault {
 		if taken != nil || f.seen < f.Nth {
 			continue
 		}
-		f.used = true
-		if f.left > 0 {
-			f.left--
-		}
+		f.left--
 		taken = &f.Fault
 	}
 	return taken

@@ -45,8 +45,9 @@ type Personality struct {
 // What is stored stays.
 func (s *Sim) SetPersonality(p Personality) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.odd = p
+	s.mu.Unlock()
+	s.SetHooks(hnssim.Hooks{Call: s.call, Show: s.show, Wrote: s.wrote, Early: p.Early})
 }
 
 // asked calls ask with the current personality, whose functions run one at a time.
@@ -57,13 +58,6 @@ func (s *Sim) asked(ask func(Personality)) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	ask(odd)
-}
-
-// takesRules reports whether an endpoint in a state takes rules.
-func (s *Sim) takesRules(state hnssim.EndpointState) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return state == hnssim.Attached || state == hnssim.AttachedSharing || state == hnssim.Created && s.odd.Early
 }
 
 // show changes what a read returns.

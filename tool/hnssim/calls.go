@@ -33,9 +33,8 @@ type Hooks struct {
 	// Wrote runs after each change, with the Sim locked. op is that of the request,
 	// or the name of the method that another program of the node stands for.
 	Wrote func(op, target string, trace Tracer)
-	// TakesRules reports whether an endpoint in a state takes rules; nil: attached
-	// endpoints do. It runs with the Sim locked.
-	TakesRules func(EndpointState) bool
+	// Early: an endpoint that is created and not attached yet takes rules too.
+	Early bool
 }
 
 // SetHooks replaces the hooks.

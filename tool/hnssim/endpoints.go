@@ -315,18 +315,10 @@ func (s *Sim) writable(id string) (*endpoint, *refused) {
 		return nil, endpointMissing.of(id)
 	case e.remote:
 		return nil, endpointRemote.of(id)
-	case !s.takesRules(e):
+	case !e.state.attached() && !(s.hooks.Early && e.state == Created):
 		return nil, endpointNotAttached.of(fmt.Sprintf("%s is %v", id, e.state))
 	}
 	return e, nil
-}
-
-// takesRules reports whether the state of an endpoint lets it have rules; s.mu must be held.
-func (s *Sim) takesRules(e *endpoint) bool {
-	if s.hooks.TakesRules != nil {
-		return s.hooks.TakesRules(e.state)
-	}
-	return e.state.attached()
 }
 
 // readPolicies checks policies for an endpoint; s.mu must be held. The result
