@@ -45,8 +45,9 @@ type Personality struct {
 // What is stored stays.
 func (s *Sim) SetPersonality(p Personality) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.odd = p
+	s.mu.Unlock()
+	s.SetHooks(hnssim.Hooks{Call: s.call, Show: s.show, Wrote: s.wrote, Early: p.Early})
 }
 
 // asked calls ask with the current personality, whose functions run one at a time.
@@ -57,13 +58,6 @@ func (s *Sim) asked(ask func(Personality)) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	ask(odd)
-}
-
-// takesRules reports whether an endpoint in a state takes rules.
-func (s *Sim) takesRules(state hnssim.EndpointState) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return state == hnssim.Attached || state == hnssim.AttachedSharing || state == hnssim.Created && s.odd.Early
 }
 
 // show changes what a read returns.
@@ -78,30 +72,27 @@ func (s *Sim) show(op string, out *hns.Result) {
 // refuse returns why this HNS rejects a request that the strict one accepts; nil when
 // it accepts it too.
 func (s *Sim) refuse(c hnssim.Call) error {
-	s.mu.Lock()
-	rejects := s.rejects
-	s.mu.Unlock()
-	kind := hns.KindACL
-	if len(c.Sets) > 0 {
-		kind = hns.KindSet
-	}
-	op := &hns.OpError{
-		Op: c.Op, Kind: kind, ID: idsOf(c, kind), Code: codeInvalidPolicy,
-		Err: fmt.Errorf("%w: content that this node rejects", hns.ErrInvalid),
-	}
-	if slices.ContainsFunc(rejects, func(match func(hnssim.Call) bool) bool { return match(c) }) {
-		return s.coded(c, op)
-	}
 	var code uint32
 	s.asked(func(p Personality) {
 		if p.Refuse != nil {
 			code = p.Refuse(c)
 		}
 	})
+	s.mu.Lock()
+	rejects := s.rejects
+	s.mu.Unlock()
+	if slices.ContainsFunc(rejects, func(match func(hnssim.Call) bool) bool { return match(c) }) {
+		code = codeInvalidPolicy
+	}
 	if code == 0 {
 		return nil
 	}
-	return recoded(c, op, code)
+	kind := hns.KindACL
+	if len(c.Sets) > 0 {
+		kind = hns.KindSet
+	}
+	op := c.Refusal(kind, codeInvalidPolicy, fmt.Errorf("%w: content that this node rejects", hns.ErrInvalid))
+	return s.coded(c, recoded(c, op, code))
 }
 
 // Rules returns the rules that a request writes, canonical.
@@ -149,23 +140,15 @@ func OnlyDocumented(c hnssim.Call) uint32 {
 	return 0
 }
 
-// Chance is a fault that calls meet now and then, and no more than so many times, so
-// that every history comes to its end.
-type Chance struct {
-	On    func(hnssim.Call) bool // the calls that may meet it
-	P     float64                // of each of them
-	Times int                    // at most
-	Fault Fault
-}
-
-// Chances returns a Personality.Fail that draws faults.
-func Chances(seed uint64, chances ...Chance) func(hnssim.Call) *Fault {
+// Chances returns a Personality.Fail that draws faults: each of their calls meets one with its
+// probability P, and no more than Times, so that every history comes to its end.
+func Chances(seed uint64, faults ...Fault) func(hnssim.Call) *Fault {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	return func(c hnssim.Call) *Fault {
-		for i := range chances {
-			if at := &chances[i]; at.Times > 0 && at.On(c) && rng.Float64() < at.P {
-				at.Times--
-				return &at.Fault
+		for i := range faults {
+			if f := &faults[i]; f.Times > 0 && f.On(c) && rng.Float64() < f.P {
+				f.Times--
+				return f
 			}
 		}
 		return nil
@@ -200,6 +183,3 @@ func Late(times int) func(op string, out *hns.Result) {
 		})
 	}
 }
-
-// IsWrite reports whether a call changes something.
-func IsWrite(c hnssim.Call) bool { return !hns.ReadsOnly(c.Op) }

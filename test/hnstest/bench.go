@@ -3,6 +3,7 @@ package hnstest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -23,8 +24,7 @@ type bench struct {
 	client    hns.Client
 	node      *Node
 	endpoints []string
-	defaults  []hns.EndpointPolicy // what HNS itself puts on endpoints, once learned is set
-	learned   bool
+	defaults  []hns.EndpointPolicy // what HNS itself puts on an endpoint; nil: not known yet
 }
 
 // answer asks the question, and removes what it made.
@@ -210,14 +210,9 @@ func (b *bench) clean() {
 	for _, id := range b.endpoints {
 		require.NoError(b, b.node.DeleteEndpoint(id))
 	}
-	left := b.sets()
+	left := slices.Collect(maps.Values(b.sets()))
 	for _, kind := range []hns.SetType{hns.NestedIPSet, hns.IPSet} {
-		var batch []hns.SetPolicy
-		for _, p := range left {
-			if p.Type == kind {
-				batch = append(batch, p)
-			}
-		}
+		batch := slices.DeleteFunc(slices.Clone(left), func(p hns.SetPolicy) bool { return p.Type != kind })
 		if len(batch) > 0 {
 			b.modify(hns.Remove, batch...)
 		}

@@ -36,7 +36,8 @@ type Endpoint struct {
 	Foreign []hns.EndpointPolicy
 }
 
-// Make takes away what an earlier run left, and makes a network and a namespace.
+// Make takes away what an earlier run left, and makes a network and a namespace. If it fails, Clean
+// removes what it made.
 func (n *Node) Make(kind string) error {
 	if err := n.Clean(); err != nil {
 		return fmt.Errorf("an earlier run has left something: %w", err)
@@ -46,10 +47,7 @@ func (n *Node) Make(kind string) error {
 	if err == nil {
 		err = n.HNS.Create("Namespace", ownNamespace, 0, `{"Type":"Host",`+schemaV2+`}`)
 	}
-	if err != nil {
-		return errors.Join(err, n.Clean())
-	}
-	return nil
+	return err
 }
 
 // CreateEndpoint makes an endpoint, and attaches it as containerd does. It returns the endpoint's ID

@@ -24,8 +24,8 @@ func nodeOf(t *testing.T) *hnstest.Node {
 	t.Helper()
 	realHNS(t)
 	n := &hnstest.Node{HNS: hnstest.ThisHNS()}
-	require.NoError(t, n.Make("L2Bridge"))
 	t.Cleanup(func() { require.NoError(t, n.Clean()) })
+	require.NoError(t, n.Make("L2Bridge"))
 	return n
 }
 

@@ -76,8 +76,8 @@ func (s *Server) add(o *object) (*object, error) {
 
 // create makes an object with the GUID that the caller gives as an argument or in the settings, or
 // a new one.
-func (s *Server) create(k kind, r request) (*object, error) {
-	o := &object{kind: k}
+func (s *Server) create(r request) (*object, error) {
+	o := &object{kind: r.kind}
 	if err := decode(r.text, &o.made); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Server) create(k kind, r request) (*object, error) {
 		o.id = s.newID()
 	}
 	o.network = o.id
-	switch k {
+	switch o.kind {
 	case kindNetwork:
 		if o.name == "" {
 			return nil, refuse(codeInvalidJSON, "a network without a name")
@@ -172,11 +172,13 @@ type setSettings struct {
 
 // show returns an object as HNS shows it.
 func (s *Server) show(ctx context.Context, o *object) (out settings, err error) {
+	out = maps.Clone(o.made)
+	out["ID"], out["SchemaVersion"] = o.id, v2
 	switch o.kind {
 	case kindNetwork:
-		out, err = o.showNetwork(ctx)
+		err = o.showNetwork(ctx, out)
 	case kindEndpoint:
-		out, err = s.showEndpoint(ctx, o)
+		err = s.showEndpoint(ctx, o, out)
 	case kindNamespace:
 		var resources []settings
 		for _, e := range s.objects(kindEndpoint) {
@@ -184,50 +186,36 @@ func (s *Server) show(ctx context.Context, o *object) (out settings, err error) 
 				resources = append(resources, settings{"Type": "Endpoint", "Data": settings{"ID": e.id}})
 			}
 		}
-		out = maps.Clone(o.made)
 		out["Resources"] = resources
 	}
-	if err != nil {
-		return nil, err
-	}
-	out["ID"], out["SchemaVersion"] = o.id, v2
-	return out, nil
+	return out, err
 }
 
 // showNetwork shows sets beside a policy that is none. A type that is left out means NAT to hcsshim, so
 // it never is.
-func (o *object) showNetwork(ctx context.Context) (settings, error) {
+func (o *object) showNetwork(ctx context.Context, out settings) error {
 	read, err := o.sim.Network(ctx)
-	if err != nil {
-		return nil, err
-	}
 	all := []hns.EndpointPolicy{{Type: "NetAdapterName", Settings: []byte(`{"NetworkAdapterName":"Ethernet"}`)}}
 	for _, p := range read.Sets {
 		set := encode(setSettings{p.ID, p.Name, p.Type, strings.Join(p.Values, ",")})
 		all = append(all, hns.EndpointPolicy{Type: policyTypeSet, Settings: []byte(set.Output)})
 	}
-	out := maps.Clone(o.made)
 	out["Name"], out["Policies"], out["State"], out["Version"] = o.name, all, 1, 0xF00000000
-	return out, nil
+	return err
 }
 
-func (s *Server) showEndpoint(ctx context.Context, o *object) (settings, error) {
+func (s *Server) showEndpoint(ctx context.Context, o *object, out settings) error {
 	e, _ := o.sim.Endpoint(o.id) // remote ones too, as the DLLs show them
 	if _, err := o.sim.GetEndpoint(ctx, o.id); err != nil && !errors.Is(err, hns.ErrElsewhere) {
-		return nil, err
+		return err
 	}
 	configs := []ipConfig{}
 	for _, a := range e.Addrs {
 		configs = append(configs, ipConfig{a, 16})
 	}
-	out := settings{"MacAddress": "00-15-5D-00-00-01", "Flags": 0}
-	maps.Copy(out, o.made)
-	if e.Remote {
-		out["Flags"] = remoteFlag
-	}
 	out["HostComputeNetwork"], out["HostComputeNamespace"], out["Policies"], out["IpConfigurations"] = o.network, s.spaceOf(o), e.Policies, configs
-	out["State"], out["Version"] = e.State, 0xF00000000
-	return out, nil
+	out["MacAddress"], out["State"], out["Version"] = "00-15-5D-00-00-01", e.State, 0xF00000000
+	return nil
 }
 
 // spaceOf returns the namespace that an endpoint is attached to.

@@ -33,7 +33,7 @@ type (
 
 // request is one call of a DLL.
 type request struct {
-	op     uint32
+	operation
 	id     string // GUID in capitals; empty: NULL
 	handle uint64
 	text   string
@@ -54,7 +54,7 @@ func readRequest(from io.Reader) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	r := request{op: head.Op, handle: head.Handle, text: decodeText(frame[n:])}
+	r := request{operation: ops[head.Op], handle: head.Handle, text: decodeText(frame[n:])}
 	if head.ID != [16]byte{} {
 		r.id = strings.ToUpper(guid.FromWindowsArray(head.ID).String())
 	}
