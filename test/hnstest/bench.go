@@ -83,7 +83,6 @@ func (b *bench) do(r hns.Request) hns.Result {
 	return out
 }
 
-// try sends a request for sets.
 func (b *bench) try(verb hns.Verb, sets ...hns.SetPolicy) error {
 	return b.do(hns.Request{Op: hns.OpSets(verb), Sets: sets}).Err
 }
@@ -93,7 +92,6 @@ func (b *bench) modify(verb hns.Verb, sets ...hns.SetPolicy) {
 	require.NoError(b, b.try(verb, sets...))
 }
 
-// add adds rules to an endpoint.
 func (b *bench) add(endpoint string, rules ...hns.ACL) error {
 	return b.do(hns.Request{Op: hns.OpACLAdd, Endpoint: endpoint, ACLs: rules}).Err
 }
@@ -107,7 +105,6 @@ func (b *bench) replace(endpoint string, others []hns.EndpointPolicy, rules ...h
 	return b.do(hns.Request{Op: hns.OpACLUpdate, Endpoint: endpoint, Policies: policies}).Err
 }
 
-// get reads an endpoint.
 func (b *bench) get(endpoint string) (hns.Endpoint, error) {
 	out := b.do(hns.Request{Op: hns.OpEndpointGet, Endpoint: endpoint})
 	return out.Endpoint, out.Err
@@ -177,16 +174,26 @@ func (b *bench) addr() netip.Addr {
 	return a
 }
 
-// endpoint creates an attached endpoint, as every HNS makes one.
-func (b *bench) endpoint(foreign ...hns.EndpointPolicy) string {
-	id, err := b.node.CreateEndpoint(Endpoint{Addrs: []netip.Addr{b.addr()}, Foreign: foreign})
-	require.NoError(b, err)
-	b.endpoints = append(b.endpoints, id)
-	return id
+// endpoint creates an attached endpoint with policies of others.
+func (b *bench) endpoint(others ...hns.EndpointPolicy) string {
+	return b.create("endpoint", Endpoint{Foreign: others})
 }
 
-// create creates an endpoint that not every HNS makes, and skips the question where it does not.
+// pod makes the set web, and an endpoint with policies of others, which it returns as HNS shows them.
+func (b *bench) pod(others ...hns.EndpointPolicy) (id string, web hns.SetPolicy, foreign []hns.EndpointPolicy) {
+	web = leaf("web")
+	b.modify(hns.Add, web)
+	id = b.endpoint(others...)
+	_, foreign = b.rules(id)
+	return id, web, foreign
+}
+
+// create creates an endpoint, with an address that none has if it is given none. It skips the question
+// if the HNS makes no such endpoint.
 func (b *bench) create(what string, e Endpoint) string {
+	if e.Addrs == nil {
+		e.Addrs = []netip.Addr{b.addr()}
+	}
 	id, err := b.node.CreateEndpoint(e)
 	if err != nil {
 		b.skip("this HNS makes no %s: %v", what, err)

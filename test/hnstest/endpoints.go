@@ -31,7 +31,7 @@ func enumeration(b *bench) {
 
 // detachedRefuses asks for the code of an endpoint that takes no rules, whatever they are.
 func detachedRefuses(b *bench) {
-	ep := b.create(detached, Endpoint{Addrs: []netip.Addr{b.addr()}, Detached: true})
+	ep := b.create(detached, Endpoint{Detached: true})
 	err := b.add(ep, allowFrom("one"))
 	require.Error(b, err)
 	require.Equal(b, hns.RefusesEndpoint, hns.LookupCode(hns.CodeOf(err)).Class, "%v", err)
@@ -40,9 +40,7 @@ func detachedRefuses(b *bench) {
 
 // sharedAddress: two endpoints with one address are two, each with its own rules.
 func sharedAddress(b *bench) {
-	web := leaf("web")
-	b.modify(hns.Add, web)
-	one := b.endpoint()
+	one, web, _ := b.pod()
 	twin := b.create("second endpoint with an address that one has", Endpoint{Addrs: []netip.Addr{podAddr}})
 	require.ElementsMatch(b, []string{one, twin}, b.listed())
 	rule := allowFrom("one", web)
@@ -54,7 +52,7 @@ func sharedAddress(b *bench) {
 // elsewhere asks whether an endpoint of another node is told apart, enumerated or not.
 func elsewhere(b *bench) {
 	one := b.endpoint()
-	id := b.create("endpoint of another node", Endpoint{Addrs: []netip.Addr{b.addr()}, Remote: true})
+	id := b.create("endpoint of another node", Endpoint{Remote: true})
 	got, err := b.get(id)
 	require.Zero(b, got)
 	require.NotErrorIs(b, err, hns.ErrNotFound)
@@ -63,9 +61,7 @@ func elsewhere(b *bench) {
 }
 
 func missingEndpoint(b *bench) {
-	web := leaf("web")
-	b.modify(hns.Add, web)
-	ep := b.endpoint()
+	ep, web, _ := b.pod()
 	require.NoError(b, b.add(ep, allowFrom("one", web)))
 	require.NoError(b, b.node.DeleteEndpoint(ep))
 
@@ -88,10 +84,7 @@ func severalAddresses(b *bench) {
 
 // held: a handle that calls share changes nothing of what they do.
 func held(b *bench) {
-	web := leaf("web")
-	b.modify(hns.Add, web)
-	ep := b.endpoint(foreignBlock)
-	_, foreign := b.rules(ep)
+	ep, web, foreign := b.pod(foreignBlock)
 	one, two, bad := allowFrom("one", web), allowFrom("two", web), badRule()
 	for range 2 { // what was released can be held again
 		release := b.client.Hold(b.ctx, ep)

@@ -52,10 +52,16 @@ const (
 
 // Questions returns the table of all questions, in the order in which they are asked.
 func Questions() []Question {
-	return slices.Concat(aboutSets(), aboutNames(), aboutRules(), aboutFields(), aboutEndpoints(), aboutWriters(), aboutLimits())
+	return slices.Concat(aboutSets(), aboutRules(), aboutEndpoints(), aboutLimits())
 }
 
 func aboutSets() []Question {
+	const closed = "the set is refused, and its rules stay closed"
+	named := func(name string) func(*bench) {
+		p := leaf("web", "10.90.0.4")
+		p.Name = "hnstest-" + name
+		return takesSets(p)
+	}
 	web, group := leaf("web", "10.90.0.4"), list("group", leaf("web"))
 	unfit := list("group", web, leaf("gone"))
 	return []Question{
@@ -70,18 +76,6 @@ func aboutSets() []Question {
 		{"a set of a type that does not exist is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, hns.SetPolicy{ID: prefix + "x", Name: "hnstest-x", Type: "LIST"})},
 		{"a set with a value that is no address is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, leaf("x", "everything"))},
 		{"a refused set request does nothing", "S13", guess, "sets differ from what the agent knows until they are read", OwnNetwork, setsAllOrNothing},
-	}
-}
-
-// aboutNames returns questions about the names and Ids of sets.
-func aboutNames() []Question {
-	const closed = "the set is refused, and its rules stay closed"
-	named := func(name string) func(*bench) {
-		p := leaf("web", "10.90.0.4")
-		p.Name = "hnstest-" + name
-		return takesSets(p)
-	}
-	return []Question{
 		{"a name may have <, > and &", "W2", schema, closed, OwnNetwork, named("<a>&b")},
 		{"a name may have any sign", "S15", guess, closed, OwnNetwork, named(`x{app in (a,b),!tier,role!=db}/y = "z" [%d] \ ' #;`)},
 		{"a name may have 4096 characters", "S15", guess, closed, OwnNetwork, named(strings.Repeat("n", 4096-len("hnstest-")))},
@@ -90,18 +84,6 @@ func aboutNames() []Question {
 }
 
 func aboutRules() []Question {
-	return []Question{
-		{"added rules are appended, and there twice if they were there", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
-		{"a rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets},
-		{"a malformed rule is refused, and nothing of its request is done", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, rulesAllOrNothing},
-		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
-		{"foreign policies survive byte for byte", "W3", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
-	}
-}
-
-// aboutFields returns questions about fields of rules: whether HNS accepts them, and shows them with
-// the same meaning.
-func aboutFields() []Question {
 	ports := func(local string) func(*hns.ACL) { return func(a *hns.ACL) { a.LocalPorts = local } }
 	from := func(remote string) func(*hns.ACL) { return func(a *hns.ACL) { a.RemoteAddresses = remote } }
 	protocol := func(number, local string) func(*hns.ACL) {
@@ -111,6 +93,11 @@ func aboutFields() []Question {
 		return func(a *hns.ACL) { a.RuleType, a.Priority = is, priority }
 	}
 	return []Question{
+		{"added rules are appended, and there twice if they were there", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
+		{"a rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets},
+		{"a malformed rule is refused, and nothing of its request is done", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, rulesAllOrNothing},
+		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
+		{"foreign policies survive byte for byte", "W3", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
 		takes("addresses and ports in the order of the request", "W6", guess, rewritten, func(a *hns.ACL) {
 			a.RemoteAddresses, a.LocalPorts = "10.9.0.1,10.9.1.0/24,10.9.0.2", "443,80"
 		}),
@@ -149,11 +136,6 @@ func aboutEndpoints() []Question {
 		{"two endpoints may have one address", "E5", acn, "nothing", OwnNetwork, sharedAddress},
 		{"an endpoint of another node is told apart", "E3", hcsshim, "the agent writes to an endpoint that is not here", OwnNetwork, elsewhere},
 		{"every address of an endpoint is read", "", own, "a pod is found by one address only", OwnNetwork, severalAddresses},
-	}
-}
-
-func aboutWriters() []Question {
-	return []Question{
 		{"what is held behaves the same", "W9", own, stateWrong, OwnNetwork, held},
 		{"writes read back as the version that was asked for", "W5 W6", guess, rewritten, OwnNetwork, writesHaveVersions},
 	}

@@ -29,10 +29,7 @@ func takes(what, assumptions, source, ifWrong string, change func(*hns.ACL)) Que
 }
 
 func addAppends(b *bench) {
-	web := leaf("web")
-	b.modify(hns.Add, web)
-	ep := b.endpoint(foreignBlock)
-	_, foreign := b.rules(ep)
+	ep, web, foreign := b.pod(foreignBlock)
 	one, two, three := allowFrom("one", web), allowFrom("two", web), allowFrom("three", web)
 	require.NoError(b, b.add(ep, one))
 	require.NoError(b, b.add(ep, two, three))
@@ -59,10 +56,7 @@ func badRule() hns.ACL {
 }
 
 func rulesAllOrNothing(b *bench) {
-	web := leaf("web")
-	b.modify(hns.Add, web)
-	ep := b.endpoint(foreignBlock)
-	_, foreign := b.rules(ep)
+	ep, web, foreign := b.pod(foreignBlock)
 	one, two, bad := allowFrom("one", web), allowFrom("two", web), badRule()
 	require.NoError(b, b.add(ep, one))
 	b.refused(b.add(ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
@@ -73,9 +67,7 @@ func rulesAllOrNothing(b *bench) {
 }
 
 func replaceReplaces(b *bench) {
-	web := leaf("web")
-	b.modify(hns.Add, web)
-	ep := b.endpoint(foreignBlock)
+	ep, web, _ := b.pod(foreignBlock)
 	require.NoError(b, b.add(ep, allowFrom("one", web)))
 	two := allowFrom("two", web)
 	require.NoError(b, b.replace(ep, nil, two))
@@ -85,11 +77,8 @@ func replaceReplaces(b *bench) {
 }
 
 func foreignSurvives(b *bench) {
-	web := leaf("web")
-	b.modify(hns.Add, web)
 	others := []hns.EndpointPolicy{foreignBlock, outBoundNAT}
-	ep := b.endpoint(others...)
-	_, before := b.rules(ep)
+	ep, web, before := b.pod(others...)
 	for _, given := range others {
 		require.True(b, slices.ContainsFunc(before, func(p hns.EndpointPolicy) bool { return strings.EqualFold(p.Type, given.Type) }), "%s is shown", given.Type)
 	}
@@ -103,10 +92,7 @@ func foreignSurvives(b *bench) {
 // writesHaveVersions: what was written reads back as the version that was asked
 // for, whatever HNS adds to it. Without that every write would be a conflict.
 func writesHaveVersions(b *bench) {
-	web := leaf("web")
-	b.modify(hns.Add, web)
-	ep := b.endpoint(foreignBlock, outBoundNAT)
-	_, foreign := b.rules(ep)
+	ep, web, foreign := b.pod(foreignBlock, outBoundNAT)
 	one, two := allowFrom("one", web), allowFrom("two", web)
 	one.Protocols, one.LocalPorts = "", ""
 	w := versioned.Writer{Ask: b.do}

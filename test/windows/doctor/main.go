@@ -11,10 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"runtime"
-	"strings"
 
 	"github.com/winnpm/winnpm/test/hnstest"
 )
@@ -63,20 +60,4 @@ func run(ctx context.Context, file string, o hnstest.Options, s hnstest.System) 
 		return fmt.Errorf("this could not be taken away again: %s", r.Left)
 	}
 	return ctx.Err()
-}
-
-// facts returns what Windows says of itself, and the switches of HNS in the registry.
-func facts() string {
-	if runtime.GOOS != "windows" {
-		return "the simulator, on " + runtime.GOOS
-	}
-	var out strings.Builder
-	for _, args := range [][]string{{"cmd", "/c", "ver"}, {"reg", "query", `HKLM\SYSTEM\CurrentControlSet\Services\hns\State`}} {
-		text, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-		fmt.Fprintf(&out, "%s", text)
-		if err != nil {
-			fmt.Fprintf(&out, "%s: %v\n", args[0], err)
-		}
-	}
-	return out.String()
 }

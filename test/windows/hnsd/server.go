@@ -204,8 +204,9 @@ func (s *Server) answer(ctx context.Context, r request) hnstest.CallAnswer {
 		defer seen(r.name)
 	}
 	a, err := s.run(ctx, r)
-	if err != nil {
-		return refusal(err)
+	if err != nil { // the record has the form of the HNS schema's Response
+		code := cmp.Or(hns.CodeOf(err), codeFail)
+		return hnstest.CallAnswer{Code: code, Record: encode(settings{"Success": false, "Error": err.Error(), "ErrorCode": code}).Output}
 	}
 	return a
 }
@@ -218,7 +219,7 @@ func (s *Server) run(ctx context.Context, r request) (a hnstest.CallAnswer, err 
 		if r.text != "GET /globals/version" {
 			return encode(settings{"Success": false, "Error": "no such request: " + r.text}), nil
 		}
-		return encode(settings{"Success": true, "Output": schemaVersion{15, 0}}), nil
+		return encode(settings{"Success": true, "Output": settings{"Major": 15, "Minor": 0}}), nil
 	case "Enumerate":
 		return s.enumerate(r.kind, r.text)
 	case "Create":
@@ -269,11 +270,6 @@ func (s *Server) held(r request, k kind) (*object, error) {
 	return o, nil
 }
 
-// v2 is the version of the HCN documents.
-var v2 = schemaVersion{Major: 2}
-
-type schemaVersion struct{ Major, Minor int }
-
 // filter is the one of a query; it comes as JSON inside a string. What is nil
 // filters nothing. Its keys are of the older schema.
 type filter struct {
@@ -284,7 +280,7 @@ type filter struct {
 // parseQuery reads a HostComputeQuery.
 func parseQuery(text string) (f filter, err error) {
 	var q struct {
-		SchemaVersion schemaVersion
+		SchemaVersion settings
 		Flags         uint32
 		Filter        string
 	}

@@ -2,7 +2,6 @@ package hnsd
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -103,13 +102,6 @@ const (
 
 func refuse(code uint32, format string, args ...any) error {
 	return &hns.OpError{Op: "hnsd", Code: code, Err: fmt.Errorf(format, args...)}
-}
-
-// refusal returns the answer to a call that failed, with an error record in the form of the HNS
-// schema's Response.
-func refusal(err error) hnstest.CallAnswer {
-	code := cmp.Or(hns.CodeOf(err), codeFail)
-	return hnstest.CallAnswer{Code: code, Record: encode(settings{"Success": false, "Error": err.Error(), "ErrorCode": code}).Output}
 }
 
 // encode returns the output with v as JSON. Settings in it are as they were
