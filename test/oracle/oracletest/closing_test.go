@@ -23,10 +23,7 @@ func TestClosingNeverOpens(t *testing.T) {
 	t.Cleanup(effort.Checks(effort.Of(5, 100)))
 	fewer := 0
 	rapid.Check(t, func(t *rapid.T) {
-		g := gen.New(t)
-		if rapid.Bool().Draw(t, "tiers") {
-			g = gen.NewTiered(t)
-		}
+		g := gen.New(t, rapid.Bool().Draw(t, "tiers"))
 		c, s := g.Cluster(), drawSetup(t)
 		without, with := newWorld(t, s), newWorld(t, s)
 		without.start(c, true)

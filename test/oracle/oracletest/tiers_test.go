@@ -30,7 +30,7 @@ func TestOracleTiers(t *testing.T) {
 						seen[what] += n
 					}
 				}()
-				p.prop(gen.NewTiered(t), w, t)
+				p.prop(gen.New(t, true), w, t)
 			})
 		})
 	}
