@@ -47,8 +47,8 @@ func TestRandom(t *testing.T) {
 func histories(t *testing.T) {
 	t.Helper()
 	if n := afford().histories; n != "" {
-		t.Cleanup(effort.Flag("rapid.seed", "4"))
-		t.Cleanup(effort.Flag("rapid.checks", n))
+		effort.Flag(t, "rapid.seed", "4")
+		effort.Flag(t, "rapid.checks", n)
 	}
 	t.Logf("rapid.seed %v, rapid.checks %v", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
 }

@@ -18,7 +18,7 @@ import (
 func TestOracle(t *testing.T) {
 	draw := func(name string, quick, clusters int, prop property) {
 		t.Run(name, func(t *testing.T) {
-			t.Cleanup(effort.Checks(effort.Of(quick, clusters)))
+			effort.Checks(t, effort.Of(quick, clusters))
 			rapid.Check(t, func(t *rapid.T) { prop(gen.New(t, false), newWorld(t, drawSetup(t)), t) })
 		})
 	}
@@ -32,7 +32,7 @@ type property func(*gen.Gen, *world, *rapid.T)
 
 // check is rapid.Check, of less for a change.
 func check(t *testing.T, prop func(*rapid.T)) {
-	t.Cleanup(effort.Checks(effort.Of(1, 100)))
+	effort.Checks(t, effort.Of(1, 100))
 	rapid.Check(t, prop)
 }
 
