@@ -103,7 +103,6 @@ func (o order) options() []gocni.NamespaceOpts {
 		gocni.WithLabels(map[string]string{
 			"K8S_POD_NAMESPACE": o.Namespace, "K8S_POD_NAME": o.Name, "K8S_POD_INFRA_CONTAINER_ID": o.ID, "K8S_POD_UID": o.UID, "IgnoreUnknown": "1",
 		}),
-		gocni.WithCapability("io.kubernetes.cri.pod-annotations", map[string]string{}),
 		gocni.WithCapabilityDNS(gocni.DNS{Servers: []string{"10.0.0.10"}, Searches: []string{o.Namespace + ".svc.cluster.local"}}),
 	}
 }

@@ -91,14 +91,14 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		return err
 	}
 	s.mu.Lock()
-	f, latency := s.due(c), time.Duration(c.DLLCalls)*s.odd.Latency
+	f := s.due(c)
 	s.mu.Unlock()
-	s.asked(func(p Personality) {
-		if f == nil && p.Fail != nil {
-			f = p.Fail(c.Call)
-		}
-	})
-	if latency > 0 {
+	p, done := s.ask()
+	if f == nil && p.Fail != nil {
+		f = p.Fail(c.Call)
+	}
+	done()
+	if latency := time.Duration(c.DLLCalls) * p.Latency; latency > 0 {
 		select {
 		case <-time.After(latency):
 		case <-ctx.Done():

@@ -50,34 +50,32 @@ func (s *Sim) SetPersonality(p Personality) {
 	s.SetHooks(hnssim.Hooks{Call: s.call, Show: s.show, Wrote: s.wrote, Early: p.Early})
 }
 
-// asked calls ask with the current personality, whose functions run one at a time.
-func (s *Sim) asked(ask func(Personality)) {
-	s.mu.Lock()
-	odd := s.odd
-	s.mu.Unlock()
+// ask returns the current personality, whose functions run one at a time: until done is called.
+func (s *Sim) ask() (p Personality, done func()) {
 	s.asking.Lock()
-	defer s.asking.Unlock()
-	ask(odd)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.odd, s.asking.Unlock
 }
 
 // show changes what a read returns.
 func (s *Sim) show(op string, out *hns.Result) {
-	s.asked(func(p Personality) {
-		if p.Show != nil {
-			p.Show(op, out)
-		}
-	})
+	p, done := s.ask()
+	defer done()
+	if p.Show != nil {
+		p.Show(op, out)
+	}
 }
 
 // refuse returns why this HNS rejects a request that the strict one accepts; nil when
 // it accepts it too.
 func (s *Sim) refuse(c hnssim.Call) error {
 	var code uint32
-	s.asked(func(p Personality) {
-		if p.Refuse != nil {
-			code = p.Refuse(c)
-		}
-	})
+	p, done := s.ask()
+	if p.Refuse != nil {
+		code = p.Refuse(c)
+	}
+	done()
 	s.mu.Lock()
 	rejects := s.rejects
 	s.mu.Unlock()
@@ -115,14 +113,14 @@ func (s *Sim) coded(c hnssim.Call, err error) error {
 	if !errors.As(err, &op) || errors.Is(err, hns.ErrElsewhere) {
 		return err
 	}
-	s.asked(func(p Personality) {
-		if p.Code == nil {
-			return
-		}
-		if code := p.Code(op); code != 0 {
-			err = recoded(c, op, code)
-		}
-	})
+	p, done := s.ask()
+	defer done()
+	if p.Code == nil {
+		return err
+	}
+	if code := p.Code(op); code != 0 {
+		return recoded(c, op, code)
+	}
 	return err
 }
 

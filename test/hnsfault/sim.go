@@ -39,8 +39,6 @@ type Sim struct {
 	asking sync.Mutex // held while a function of the personality runs
 }
 
-var _ hns.Client = (*Sim)(nil)
-
 // New returns a node with an empty network and no endpoints.
 func New(o Options) *Sim {
 	s := &Sim{Sim: hnssim.New(o), network: cmp.Or(o.Network, hnssim.DefaultNetwork), held: map[string]bool{}}

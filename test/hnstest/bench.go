@@ -2,8 +2,8 @@ package hnstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -31,19 +31,15 @@ type bench struct {
 func (q Question) answer(ctx context.Context, client hns.Client, node *Node) *Answer {
 	b := &bench{Answer: &Answer{Question: q, Verdict: Held}, ctx: ctx, client: client, node: node}
 	began := time.Now()
-	apart(func() { q.ask(b) })
+	var running sync.WaitGroup
+	running.Go(func() { q.ask(b) }) // a goroutine that FailNow and skip may end
+	running.Wait()
 	if q.Phase != ReadOnly {
-		apart(b.clean)
+		running.Go(b.clean)
+		running.Wait()
 	}
 	b.Millis = time.Since(began).Milliseconds()
 	return b.Answer
-}
-
-// apart runs do in a goroutine that FailNow and skip may end.
-func apart(do func()) {
-	var running sync.WaitGroup
-	running.Go(do)
-	running.Wait()
 }
 
 // Errorf implements require.TestingT.
@@ -117,15 +113,11 @@ func (b *bench) rules(endpoint string) ([]hns.ACL, []hns.EndpointPolicy) {
 	return e.Split()
 }
 
-// sets reads the suite's sets, by Id.
-func (b *bench) sets() map[string]hns.SetPolicy {
+// sets reads the suite's sets.
+func (b *bench) sets() []hns.SetPolicy {
 	read := b.do(hns.Request{Op: hns.OpNetworkGet})
 	require.NoError(b, read.Err)
-	out := map[string]hns.SetPolicy{}
-	for _, p := range read.Network.Sets {
-		out[p.ID] = p
-	}
-	return out
+	return read.Network.Sets
 }
 
 // prefix marks the sets of the suite on a network that others use too.
@@ -145,13 +137,9 @@ func list(name string, members ...hns.SetPolicy) hns.SetPolicy {
 
 // allowFrom returns a rule that lets traffic in from the pods in all the sets.
 func allowFrom(name string, sets ...hns.SetPolicy) hns.ACL {
-	ids := make([]string, len(sets))
-	for i, p := range sets {
-		ids[i] = p.ID
-	}
 	return hns.ACL{
 		ID: hns.ACLIDPrefix + "hnstest." + name, Protocols: "6", Action: hns.Allow, Direction: hns.In,
-		LocalAddresses: strings.Join(ids, ","), LocalPorts: "80", RuleType: hns.Switch, Priority: hns.PriorityAllow,
+		LocalAddresses: strings.Join(list("", sets...).Values, ","), LocalPorts: "80", RuleType: hns.Switch, Priority: hns.PriorityAllow,
 	}
 }
 
@@ -209,15 +197,16 @@ func (b *bench) refused(err, class error, op, kind, id string) {
 	require.ErrorAs(b, err, &refusal)
 	require.Equal(b, []string{op, kind, id}, []string{refusal.Op, refusal.Kind, refusal.ID})
 	require.False(b, hns.OutcomeUnknown(err))
+	require.Equal(b, kind == hns.KindEndpoint && errors.Is(class, hns.ErrNotFound), hns.EndpointGone(err))
 }
 
 // clean takes away what the question made: endpoints, lists, leaves.
 func (b *bench) clean() {
 	b.ctx = context.WithoutCancel(b.ctx)
 	for _, id := range b.endpoints {
-		require.NoError(b, b.node.DeleteEndpoint(id))
+		require.NoError(b, b.node.HNS.Delete("Endpoint", id))
 	}
-	left := slices.Collect(maps.Values(b.sets()))
+	left := b.sets()
 	for _, kind := range []hns.SetType{hns.NestedIPSet, hns.IPSet} {
 		batch := slices.DeleteFunc(slices.Clone(left), func(p hns.SetPolicy) bool { return p.Type != kind })
 		if len(batch) > 0 {

@@ -12,8 +12,6 @@ import (
 // ThisHNS returns the HNS of this system.
 func ThisHNS() HNS { return call }
 
-var free = windows.NewLazySystemDLL("ole32.dll").NewProc("CoTaskMemFree")
-
 // call makes one call of any export of computenetwork.dll. The arguments are those of Microsoft's HCN API reference: a
 // handle, a GUID, texts, and where to put a handle, an output and an error record.
 func call(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
@@ -71,6 +69,6 @@ func take(text *uint16) string {
 	if text == nil {
 		return ""
 	}
-	defer func() { _, _, _ = free.Call(uintptr(unsafe.Pointer(text))) }() // it returns nothing
+	defer windows.CoTaskMemFree(unsafe.Pointer(text))
 	return windows.UTF16PtrToString(text)
 }

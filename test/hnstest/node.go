@@ -67,10 +67,7 @@ func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
 		return n.HNS.Create("Endpoint", id, in, fmt.Sprintf(`{"Name":%q,"HostComputeNetwork":%q,"Policies":[%s],"IpConfigurations":[%s],"Flags":%d,`+schemaV2+`}`,
 			NetworkName, ownNetwork, strings.Join(policies, ","), strings.Join(addrs, ","), flags))
 	})
-	if err != nil {
-		return "", err
-	}
-	if !e.Detached && !e.Remote {
+	if err == nil && !e.Detached && !e.Remote {
 		err = n.HNS.Open("Namespace", ownNamespace, func(space uint64) error {
 			_, err := n.HNS.Do("HcnModifyNamespace", "", space, `{"ResourceType":"Endpoint","RequestType":"Add","Settings":{"EndpointId":"`+id+`"}}`)
 			return err
@@ -85,9 +82,6 @@ func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
 	}
 	return id, err
 }
-
-// DeleteEndpoint deletes an endpoint, which may be gone already.
-func (n *Node) DeleteEndpoint(id string) error { return n.HNS.Delete("Endpoint", id) }
 
 // Clean takes away everything that this run or one that was killed has made.
 func (n *Node) Clean() error {

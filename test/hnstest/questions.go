@@ -56,26 +56,32 @@ func Questions() []Question {
 }
 
 func aboutSets() []Question {
-	const closed = "the set is refused, and its rules stay closed"
+	const (
+		closed = "the set is refused, and its rules stay closed"
+		unread = "sets differ from what the agent knows until they are read"
+	)
 	named := func(name string) func(*bench) {
 		p := leaf("web", "10.90.0.4")
 		p.Name = "hnstest-" + name
 		return takesSets(p)
 	}
-	web, group := leaf("web", "10.90.0.4"), list("group", leaf("web"))
-	unfit := list("group", web, leaf("gone"))
+	type sets = []hns.SetPolicy
+	web, db, odd, group := leaf("web", "10.90.0.4"), leaf("db"), leaf("db", "everything"), list("group", leaf("web"))
+	unfit := sets{list("group", web, leaf("gone"))}
 	return []Question{
 		{"sets are added, updated and removed, each by itself", "W1 W7 S7 S8 S9", acn, retried, OwnNetwork, setLifeCycle},
 		{"an update of a missing set is ignored", "S10", acn, wrongCode, OwnNetwork, updateOfMissing},
-		{"a set cannot be added twice", "S11", guess, "nothing: a set is read before it is written", OwnNetwork, refuses(hns.ErrAlreadyExists, hns.Add, leaf("web", "10.90.0.5"), web)},
-		{"a missing set cannot be removed", "S12", acn, retried, OwnNetwork, refuses(hns.ErrNotFound, hns.Remove, web)},
+		{"a set cannot be added twice", "S11", guess, "nothing: a set is read before it is written", OwnNetwork, refuses(hns.ErrAlreadyExists, hns.Add, sets{leaf("web", "10.90.0.5")}, web)},
+		{"a missing set cannot be removed", "S12", acn, retried, OwnNetwork, refuses(hns.ErrNotFound, hns.Remove, sets{web})},
 		{"a list needs its members", "S7", acn, stateWrong, OwnNetwork, refuses(hns.ErrNotFound, hns.Add, unfit, web)},
 		{"a list that is changed needs its members", "S7", acn, stateWrong, OwnNetwork, refuses(hns.ErrNotFound, hns.Update, unfit, web, group)},
-		{"a set in a list cannot be removed", "S12", acn, stateWrong, OwnNetwork, refuses(hns.ErrInUse, hns.Remove, web, web, group)},
+		{"a set in a list cannot be removed", "S12", acn, stateWrong, OwnNetwork, refuses(hns.ErrInUse, hns.Remove, sets{web}, web, group)},
 		{"a set in a rule cannot be removed", "S12", acn, stateWrong, OwnNetwork, removeOfSetInRule},
-		{"a set of a type that does not exist is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, hns.SetPolicy{ID: prefix + "x", Name: "hnstest-x", Type: "LIST"})},
-		{"a set with a value that is no address is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, leaf("x", "everything"))},
-		{"a refused set request does nothing", "S13", guess, "sets differ from what the agent knows until they are read", OwnNetwork, setsAllOrNothing},
+		{"a set of a type that does not exist is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, sets{{ID: prefix + "x", Name: "hnstest-x", Type: "LIST"}})},
+		{"a set with a value that is no address is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, sets{odd})},
+		{"a refused add of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrAlreadyExists, hns.Add, sets{db, web}, web)},
+		{"a refused update of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrInvalid, hns.Update, sets{leaf("web", "10.90.0.9"), odd}, web, db)},
+		{"a refused removal of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrInUse, hns.Remove, sets{db, web}, web, db, group)},
 		{"a name may have <, > and &", "W2", schema, closed, OwnNetwork, named("<a>&b")},
 		{"a name may have any sign", "S15", guess, closed, OwnNetwork, named(`x{app in (a,b),!tier,role!=db}/y = "z" [%d] \ ' #;`)},
 		{"a name may have 4096 characters", "S15", guess, closed, OwnNetwork, named(strings.Repeat("n", 4096-len("hnstest-")))},
@@ -94,8 +100,9 @@ func aboutRules() []Question {
 	}
 	return []Question{
 		{"added rules are appended, and there twice if they were there", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
-		{"a rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets},
-		{"a malformed rule is refused, and nothing of its request is done", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, rulesAllOrNothing},
+		{"a rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, refusesRules(hns.ErrNotFound, hns.KindSet, leaf("gone").ID, allowFrom("two", leaf("gone")))},
+		{"a malformed rule is refused", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, refusesRules(hns.ErrInvalid, hns.KindACL, badRule().ID, badRule())},
+		{"nothing is done of a request with a malformed rule", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, refusesRules(hns.ErrInvalid, hns.KindACL, "one of 2", allowFrom("two", leaf("web")), badRule())},
 		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
 		{"foreign policies survive byte for byte", "W3", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
 		takes("addresses and ports in the order of the request", "W6", guess, rewritten, func(a *hns.ACL) {

@@ -37,17 +37,6 @@ func addAppends(b *bench) {
 	b.wantRules(ep, foreign, one, two, three, one)
 }
 
-func needsSets(b *bench) {
-	ep := b.endpoint()
-	gone := leaf("gone")
-	rule := allowFrom("one", gone)
-	for op, err := range map[string]error{hns.OpACLAdd: b.add(ep, rule), hns.OpACLUpdate: b.replace(ep, nil, rule)} {
-		b.refused(err, hns.ErrNotFound, op, hns.KindSet, gone.ID)
-		require.False(b, hns.EndpointGone(err))
-	}
-	b.wantRules(ep, nil)
-}
-
 // badRule returns a rule that HNS refuses with 0x803B000D (hcsshim#1059).
 func badRule() hns.ACL {
 	bad := allowFrom("bad")
@@ -55,15 +44,17 @@ func badRule() hns.ACL {
 	return bad
 }
 
-func rulesAllOrNothing(b *bench) {
-	ep, web, foreign := b.pod(foreignBlock)
-	one, two, bad := allowFrom("one", web), allowFrom("two", web), badRule()
-	require.NoError(b, b.add(ep, one))
-	b.refused(b.add(ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
-	b.refused(b.replace(ep, nil, bad), hns.ErrInvalid, hns.OpACLUpdate, hns.KindACL, bad.ID)
-	require.ErrorIs(b, b.add(ep, two, bad), hns.ErrInvalid)
-	require.ErrorIs(b, b.replace(ep, nil, two, bad), hns.ErrInvalid)
-	b.wantRules(ep, foreign, one)
+// refusesRules asks whether HNS refuses a request with rules because of objects of a kind, and does
+// nothing of it.
+func refusesRules(class error, kind, id string, rules ...hns.ACL) func(*bench) {
+	return func(b *bench) {
+		ep, web, foreign := b.pod(foreignBlock)
+		one := allowFrom("one", web)
+		require.NoError(b, b.add(ep, one))
+		b.refused(b.add(ep, rules...), class, hns.OpACLAdd, kind, id)
+		b.refused(b.replace(ep, nil, rules...), class, hns.OpACLUpdate, kind, id)
+		b.wantRules(ep, foreign, one)
+	}
 }
 
 func replaceReplaces(b *bench) {

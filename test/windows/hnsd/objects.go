@@ -98,11 +98,6 @@ func (s *Server) create(r request) (*object, error) {
 		if err := s.createEndpoint(o, r); err != nil {
 			return nil, err
 		}
-	case kindNamespace:
-		s.mu.Lock()
-		s.lastID++
-		o.made["NamespaceId"] = 1 + s.lastID // 1 is the host's own
-		s.mu.Unlock()
 	}
 	return s.add(o)
 }

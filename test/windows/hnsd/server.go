@@ -290,22 +290,18 @@ func parseQuery(text string) (f filter, err error) {
 	return f, decode(q.Filter, &f)
 }
 
-// matches reports whether a query asks for an object. The case of GUIDs does not count.
-func (f filter) matches(o *object) bool {
-	is := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
-	state := hnssim.Uninitialized
-	if o.kind == kindEndpoint {
-		e, _ := o.sim.Endpoint(o.id)
-		state = e.State
-	}
-	return is(f.ID, o.id) && is(f.VirtualNetwork, o.network) && (f.Name == nil || *f.Name == o.name) && (f.State == nil || *f.State == state)
-}
-
+// enumerate returns the GUIDs of the objects that match a query. The case of GUIDs does not count.
 func (s *Server) enumerate(k kind, query string) (hnstest.CallAnswer, error) {
 	f, err := parseQuery(query)
+	is := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
 	ids := []string{}
 	for _, o := range s.objects(k) {
-		if f.matches(o) {
+		state := hnssim.Uninitialized
+		if k == kindEndpoint {
+			e, _ := o.sim.Endpoint(o.id)
+			state = e.State
+		}
+		if is(f.ID, o.id) && is(f.VirtualNetwork, o.network) && (f.Name == nil || *f.Name == o.name) && (f.State == nil || *f.State == state) {
 			ids = append(ids, o.id)
 		}
 	}

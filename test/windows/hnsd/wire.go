@@ -18,10 +18,10 @@ import (
 // The wire is described in test/windows/dll/hnsd.h.
 type (
 	requestHead struct {
-		Op, PID uint32
-		ID      [16]byte
-		Handle  uint64
-		Len     [2]uint32
+		Length, Op, PID uint32
+		ID              [16]byte
+		Handle          uint64
+		Len             [2]uint32
 	}
 	replyHead struct {
 		Length, Code   uint32
@@ -40,30 +40,19 @@ type request struct {
 
 // readRequest reads one frame.
 func readRequest(from io.Reader) (request, error) {
-	var length uint32
-	if err := binary.Read(from, binary.LittleEndian, &length); err != nil {
-		return request{}, err
-	}
-	frame := make([]byte, length)
-	if _, err := io.ReadFull(from, frame); err != nil {
-		return request{}, err
-	}
 	var head requestHead
-	n, err := binary.Decode(frame, binary.LittleEndian, &head)
-	if err != nil {
+	if err := binary.Read(from, binary.LittleEndian, &head); err != nil {
 		return request{}, err
 	}
-	r := request{operation: ops[head.Op], handle: head.Handle, text: decodeText(frame[n:])}
+	text := make([]uint16, (head.Len[0]+head.Len[1])/2)
+	if err := binary.Read(from, binary.LittleEndian, text); err != nil {
+		return request{}, err
+	}
+	r := request{operation: ops[head.Op], handle: head.Handle, text: string(utf16.Decode(text))}
 	if head.ID != [16]byte{} {
 		r.id = strings.ToUpper(guid.FromWindowsArray(head.ID).String())
 	}
 	return r, nil
-}
-
-func decodeText(b []byte) string {
-	units := make([]uint16, len(b)/2)
-	_, _ = binary.Decode(b, binary.LittleEndian, units) // it fits
-	return string(utf16.Decode(units))
 }
 
 // frame returns the frame of an answer, in which an empty text is NULL.
