@@ -26,7 +26,7 @@ import (
 // dead ones. HNS is slow and odd, shows endpoints late and denies some, and the agent
 // restarts. A pod that was told to start is closed, if it is to be.
 func TestClaimRandom(t *testing.T) {
-	for seed := range uint64(effort.Of(12, 100)) {
+	for seed := range uint64(effort.Of(6, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newStarts(t, seed).play() })
 		})
