@@ -47,12 +47,12 @@ func runAll(m *testing.M) (int, error) {
 	if _, err := os.Stat(program); err != nil {
 		return 0, fmt.Errorf("no %s: run \"make conformance\" in the root of the repository", program)
 	}
-	up, err := servers.Start(program)
+	kubeconfig, stop, err := servers.Start(program)
 	if err != nil {
 		return 0, err
 	}
-	defer up.Close()
-	if admin, err = clientcmd.BuildConfigFromFlags("", up.Kubeconfig); err != nil {
+	defer stop()
+	if admin, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return 0, err
 	}
 	admin.QPS = -1 // no limit

@@ -139,7 +139,7 @@ func (p packet) judged(direction networkingv1.PolicyType) Side {
 		if has {
 			isolated++
 		}
-		tiered = tiered || len(p.about(pod)) > 0
+		tiered = tiered || p.tiered(pod)
 		all = append(all, decide(slices.Concat(p.rules(pod, direction, v1alpha2.AdminTier), decision(isolates, allows), p.rules(pod, direction, v1alpha2.BaselineTier)), nil))
 	}
 	if direction == networkingv1.PolicyTypeIngress && slices.Contains(p.NodeAddrs, p.src.addr) {

@@ -89,8 +89,8 @@ type kubelet struct {
 	dp  *dataplane.Dataplane
 	sim *hnssim.Sim
 
-	mu   sync.Mutex // guards pods; whoever holds it sees no half transaction
-	pods map[desired.PodKey]whatif.Pod
+	mu   sync.Mutex                    // guards pods; whoever holds it sees no half transaction
+	pods map[desired.PodKey]whatif.Pod // of the node
 }
 
 // ApplyDataplane implements controllers.Applier.
@@ -99,12 +99,12 @@ func (k *kubelet) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction)
 	defer k.mu.Unlock()
 	for key, pod := range tx.Pods() {
 		delete(k.pods, key)
-		if pod != nil {
+		if pod != nil && pod.Local {
 			k.pods[key] = whatif.Pod{Pod: *pod}
 		}
 	}
 	world := whatif.World{Pods: slices.Collect(maps.Values(k.pods))}
-	if err := world.SetEndpoints(k.sim, func(p whatif.Pod) bool { return p.Local }, true); err != nil {
+	if err := world.SetEndpoints(k.sim, func(whatif.Pod) bool { return true }, true); err != nil {
 		return state.Report{}, err
 	}
 	return k.dp.ApplyDataplane(ctx, tx)

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -72,7 +71,14 @@ func run() error {
 func serve(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	store, err := startEtcd(dir)
+	config := embed.NewConfig()
+	config.Dir, config.LogLevel = filepath.Join(dir, "etcd"), "warn"
+	config.UnsafeNoFsync = true                              // the data ends with the process
+	here := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}} // free ports
+	config.ListenClientUrls, config.AdvertiseClientUrls = here, here
+	config.ListenPeerUrls, config.AdvertisePeerUrls = here, here
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	store, err := embed.StartEtcd(config)
 	if err != nil {
 		return err
 	}
@@ -85,42 +91,18 @@ func serve(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	go func() { cancel(fmt.Errorf("etcd: %w", <-store.Err())) }()
 	go func() {
 		if err := untilReady(ctx, filepath.Join(dir, kubeconfig)); err != nil {
 			cancel(err)
 			return
 		}
 		fmt.Println(filepath.Join(dir, kubeconfig))
-		cancel(<-store.Err())
 	}()
 	if err := app.Run(ctx, completed); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
-}
-
-// startEtcd starts etcd on free ports.
-func startEtcd(dir string) (*embed.Etcd, error) {
-	config := embed.NewConfig()
-	config.Dir, config.LogLevel = filepath.Join(dir, "etcd"), "warn"
-	config.UnsafeNoFsync = true // the data ends with the process
-	here := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	config.ListenClientUrls, config.AdvertiseClientUrls = here, here
-	config.ListenPeerUrls, config.AdvertisePeerUrls = here, here
-	config.InitialCluster = config.InitialClusterFromName(config.Name)
-	store, err := embed.StartEtcd(config)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-store.Server.ReadyNotify():
-		return store, nil
-	case err = <-store.Err():
-	case <-time.After(startLimit):
-		err = errors.New("etcd is not ready")
-	}
-	store.Close()
-	return nil, err
 }
 
 // complete returns the options of an API server that knows one administrator by a token, and writes the kubeconfig.

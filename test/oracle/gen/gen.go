@@ -49,6 +49,8 @@ var (
 	protocols   = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 	portNames   = []string{"http", "dns", "web"}
 	portNumbers = []int32{80, 53, 8080, 81, 1, 65535}
+	// rangeLengths are how much later the last port of a range is than the first one.
+	rangeLengths = []int32{0, 1, 60}
 )
 
 func addrs(first string, n int) []netip.Addr {
@@ -90,6 +92,22 @@ func Ends(c oracle.Cluster) []netip.Addr {
 		}
 	}
 	return ends
+}
+
+// Probe is a port to ask about.
+type Probe struct {
+	Protocol corev1.Protocol
+	Port     uint16
+}
+
+// Probes draws n ports, some of them equal: those of rules and containers, the ends of ranges, and
+// the neighbours of both.
+func (g *Gen) Probes(n int) (probes []Probe) {
+	for range n {
+		number := pick(g, portNumbers, "probe port") + pick(g, []int32{0, 0, 0, 0, -1, 1, 2, 60, 61}, "from it")
+		probes = append(probes, Probe{pick(g, protocols, "probe protocol"), uint16(max(min(number, 65535), 1))})
+	}
+	return probes
 }
 
 // Some calls draw up to most times, two thirds of that on average. Each call is

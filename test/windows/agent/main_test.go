@@ -21,7 +21,6 @@ type programs struct {
 	bin        string // folder of the programs
 	wine       string // the loader of Windows programs
 	prefix     string // Wine's folder with system32
-	servers    *servers.Servers
 	kubeconfig string // the administrator's
 	kube       *kube
 }
@@ -52,11 +51,11 @@ func runAll(m *testing.M) (int, error) {
 		}
 	}
 	var err error
-	if p.servers, err = servers.Start(filepath.Join(p.bin, "apiserver-up")); err != nil {
+	var stop func()
+	if p.kubeconfig, stop, err = servers.Start(filepath.Join(p.bin, "apiserver-up")); err != nil {
 		return 0, err
 	}
-	defer p.servers.Close()
-	p.kubeconfig = p.servers.Kubeconfig
+	defer stop()
 	if p.kube, err = newKube(p.kubeconfig); err != nil {
 		return 0, err
 	}
