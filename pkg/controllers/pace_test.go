@@ -63,7 +63,7 @@ func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
 	dp := dataplane.New(dataplane.Config{Client: n.sim, Node: "n1", Now: time.Now})
 	run(t, Config{Source: n.cl.source(), Applier: dp, Node: "n1", OnApplied: n.told.on}, func(t *testing.T, c *Controller) {
 		n.t = t
-		requireClosed(t, c.Settled())
+		require.NoError(t, c.Ready())
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		n.delay.Store(int64(delay))

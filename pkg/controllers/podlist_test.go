@@ -126,14 +126,16 @@ func TestFirstListOverTheWire(t *testing.T) {
 			source, err := ClusterSource(&rest.Config{Host: web.URL}, "node-000")
 			require.NoError(t, err)
 			r := &recorder{}
-			c := New(Config{Source: source, Applier: r, Node: "node-000", Logger: klog.Logger{}})
+			cfg := Config{Source: source, Applier: r, Node: "node-000"}
+			applied := firstApplied(&cfg)
+			c := New(cfg)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				c.Run(ctx)
 			}()
-			<-c.Settled()
+			<-applied
 			cancel()
 			<-done
 

@@ -23,7 +23,7 @@ import (
 // has its block all the time, and the requests are bounded. When
 // HNS takes them again a few requests bring them.
 func TestBisection(t *testing.T) {
-	t.Cleanup(effort.Checks(effort.Of(25, 100)))
+	effort.Checks(t, effort.Of(25, 100))
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "policies")
 		bad := map[string]bool{}

@@ -344,7 +344,7 @@ func (d drawn) drawOther(t *rapid.T) drawn {
 // own and means what the rule meant.
 func TestCanonicalIsTheMeaning(t *testing.T) {
 	equal, different := 0, 0
-	t.Cleanup(effort.Checks(effort.Of(30, 100)))
+	effort.Checks(t, effort.Of(30, 100))
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawRule(t)
 		a, b := d.spell(t), d.drawOther(t).spell(t)

@@ -124,7 +124,7 @@ func unread(selector *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) bool {
 	if pods != nil {
 		all = append(all, &pods.NamespaceSelector, &pods.PodSelector)
 	}
-	return slices.ContainsFunc(all, func(s *metav1.LabelSelector) bool { _, err := read(s); return err != nil })
+	return slices.ContainsFunc(all, func(s *metav1.LabelSelector) bool { _, err := metav1.LabelSelectorAsSelector(s); return err != nil })
 }
 
 // ofPolicy holds the packet against each rule of a policy.

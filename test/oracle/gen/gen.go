@@ -4,7 +4,6 @@
 package gen
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -30,17 +29,11 @@ type Gen struct {
 	tiers      bool
 }
 
-// New returns a generator for one run of a property.
-func New(t *rapid.T) *Gen {
-	g := &Gen{t: t}
+// New returns a generator for one run of a property. With tiers its clusters have nodes and
+// ClusterNetworkPolicies.
+func New(t *rapid.T, tiers bool) *Gen {
+	g := &Gen{t: t, tiers: tiers}
 	g.namespaces = namespaces[:g.between(1, len(namespaces), "namespaces")]
-	return g
-}
-
-// NewTiered returns a generator of clusters with nodes and ClusterNetworkPolicies.
-func NewTiered(t *rapid.T) *Gen {
-	g := New(t)
-	g.tiers = true
 	return g
 }
 
@@ -72,11 +65,11 @@ func (g *Gen) Cluster() oracle.Cluster {
 	c := oracle.Cluster{Node: Node, Now: Now}
 	for _, name := range g.namespaces {
 		if !g.oneIn(4, "namespace without object") {
-			c.Namespaces = append(c.Namespaces, g.namespace(name))
+			add(&c.Namespaces, g.namespace(name))
 		}
 	}
 	g.Some(9, "pod", func() { g.createPod(&c) })
-	g.Some(7, "policy", func() { g.createPolicy(&c) })
+	g.Some(7, "policy", func() { add(&c.Policies, g.policy()) })
 	c.NodeAddrs = g.nodeAddrs()
 	if g.tiers {
 		g.addTiers(&c)
@@ -119,9 +112,21 @@ func (g *Gen) Some(most int, what string, draw func()) {
 	}
 }
 
-// some draws up to most values.
-func some[T any](g *Gen, most int, what string, draw func() T) (all []T) {
+// some draws up to most values. None are nil or an empty slice, which must not matter.
+func some[T any](g *Gen, most int, what string, draw func() T) []T {
+	all := []T{}
 	g.Some(most, what, func() { all = append(all, draw()) })
+	if len(all) == 0 && g.Flip("nil") {
+		return nil
+	}
+	return all
+}
+
+// few draws one value or more.
+func few[T any](g *Gen, most int, what string, draw func() T) (all []T) {
+	for range g.between(1, most, what) {
+		all = append(all, draw())
+	}
 	return all
 }
 
@@ -136,12 +141,6 @@ func (g *Gen) oneIn(n int, what string) bool { return g.between(0, n-1, what) ==
 // pick draws one of the values.
 func pick[T any](g *Gen, values []T, what string) T {
 	return values[g.between(0, len(values)-1, what)]
-}
-
-// uid returns a UID that was never drawn; its order says nothing about age.
-func (g *Gen) uid() string {
-	g.serial++
-	return fmt.Sprintf("%d-%04d", g.between(0, 9, "uid"), g.serial)
 }
 
 // Flip draws a bool.
