@@ -27,7 +27,7 @@ func TestProbesUnderFlood(t *testing.T) {
 						return
 					case <-time.After(time.Duration(i) * time.Millisecond):
 					}
-					c := metrics.dial(3)
+					c := metrics.dial(t)
 					go func() { _, _ = io.WriteString(c, requests) }()
 					_, _ = io.Copy(io.Discard, c) // until the server closes it
 					_ = c.Close()
@@ -37,10 +37,10 @@ func TestProbesUnderFlood(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		began := time.Now()
 		for i := range 20 {
-			require.Equal(t, http.StatusOK, code(t, probes.ask(t, 1, []string{"/healthz", "/readyz"}[i%2])))
+			require.Equal(t, http.StatusOK, code(t, probes.ask(t, []string{"/healthz", "/readyz"}[i%2])))
 		}
 		require.Zero(t, time.Since(began), "a probe waited")
-		require.Equal(t, http.StatusOK, code(t, metrics.ask(t, 1, "/healthz")))
+		require.Equal(t, http.StatusOK, code(t, metrics.ask(t, "/healthz")))
 		require.Positive(t, time.Since(began), "the flood is none")
 		close(over)
 		time.Sleep(5 * time.Minute)
@@ -59,7 +59,7 @@ func TestProbes(t *testing.T) {
 		code, _ := ask(t, h, "/healthz", "10.0.0.1:1", "10.9.0.1:10094")
 		require.Equal(t, http.StatusForbidden, code)
 
-		answer, err := io.ReadAll(serving(t, h).ask(t, 1, "/healthz"))
+		answer, err := io.ReadAll(serving(t, h).ask(t, "/healthz"))
 		require.NoError(t, err, "until it is closed")
 		require.Contains(t, string(answer), "\r\nConnection: close\r\n")
 	})
