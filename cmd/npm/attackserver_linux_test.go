@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/http"
-	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
@@ -28,32 +32,60 @@ var protobuf, _ = runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMedi
 // encoder adds to an object what kind it is.
 var encoder = scheme.Codecs.WithoutConversion().EncoderForVersion(protobuf.Serializer, nil)
 
+// lists are an empty list of each kind.
+var lists = map[cluster.Kind]runtime.Object{
+	cluster.Pods: &corev1.PodList{}, cluster.Namespaces: &corev1.NamespaceList{}, cluster.Policies: &networkingv1.NetworkPolicyList{}, cluster.Nodes: &corev1.NodeList{},
+}
+
 // ServeHTTP implements http.Handler.
 func (h attackServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	kind, query := cluster.Kind(r.URL.Path), r.URL.Query()
-	initial := query.Get("sendInitialEvents") != ""
+	query, options := r.URL.Query(), metav1.ListOptions{}
+	_ = metav1.Convert_url_Values_To_v1_ListOptions(&query, &options, nil) // which our own client wrote
 	switch {
 	case r.Method != http.MethodGet:
 		_, _ = io.Copy(io.Discard, r.Body) // an Event
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, "{}") // a client that has gone is no concern
+		return
 	case r.URL.Path == "/apis": // which says that there are no ClusterNetworkPolicies
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
-	case !kind.Known():
-		http.NotFound(w, r)
-	case query.Get("watch") == "":
-		w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
-		_ = encoder.Encode(h.List(kind), w)
-	case initial && !h.streams:
+		return
+	case !options.Watch:
+		options.SendInitialEvents = new(true)
+	case options.SendInitialEvents != nil && !h.streams:
 		w.WriteHeader(http.StatusUnprocessableEntity)
-	default:
-		version, _ := strconv.Atoi(query.Get("resourceVersion")) // none: 0
-		events := make(chan watch.Event)
-		go h.Send(kind, version, initial, events, r.Context().Done())
-		stream(w, events)
+		return
 	}
+	kind := cluster.Kind(r.URL.Path)
+	changes, err := h.Watch(kind, options)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	context.AfterFunc(r.Context(), changes.Stop) // which ends with the request
+	if options.Watch {
+		stream(w, changes.ResultChan())
+		return
+	}
+	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+	_ = encoder.Encode(whole(kind, changes.ResultChan()), w)
+}
+
+// whole returns the first objects of a watch as a list.
+func whole(kind cluster.Kind, events <-chan watch.Event) runtime.Object {
+	list := lists[kind].DeepCopyObject()
+	var items []runtime.Object
+	for e := range events {
+		if e.Type == watch.Bookmark {
+			list.(metav1.ListInterface).SetResourceVersion(e.Object.(metav1.Object).GetResourceVersion())
+			break
+		}
+		items = append(items, e.Object)
+	}
+	_ = meta.SetList(list, items) // of its own kind
+	return list
 }
 
 // stream sends events until they end or the client goes.

@@ -21,7 +21,7 @@ import (
 // sets that lack members, deny twins that have too many and addresses in doubt, and over the
 // limit, no packet is allowed that the rules deny.
 func TestTiersModel(t *testing.T) {
-	t.Cleanup(effort.Checks(effort.Of(1500, 40_000)))
+	effort.Checks(t, effort.Of(1500, 40_000))
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)

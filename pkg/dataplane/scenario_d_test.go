@@ -40,6 +40,11 @@ func TestScenario_D1_PolicyEdited(t *testing.T) {
 		"deny":       `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress]}`,
 	}
 	names := slices.Sorted(maps.Keys(specs))
+	ends := map[string]*world{} // by spec
+	for name, spec := range specs {
+		ends[name] = dWorld(t)
+		ends[name].do("policy x/p "+spec, "apply")
+	}
 	for _, from := range names {
 		for _, to := range names {
 			if from == to {
@@ -51,13 +56,10 @@ func TestScenario_D1_PolicyEdited(t *testing.T) {
 				all := probes(w.sim, dPeers, 80, 81, 443)
 				before := verdicts(t, w.sim, all)
 
-				p := "policy x/p " + specs[to]
-				end := dWorld(t)
-				end.do(p, "apply")
+				end := ends[to]
 				after := verdicts(t, end.sim, all)
-
 				stop := watchI4(t, w.sim, before, after)
-				w.do(p, "apply")
+				w.do("policy x/p "+specs[to], "apply")
 				require.Positive(t, stop())
 				for _, ep := range []string{"ep-1", "ep-2", "ep-3"} {
 					require.Equal(t, 1, aclWrites(w.sim, ep), ep)

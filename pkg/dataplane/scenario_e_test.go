@@ -16,7 +16,7 @@ import (
 // TestScenario_E1_OneAddressJoinsABusySet: a set used by 500 policies on 100
 // local pods costs one set request and no ACL request.
 func TestScenario_E1_OneAddressJoinsABusySet(t *testing.T) {
-	policies, locals := effort.Of(150, 500), effort.Of(30, 100)
+	policies, locals := effort.Of(100, 500), effort.Of(20, 100)
 	w := newWorld(t)
 	w.do("namespace x", "pod x/api 10.1.0.1 app=api remote")
 	for i := range locals {
@@ -67,7 +67,7 @@ func TestScenario_E4_OnePolicyOnThirtyPods(t *testing.T) {
 
 // TestScenario_E5_ColdStart: 20,000 pods, 110 local, 500 policies.
 func TestScenario_E5_ColdStart(t *testing.T) {
-	w := coldStart(t, effort.Of(4000, 20_000), 110, effort.Of(100, 500))
+	w := coldStart(t, effort.Of(2000, 20_000), 110, effort.Of(50, 500))
 	w.do("apply")
 	sets := len(w.sim.Sets())
 	require.LessOrEqual(t, w.report.Calls["SetPolicy/Add"]+w.report.Calls["SetPolicy/Update"], 4*(sets+999)/1000)
@@ -84,7 +84,7 @@ func TestScenario_E5_ColdStart(t *testing.T) {
 // TestScenario_E6_Restart: on the node of E5 nothing is written, and all that is
 // read is the network and the list of endpoints, once.
 func TestScenario_E6_Restart(t *testing.T) {
-	pods, local, policies := effort.Of(4000, 20_000), 110, effort.Of(100, 500)
+	pods, local, policies := effort.Of(2000, 20_000), 110, effort.Of(50, 500)
 	w := coldStart(t, pods, local, policies)
 	w.do("apply")
 	before := w.sim.Dump()

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/test/servers"
 )
@@ -46,12 +47,12 @@ func runAll(m *testing.M) (int, error) {
 	if _, err := os.Stat(program); err != nil {
 		return 0, fmt.Errorf("no %s: run \"make conformance\" in the root of the repository", program)
 	}
-	up, err := servers.Start(program)
+	kubeconfig, stop, err := servers.Start(program)
 	if err != nil {
 		return 0, err
 	}
-	defer up.Close()
-	if admin, err = clientcmd.BuildConfigFromFlags("", up.Kubeconfig); err != nil {
+	defer stop()
+	if admin, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return 0, err
 	}
 	admin.QPS = -1 // no limit
@@ -64,10 +65,14 @@ func runAll(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// installClusterPolicies gives the server the CRD that the suite was made for, of its
-// own module.
+// installClusterPolicies gives the server the CRD that the suite was made for: that of the root
+// module, which requires the same version.
 func installClusterPolicies(ctx context.Context) error {
-	crd, err := servers.ClusterPolicyCRD()
+	text, err := os.ReadFile("../../tool/manifest/clusternetworkpolicies.yaml")
+	if err != nil {
+		return err
+	}
+	crd, err := yaml.YAMLToJSON(text)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // Variable is the environment variable that has the effort: empty, "deep" or "full".
@@ -66,23 +68,20 @@ func Unraced(t testing.TB) {
 	}
 }
 
-// Checks has rapid check n draws, unless the command line says how many. The caller
-// calls restore when they are done; rapid reads the number when a check begins.
-func Checks(n int) (restore func()) { return Flag("rapid.checks", strconv.Itoa(n)) }
+// Checks has rapid check n draws in this test, unless the command line says how many. rapid
+// reads the number when a check begins.
+func Checks(t testing.TB, n int) {
+	t.Helper()
+	Flag(t, "rapid.checks", strconv.Itoa(n))
+}
 
-// Flag gives a flag of the test binary a value, unless the command line gave it one.
-// It panics when there is no such flag.
-func Flag(name, value string) (restore func()) {
+// Flag gives a flag of the test binary a value until the test ends, unless the command line
+// gave it one. It panics when there is no such flag or value.
+func Flag(t testing.TB, name, value string) {
+	t.Helper()
 	f := flag.Lookup(name)
-	if f == nil {
-		panic("BUG: no flag " + name)
+	if was := f.Value.String(); was == f.DefValue {
+		utilruntime.Must(f.Value.Set(value))
+		t.Cleanup(func() { utilruntime.Must(f.Value.Set(was)) })
 	}
-	was := f.Value.String()
-	if was != f.DefValue {
-		return func() {}
-	}
-	if err := f.Value.Set(value); err != nil {
-		panic(fmt.Sprintf("BUG: -%s=%s: %v", name, value, err))
-	}
-	return func() { _ = f.Value.Set(was) } // which it took before
 }

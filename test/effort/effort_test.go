@@ -21,14 +21,13 @@ func TestLevels(t *testing.T) {
 // What the command line says counts, and a flag is afterwards what it was.
 func TestFlag(t *testing.T) {
 	draws := flag.Int("effort.draws", 100, "for TestFlag alone")
-	restore := Flag("effort.draws", "7")
-	require.Equal(t, 7, *draws)
-	within := Flag("effort.draws", "9")
-	require.Equal(t, 7, *draws, "whoever was first said it")
-	within()
-	require.Equal(t, 7, *draws)
-	restore()
+	t.Run("while a test runs", func(t *testing.T) {
+		Flag(t, "effort.draws", "7")
+		require.Equal(t, 7, *draws)
+		Flag(t, "effort.draws", "9")
+		require.Equal(t, 7, *draws, "whoever was first said it")
+	})
 	require.Equal(t, 100, *draws)
-	require.Panics(t, func() { Flag("effort.none", "1") })
-	require.Panics(t, func() { Flag("effort.draws", "many") })
+	require.Panics(t, func() { Flag(t, "effort.none", "1") })
+	require.Panics(t, func() { Flag(t, "effort.draws", "many") })
 }

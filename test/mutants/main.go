@@ -40,102 +40,80 @@ func run(ctx context.Context, files []string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp)
-	r := runner{root: ".", tmp: tmp, copies: runtime.NumCPU(), limit: 2 * time.Minute, out: os.Stdout}
-	return r.play(ctx, mutants)
+	return runner{root: ".", limit: 2 * time.Minute, out: os.Stdout}.play(ctx, mutants)
 }
 
 // mutant is one patch file.
 type mutant struct {
-	name, path string
-	pkg, tests string // the tests that must fail: a package like ./pkg/ipsets, and what -run takes
+	name, patch string
+	pkg, tests  string // the tests that must fail: a package like ./pkg/ipsets, and what -run takes
 }
 
 var testLine = regexp.MustCompile(`(?m)^Test:[ \t]+(\./\S+)[ \t]+(\S+)[ \t]*$`)
 
-// readMutants reads the headers of patch files. An error names the file and says what its
-// header lacks.
+// readMutants reads patch files. An error names the file and says what its header lacks.
 func readMutants(files []string) ([]mutant, error) {
 	if len(files) == 0 {
 		return nil, errors.New("no *.patch in test/mutants")
 	}
 	var out []mutant
 	for _, file := range files {
-		path, err := filepath.Abs(file)
+		content, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		header, _, found := strings.Cut("\n"+string(content), "\n--- ")
-		if !found {
-			return nil, fmt.Errorf("%s: no unified diff in it", file)
-		}
+		header, _, _ := strings.Cut("\n"+string(content), "\n--- ")
 		lines := testLine.FindAllStringSubmatch(header, -1)
 		if len(lines) != 1 {
 			return nil, fmt.Errorf("%s: %d lines `Test: ./package Regexp` before the diff, want one", file, len(lines))
 		}
-		out = append(out, mutant{strings.TrimSuffix(filepath.Base(path), ".patch"), path, lines[0][1], lines[0][2]})
+		out = append(out, mutant{strings.TrimSuffix(filepath.Base(file), ".patch"), string(content), lines[0][1], lines[0][2]})
 	}
 	return out, nil
 }
 
 // runner plays mutants in copies of a repository, one mutant at a time in each copy.
 type runner struct {
-	root, tmp string
-	copies    int
-	limit     time.Duration // of one run of tests; a test that hangs does not count as failed
-	out       io.Writer
+	root  string
+	limit time.Duration // of one run of tests; a test that hangs does not count as failed
+	out   io.Writer
 }
 
 // play prints one line for each mutant, and fails unless the test of every mutant passes
 // without the patch and fails with it.
 func (r runner) play(ctx context.Context, mutants []mutant) error {
-	names := map[string][]string{}
-	for _, m := range mutants {
-		names[m.pkg] = append(names[m.pkg], m.tests)
-	}
-	var tests, breaks []func(dir string) error
-	for pkg, of := range names {
-		tests = append(tests, func(dir string) error {
-			failed, err := r.goTest(ctx, dir, pkg, strings.Join(of, "|"))
-			if err == nil && len(failed) > 0 {
-				err = fmt.Errorf("%s failed", strings.Join(failed, " "))
-			}
-			if err != nil {
-				return fmt.Errorf("%s without a patch: %w", pkg, err)
-			}
-			return nil
-		})
-	}
-	for _, m := range mutants {
-		breaks = append(breaks, func(dir string) error { return r.one(ctx, dir, m) })
-	}
-	if err := r.each(tests); err != nil {
+	tmp, err := os.MkdirTemp("", "mutants")
+	if err != nil {
 		return err
 	}
-	return r.each(breaks)
+	defer os.RemoveAll(tmp)
+	tests := map[string]string{}
+	for _, m := range mutants {
+		tests[m.pkg] += "|" + m.tests
+	}
+	var intact []mutant
+	for pkg, names := range tests {
+		intact = append(intact, mutant{name: "without a patch", pkg: pkg, tests: names[1:]})
+	}
+	if err := r.each(ctx, tmp, intact); err != nil {
+		return err
+	}
+	return r.each(ctx, tmp, mutants)
 }
 
-// each runs every task in a fresh copy of the repository, and joins the errors.
-func (r runner) each(tasks []func(dir string) error) error {
-	free := make(chan string, r.copies)
-	for i := range r.copies {
-		free <- filepath.Join(r.tmp, fmt.Sprint(i), "tree")
+// each plays mutants in one copy of the repository for each core, and joins the errors.
+func (r runner) each(ctx context.Context, tmp string, mutants []mutant) error {
+	free := make(chan string, runtime.NumCPU())
+	for i := range cap(free) {
+		free <- filepath.Join(tmp, fmt.Sprint(i), "tree")
 	}
-	errs := make([]error, len(tasks))
+	errs := make([]error, len(mutants))
 	var working sync.WaitGroup
-	for i, do := range tasks {
+	for i, m := range mutants {
 		dir := <-free
 		working.Go(func() {
-			if errs[i] = r.refresh(dir); errs[i] == nil {
-				errs[i] = do(dir)
+			if err := r.one(ctx, dir, m); err != nil {
+				errs[i] = fmt.Errorf("%s %s, %s: %w", m.pkg, m.tests, m.name, err)
 			}
 			free <- dir
 		})
@@ -157,40 +135,48 @@ func (r runner) refresh(dir string) error {
 	return nil
 }
 
-// one applies m to the copy in dir, runs its test, and prints the tests that failed.
+// one plays m in dir: its tests have to fail, or to pass when it has no patch.
 func (r runner) one(ctx context.Context, dir string, m mutant) error {
-	cmd := exec.CommandContext(ctx, "git", "apply", "--recount", m.path)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: the patch no longer applies: %s", m.name, out)
+	if err := r.refresh(dir); err != nil {
+		return err
 	}
-	failed, err := r.goTest(ctx, dir, m.pkg, m.tests)
-	if err == nil && len(failed) == 0 {
-		err = errors.New("SURVIVED, the test passes")
+	if m.patch != "" {
+		cmd := exec.CommandContext(ctx, "git", "apply", "--recount")
+		cmd.Dir, cmd.Env, cmd.Stdin = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)), strings.NewReader(m.patch)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("the patch no longer applies: %s", out)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %s %s: %w", m.name, m.pkg, m.tests, err)
+	failed, err := r.goTest(ctx, dir, m)
+	switch names := strings.Join(failed, " "); {
+	case err != nil:
+		return err
+	case m.patch == "" && names != "":
+		return fmt.Errorf("%s failed", names)
+	case m.patch != "" && names == "":
+		return errors.New("SURVIVED, the test passes")
+	case m.patch != "":
+		fmt.Fprintf(r.out, "ok    %-28s killed by %s %s\n", m.name, m.pkg, names)
 	}
-	fmt.Fprintf(r.out, "ok    %-28s killed by %s %s\n", m.name, m.pkg, strings.Join(failed, " "))
 	return nil
 }
 
 // resultLine is that of a top-level test.
 var resultLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+)`)
 
-// goTest runs tests and returns the names of the top-level ones that failed. It returns an
-// error if the run says nothing about the code.
-func (r runner) goTest(ctx context.Context, dir, pkg, names string) (failed []string, err error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", names, pkg)
+// goTest runs the tests of m and returns the names of the top-level ones that failed. It returns
+// an error if the run says nothing about the code.
+func (r runner) goTest(ctx context.Context, dir string, m mutant) (failed []string, err error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.tests, m.pkg)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), effort.Variable+"=")
 	out, runErr := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	results := resultLine.FindAllSubmatch(out, -1)
-	for _, m := range results {
-		if string(m[1]) == "FAIL" {
-			failed = append(failed, string(m[2]))
+	for _, result := range results {
+		if string(result[1]) == "FAIL" {
+			failed = append(failed, string(result[2]))
 		}
 	}
 	switch text := string(out); {

@@ -99,6 +99,10 @@ func TestPlay(t *testing.T) {
 			test: "TestClamp", diff: strings.Replace(patch("return n"), "n > 10", "n > 11", 1),
 			err: "no longer applies",
 		},
+		"no diff": {
+			test: "TestClamp", diff: "return n\n",
+			err: "no longer applies",
+		},
 		"fails without mutant": {
 			test: "TestRed", diff: patch("return n"),
 			err: "without a patch: TestRed failed",
@@ -122,7 +126,7 @@ func TestPlay(t *testing.T) {
 			require.NoError(t, err)
 
 			var out strings.Builder
-			r := runner{root: root, tmp: t.TempDir(), copies: 1, limit: 2 * time.Minute, out: &out}
+			r := runner{root: root, limit: 2 * time.Minute, out: &out}
 			if tt.limit > 0 {
 				r.limit = tt.limit
 			}
@@ -157,7 +161,6 @@ func TestPlayRestores(t *testing.T) {
 func TestReadMutantsRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ content, err string }{
-		"no diff":      {"Test: ./limit TestClamp\n", "no unified diff"},
 		"no test":      {"Breaks it.\n" + patch("return n"), "0 lines `Test:"},
 		"two tests":    {"Test: ./a A\nTest: ./b B\n" + patch("return n"), "2 lines `Test:"},
 		"test in diff": {patch("return n") + "Test: ./limit TestClamp\n", "0 lines `Test:"},

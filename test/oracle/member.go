@@ -1,24 +1,20 @@
 package oracle
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Address returns the pod's IPv4 address, the zero Addr if it has none.
 func Address(pod *corev1.Pod) netip.Addr {
-	for _, ip := range pod.Status.PodIPs {
+	for _, ip := range append(slices.Clone(pod.Status.PodIPs), corev1.PodIP{IP: pod.Status.PodIP}) {
 		if addr, err := netip.ParseAddr(ip.IP); err == nil && addr.Is4() {
 			return addr
 		}
-	}
-	if addr, err := netip.ParseAddr(pod.Status.PodIP); err == nil && addr.Is4() {
-		return addr
 	}
 	return netip.Addr{}
 }
@@ -66,12 +62,7 @@ func claimants(c Cluster, addr netip.Addr) []*corev1.Pod {
 			all = append(all, pod)
 		}
 	}
-	slices.SortFunc(all, func(a, b *corev1.Pod) int {
-		if c.succeeds(a, b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, c.compare)
 	return all
 }
 
@@ -136,53 +127,36 @@ func LostAt(c Cluster, addr netip.Addr) *corev1.Pod {
 // removed before they finished, and the earlier lost pods. It leaves out pods whose address another
 // pod claims. If it removed several pods with one address, only the owner of the address is lost.
 func Lose(before, after Cluster) []corev1.Pod {
-	there := map[types.UID]bool{}
-	for i := range after.Pods {
-		there[after.Pods[i].UID] = true
-	}
 	var gone []corev1.Pod
 	for _, pod := range before.Pods {
-		if Member(&pod) && !there[pod.UID] {
+		stays := slices.ContainsFunc(after.Pods, func(p corev1.Pod) bool { return p.UID == pod.UID })
+		if Member(&pod) && !stays {
 			gone = append(gone, pod)
 		}
 	}
-	slices.SortFunc(gone, func(a, b corev1.Pod) int {
-		if before.succeeds(&a, &b) {
-			return -1
-		}
-		return 1
-	})
-	seen := map[netip.Addr]bool{}
+	slices.SortFunc(gone, func(a, b corev1.Pod) int { return before.compare(&a, &b) })
+	after.Lost = slices.Concat(gone, before.Lost)
 	var lost []corev1.Pod
-	for _, pod := range slices.Concat(gone, before.Lost) {
-		addr := Address(&pod)
-		if seen[addr] || len(claimants(after, addr)) > 0 || slices.Contains(after.NodeAddrs, addr) {
-			continue
+	for i := range after.Lost {
+		if pod := &after.Lost[i]; LostAt(after, Address(pod)) == pod { // the first one of the address
+			lost = append(lost, *pod)
 		}
-		seen[addr] = true
-		lost = append(lost, pod)
 	}
 	return lost
 }
 
-// succeeds reports whether pod a, not b, has the address that both claim: the
+// compare orders pods by who has an address that both claim. The first one is the
 // one that is not being deleted, else the one that runs here, else the one that
 // started later, else the one that was created later, else the one with the greater
 // UID.
-func (c Cluster) succeeds(a, b *corev1.Pod) bool {
-	if stays := a.DeletionTimestamp == nil; stays != (b.DeletionTimestamp == nil) {
-		return stays
-	}
-	if c.here(a) != c.here(b) {
-		return c.here(a)
-	}
-	if order := c.started(a).Compare(c.started(b)); order != 0 {
-		return order > 0
-	}
-	if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
-		return order > 0
-	}
-	return strings.Compare(string(a.UID), string(b.UID)) > 0
+func (c Cluster) compare(a, b *corev1.Pod) int {
+	return cmp.Or(
+		cmp.Compare(known3(b.DeletionTimestamp == nil), known3(a.DeletionTimestamp == nil)),
+		cmp.Compare(known3(c.here(b)), known3(c.here(a))),
+		c.started(b).Compare(c.started(a)),
+		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+		cmp.Compare(b.UID, a.UID),
+	)
 }
 
 // started returns when the pod started, the zero time if it is not said, or said of

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
@@ -67,15 +68,13 @@ type Side struct {
 // sides deny.
 func Verdict(c Cluster, src, dst netip.Addr, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
 	ingress, egress = AtSwitch(c, src, dst, protocol, port)
-	if src.IsValid() && src == dst {
-		return toItself(ingress), toItself(egress)
+	if src.IsValid() && src == dst { // a pod cannot block itself
+		for _, s := range []*Side{&ingress, &egress} {
+			*s = Side{Allowed: true, Isolated: s.Isolated, Tiered: s.Tiered}
+		}
 	}
 	return ingress, egress
 }
-
-// toItself is the side of an end that the traffic does not leave: a pod cannot
-// block itself.
-func toItself(s Side) Side { return Side{Allowed: true, Isolated: s.Isolated, Tiered: s.Tiered} }
 
 // AtSwitch is Verdict for a switch that sees all traffic, also what a pod sends to itself:
 // there the pod is a peer of its policies as any other. On a node such traffic does not
@@ -110,15 +109,16 @@ type end struct {
 }
 
 func endAt(c Cluster, addr netip.Addr) end {
-	e := end{addr: addr, subjects: Residents(c, addr)}
-	if e.doubtful = Doubtful(c, addr); !e.doubtful {
-		e.pod = Owner(c, addr)
+	e := end{addr: addr, subjects: Residents(c, addr), doubtful: Doubtful(c, addr)}
+	owner, lost := Owner(c, addr), LostAt(c, addr)
+	if !e.doubtful {
+		e.pod = owner
 	}
-	if owner := Owner(c, addr); len(e.subjects) == 0 && owner != nil {
+	switch {
+	case lost != nil:
+		e.subjects = []*corev1.Pod{lost}
+	case len(e.subjects) == 0 && owner != nil:
 		e.subjects = []*corev1.Pod{owner} // elsewhere
-	}
-	if pod := LostAt(c, addr); pod != nil {
-		e.doubtful, e.subjects = true, []*corev1.Pod{pod}
 	}
 	return e
 }
@@ -139,7 +139,7 @@ func (p packet) judged(direction networkingv1.PolicyType) Side {
 		if has {
 			isolated++
 		}
-		tiered = tiered || len(p.about(pod)) > 0
+		tiered = tiered || p.tiered(pod)
 		all = append(all, decide(slices.Concat(p.rules(pod, direction, v1alpha2.AdminTier), decision(isolates, allows), p.rules(pod, direction, v1alpha2.BaselineTier)), nil))
 	}
 	if direction == networkingv1.PolicyTypeIngress && slices.Contains(p.NodeAddrs, p.src.addr) {
@@ -196,7 +196,7 @@ func applies(np networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
 	if np.Namespace != pod.Namespace {
 		return false
 	}
-	selector, err := read(&np.Spec.PodSelector)
+	selector, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
 	return err != nil || selector.Matches(labels.Set(pod.Labels))
 }
 
@@ -204,16 +204,13 @@ func applies(np networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
 // not say (in words that are known), that is Ingress, and Egress too if it has
 // rules for it.
 func policyTypes(np networkingv1.NetworkPolicy) []networkingv1.PolicyType {
-	var said []networkingv1.PolicyType
-	for _, t := range np.Spec.PolicyTypes {
-		if t == networkingv1.PolicyTypeIngress || t == networkingv1.PolicyTypeEgress {
-			said = append(said, t)
-		}
-	}
-	if len(said) > 0 {
+	said := slices.DeleteFunc(slices.Clone(np.Spec.PolicyTypes), func(t networkingv1.PolicyType) bool {
+		return t != networkingv1.PolicyTypeIngress && t != networkingv1.PolicyTypeEgress
+	})
+	switch {
+	case len(said) > 0:
 		return said
-	}
-	if len(np.Spec.Egress) > 0 {
+	case len(np.Spec.Egress) > 0:
 		return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 	}
 	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
@@ -223,7 +220,7 @@ func policyTypes(np networkingv1.NetworkPolicy) []networkingv1.PolicyType {
 // packet through. A policy whose podSelector cannot be read allows nothing:
 // what it meant to open for some pods must not open all of them.
 func (p packet) allowedBy(np networkingv1.NetworkPolicy, direction networkingv1.PolicyType) bool {
-	if _, err := read(&np.Spec.PodSelector); err != nil {
+	if _, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector); err != nil {
 		return false
 	}
 	if direction == networkingv1.PolicyTypeIngress {

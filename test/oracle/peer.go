@@ -48,7 +48,7 @@ func (p packet) namespaceMatches(selector *metav1.LabelSelector, name string) bo
 }
 
 func matches(selector *metav1.LabelSelector, set map[string]string) bool {
-	parsed, err := read(selector)
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	return err == nil && parsed.Matches(labels.Set(set))
 }
 

@@ -27,14 +27,9 @@ func known3(is bool) truth {
 	return no
 }
 
-// about returns the ClusterNetworkPolicies whose subject the pod is, or may be.
-func (p packet) about(pod *corev1.Pod) (found []v1alpha2.ClusterNetworkPolicy) {
-	for _, cnp := range p.ClusterPolicies {
-		if p.isSubject(cnp.Spec.Subject, pod) != no {
-			found = append(found, cnp)
-		}
-	}
-	return found
+// tiered reports whether a ClusterNetworkPolicy is about a pod, or may be.
+func (p packet) tiered(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(p.ClusterPolicies, func(cnp v1alpha2.ClusterNetworkPolicy) bool { return p.isSubject(cnp.Spec.Subject, pod) != no })
 }
 
 // isSubject reports whether a policy is about a pod, which is none of the host's
@@ -96,13 +91,16 @@ func decide(rules []said, passed []Side) Side {
 // rules returns the rules of a tier that a pod is subject to, in order: by priority,
 // then by name of the policy, then as they are written.
 func (p packet) rules(pod *corev1.Pod, direction networkingv1.PolicyType, tier v1alpha2.Tier) (all []said) {
-	policies := slices.DeleteFunc(p.about(pod), func(cnp v1alpha2.ClusterNetworkPolicy) bool { return cnp.Spec.Tier != tier })
-	slices.SortFunc(policies, func(a, b v1alpha2.ClusterNetworkPolicy) int {
+	policies := slices.SortedFunc(slices.Values(p.ClusterPolicies), func(a, b v1alpha2.ClusterNetworkPolicy) int {
 		return cmp.Or(cmp.Compare(a.Spec.Priority, b.Spec.Priority), cmp.Compare(a.Name, b.Name))
 	})
 	for _, cnp := range policies {
+		subject := p.isSubject(cnp.Spec.Subject, pod)
+		if subject == no || cnp.Spec.Tier != tier {
+			continue
+		}
 		for _, r := range p.ofPolicy(cnp, direction) {
-			if p.isSubject(cnp.Spec.Subject, pod) == maybe || unread(cnp.Spec.Subject.Namespaces, cnp.Spec.Subject.Pods) {
+			if subject == maybe || unread(cnp.Spec.Subject.Namespaces, cnp.Spec.Subject.Pods) {
 				switch {
 				case r.action == v1alpha2.ClusterNetworkPolicyRuleActionAccept:
 					continue
@@ -124,7 +122,7 @@ func unread(selector *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) bool {
 	if pods != nil {
 		all = append(all, &pods.NamespaceSelector, &pods.PodSelector)
 	}
-	return slices.ContainsFunc(all, func(s *metav1.LabelSelector) bool { _, err := read(s); return err != nil })
+	return slices.ContainsFunc(all, func(s *metav1.LabelSelector) bool { _, err := metav1.LabelSelectorAsSelector(s); return err != nil })
 }
 
 // ofPolicy holds the packet against each rule of a policy.

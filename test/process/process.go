@@ -1,24 +1,20 @@
 // Package process says what memory the process of a test has used.
 package process
 
-import (
-	"runtime"
-	"runtime/metrics"
-)
+import "runtime"
 
 // Live returns the bytes of objects on the heap that something still needs. It runs the
 // garbage collector.
 func Live() int64 {
 	runtime.GC()
-	runtime.GC()                                             // for what pools and finalizers kept in the first one
-	return int64(read("/memory/classes/heap/objects:bytes")) //nolint:gosec // memory is smaller
+	runtime.GC()                    // for what pools and finalizers kept in the first one
+	return int64(stats().HeapAlloc) //nolint:gosec // memory is smaller
 }
 
 // Allocated returns the bytes that were ever allocated on the heap.
-func Allocated() uint64 { return read("/gc/heap/allocs:bytes") }
+func Allocated() uint64 { return stats().TotalAlloc }
 
-func read(name string) uint64 {
-	samples := []metrics.Sample{{Name: name}}
-	metrics.Read(samples)
-	return samples[0].Value.Uint64()
+func stats() (s runtime.MemStats) {
+	runtime.ReadMemStats(&s)
+	return s
 }

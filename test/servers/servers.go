@@ -5,45 +5,35 @@ package servers
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
 )
 
-// Servers is a running apiserver-up. It belongs to one goroutine.
-type Servers struct {
-	Kubeconfig string // path of the administrator's
-
-	cmd *exec.Cmd
-	in  io.WriteCloser
-}
-
-// Start runs the program at a path and waits until its servers are ready.
-func Start(program string) (*Servers, error) {
-	s := &Servers{cmd: exec.Command(program)}
-	s.cmd.Stderr = os.Stderr
-	var err error
-	if s.in, err = s.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := s.cmd.StdoutPipe()
+// Start runs the program at a path and waits until its servers are ready. It returns the path of the
+// administrator's kubeconfig, and what ends the servers and waits until their folder has gone.
+func Start(program string) (kubeconfig string, stop func(), err error) {
+	cmd := exec.Command(program)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		_ = in.Close()
+		_ = cmd.Wait()
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("apiserver-up did not become ready: %w", s.cmd.Wait())
+		stop()
+		return "", nil, fmt.Errorf("apiserver-up did not become ready: %v", cmd.ProcessState)
 	}
-	s.Kubeconfig = strings.TrimSpace(line)
-	return s, nil
-}
-
-// Close ends the servers, which take their folder along, and waits for that.
-func (s *Servers) Close() {
-	_ = s.in.Close()
-	_ = s.cmd.Wait()
+	return strings.TrimSpace(line), stop, nil
 }

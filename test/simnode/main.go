@@ -7,11 +7,11 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"log"
+	"maps"
 	"net"
 	"net/http"
-	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +25,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/hnssim"
 	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 func main() {
@@ -48,9 +49,9 @@ func serve(ctx context.Context, kubeconfig, node string) error {
 	if err != nil {
 		return err
 	}
-	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
+	sim := hnssim.New(hnssim.Options{})
 	dp := dataplane.New(dataplane.Config{Node: node, Now: time.Now, Client: sim})
-	pods := &kubelet{dp: dp, sim: sim, endpoints: map[desired.PodKey]string{}}
+	pods := &kubelet{dp: dp, sim: sim, pods: map[desired.PodKey]whatif.Pod{}}
 	var recorder *events.Recorder
 	ctl := controllers.New(controllers.Config{
 		Source: source, Applier: pods, Progress: dp.Progress, Node: node, Logger: klog.Background(),
@@ -59,7 +60,6 @@ func serve(ctx context.Context, kubeconfig, node string) error {
 	recorder = events.New(events.Config{Sink: sink, Node: node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Logger: klog.Background()})
 	go recorder.Run(ctx)
 	go ctl.Run(ctx)
-	<-ctl.Settled()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -89,8 +89,8 @@ type kubelet struct {
 	dp  *dataplane.Dataplane
 	sim *hnssim.Sim
 
-	mu        sync.Mutex // guards endpoints; whoever holds it sees no half transaction
-	endpoints map[desired.PodKey]string
+	mu   sync.Mutex                    // guards pods; whoever holds it sees no half transaction
+	pods map[desired.PodKey]whatif.Pod // of the node
 }
 
 // ApplyDataplane implements controllers.Applier.
@@ -98,24 +98,14 @@ func (k *kubelet) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, pod := range tx.Pods() {
-		id := ""
-		if pod != nil && pod.Local && !pod.HostNetwork && !pod.Finished && pod.Addr.IsValid() {
-			id = fmt.Sprintf("%s %s", pod.UID, pod.Addr) // another UID or address is another sandbox
+		delete(k.pods, key)
+		if pod != nil && pod.Local {
+			k.pods[key] = whatif.Pod{Pod: *pod}
 		}
-		if k.endpoints[key] == id {
-			continue
-		}
-		if k.endpoints[key] != "" {
-			if err := k.sim.DeleteEndpoint(k.endpoints[key]); err != nil {
-				return state.Report{}, err
-			}
-		}
-		if k.endpoints[key] = id; id == "" {
-			continue
-		}
-		if err := k.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{pod.Addr}}); err != nil {
-			return state.Report{}, err
-		}
+	}
+	world := whatif.World{Pods: slices.Collect(maps.Values(k.pods))}
+	if err := world.SetEndpoints(k.sim, func(whatif.Pod) bool { return true }, true); err != nil {
+		return state.Report{}, err
 	}
 	return k.dp.ApplyDataplane(ctx, tx)
 }

@@ -48,8 +48,8 @@ func TestRandom(t *testing.T) {
 func histories(t *testing.T) {
 	t.Helper()
 	if n := afford().histories; n != "" {
-		t.Cleanup(effort.Flag("rapid.seed", "4"))
-		t.Cleanup(effort.Flag("rapid.checks", n))
+		effort.Flag(t, "rapid.seed", "4")
+		effort.Flag(t, "rapid.checks", n)
 	}
 	t.Logf("rapid.seed %v, rapid.checks %v", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
 }
@@ -67,11 +67,11 @@ type historian struct {
 }
 
 func drawScenario(t *rapid.T) *scenario {
-	g := gen.New(t)
-	transactions := 3
-	if rapid.Bool().Draw(t, "tiers") {
-		g, transactions = gen.NewTiered(t), 2 // every ClusterNetworkPolicy matters to every packet
+	tiers, transactions := rapid.Bool().Draw(t, "tiers"), 3
+	if tiers {
+		transactions = 2 // every ClusterNetworkPolicy matters to every packet
 	}
+	g := gen.New(t, tiers)
 	h := &historian{
 		t: t, shared: rapid.Bool().Draw(t, "shared endpoints"), now: apiObjects{}, plug: map[string]string{},
 		sc: &scenario{
@@ -87,7 +87,7 @@ func drawScenario(t *rapid.T) *scenario {
 	steps := &h.sc.steps
 	for range rapid.IntRange(1, transactions).Draw(t, "transactions") {
 		for range rapid.IntRange(1, 2).Draw(t, "changes") {
-			c = g.Mutation(c).After
+			c, _ = g.Mutation(c, false)
 			h.visit(c)
 		}
 		told := step{do: apply, events: h.events(c)}

@@ -38,10 +38,10 @@ func newAPI(t *testing.T) *api {
 	switch {
 	case file != "":
 	case *serversFlag != "":
-		s, err := servers.Start(*serversFlag)
+		kubeconfig, stop, err := servers.Start(*serversFlag)
 		require.NoError(t, err)
-		t.Cleanup(s.Close)
-		file = s.Kubeconfig
+		t.Cleanup(stop)
+		file = kubeconfig
 	default:
 		t.Skip("an agent needs an API server: -servers or -kubeconfig (docs/windows.md)")
 	}

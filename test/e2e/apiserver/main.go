@@ -5,10 +5,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,16 +22,17 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// startLimit is how long the servers may take to become ready.
-const startLimit = 2 * time.Minute
+// startLimit is how long the servers may take to become ready, and kubeconfig the file of the administrator.
+const (
+	startLimit = 2 * time.Minute
+	kubeconfig = "kubeconfig"
+)
 
 func main() {
 	stderr := os.Stderr
@@ -63,8 +62,7 @@ func run() error {
 	}()
 	if err := serve(ctx, dir); err != nil && ctx.Err() == nil {
 		text, _ := os.ReadFile(log.Name()) // a help for the reader, not needed
-		lines := bytes.Split(text, []byte("\n"))
-		return fmt.Errorf("%w\n%s", err, bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
+		return fmt.Errorf("%w\n%s", err, text[max(0, len(text)-4000):])
 	}
 	return nil
 }
@@ -73,7 +71,14 @@ func run() error {
 func serve(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	store, err := startEtcd(dir)
+	config := embed.NewConfig()
+	config.Dir, config.LogLevel = filepath.Join(dir, "etcd"), "warn"
+	config.UnsafeNoFsync = true                              // the data ends with the process
+	here := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}} // free ports
+	config.ListenClientUrls, config.AdvertiseClientUrls = here, here
+	config.ListenPeerUrls, config.AdvertisePeerUrls = here, here
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	store, err := embed.StartEtcd(config)
 	if err != nil {
 		return err
 	}
@@ -82,72 +87,32 @@ func serve(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	token := rand.Text()
-	completed, err := complete(ctx, dir, listener, "http://"+store.Clients[0].Addr().String(), token)
+	completed, err := complete(ctx, dir, listener, "http://"+store.Clients[0].Addr().String())
 	if err != nil {
 		return err
 	}
+	go func() { cancel(fmt.Errorf("etcd: %w", <-store.Err())) }()
 	go func() {
-		kubeconfig := filepath.Join(dir, "kubeconfig")
-		if err := untilReady(ctx, kubeconfig, listener.Addr().String(), filepath.Join(dir, "apiserver.crt"), token); err != nil {
+		if err := untilReady(ctx, filepath.Join(dir, kubeconfig)); err != nil {
 			cancel(err)
 			return
 		}
-		fmt.Println(kubeconfig)
-		select {
-		case err := <-store.Err():
-			cancel(fmt.Errorf("etcd: %w", err))
-		case <-ctx.Done():
-		}
+		fmt.Println(filepath.Join(dir, kubeconfig))
 	}()
 	if err := app.Run(ctx, completed); err != nil {
 		return err
 	}
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
-// startEtcd starts etcd on free ports.
-func startEtcd(dir string) (*embed.Etcd, error) {
-	config := embed.NewConfig()
-	config.Dir, config.LogLevel = filepath.Join(dir, "etcd"), "warn"
-	config.UnsafeNoFsync = true // the data ends with the process
-	here := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	config.ListenClientUrls, config.AdvertiseClientUrls = here, here
-	config.ListenPeerUrls, config.AdvertisePeerUrls = here, here
-	config.InitialCluster = config.InitialClusterFromName(config.Name)
-	store, err := embed.StartEtcd(config)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-store.Server.ReadyNotify():
-		return store, nil
-	case err = <-store.Err():
-	case <-time.After(startLimit):
-		err = errors.New("etcd is not ready")
-	}
-	store.Close()
-	return nil, err
-}
-
-// complete returns the options of an API server that knows one administrator by a token. It makes its certificate,
-// apiserver.crt in dir, itself.
-func complete(ctx context.Context, dir string, listener net.Listener, etcd, token string) (options.CompletedOptions, error) {
+// complete returns the options of an API server that knows one administrator by a token, and writes the kubeconfig.
+func complete(ctx context.Context, dir string, listener net.Listener, etcd string) (options.CompletedOptions, error) {
 	var none options.CompletedOptions
-	tokens, account := filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "service-account.key")
+	token, tokens := rand.Text(), filepath.Join(dir, "tokens.csv")
 	if err := os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600); err != nil {
 		return none, err
 	}
-	key, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
-		return none, err
-	}
-	if err := os.WriteFile(account, key, 0o600); err != nil {
-		return none, err
-	}
+	certificate, key := filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key") // which Complete makes
 	s := options.NewServerRunOptions()
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	for _, set := range s.Flags().FlagSets {
@@ -166,8 +131,8 @@ func complete(ctx context.Context, dir string, listener net.Listener, etcd, toke
 		"--token-auth-file=" + tokens,
 		"--cert-dir=" + dir,
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + account,
-		"--service-account-signing-key-file=" + account,
+		"--service-account-key-file=" + key,
+		"--service-account-signing-key-file=" + key,
 		"--profiling=false",
 		// Without it a watch that its client keeps holds up the end.
 		"--shutdown-watch-termination-grace-period=2s",
@@ -182,30 +147,33 @@ func complete(ctx context.Context, dir string, listener net.Listener, etcd, toke
 	if err != nil {
 		return none, err
 	}
-	return completed, utilerrors.NewAggregate(completed.Validate())
+	if err := utilerrors.NewAggregate(completed.Validate()); err != nil {
+		return none, err
+	}
+	config := api.Config{
+		CurrentContext: "e2e",
+		Contexts:       map[string]*api.Context{"e2e": {Cluster: "e2e", AuthInfo: "admin"}},
+		Clusters:       map[string]*api.Cluster{"e2e": {Server: "https://" + listener.Addr().String(), CertificateAuthority: certificate}},
+		AuthInfos:      map[string]*api.AuthInfo{"admin": {Token: token}},
+	}
+	if err := api.FlattenConfig(&config); err != nil {
+		return none, err
+	}
+	return completed, clientcmd.WriteToFile(config, filepath.Join(dir, kubeconfig))
 }
 
-// untilReady waits until the API server is ready, and writes the kubeconfig.
-func untilReady(ctx context.Context, kubeconfig, address, certificate, token string) error {
+// untilReady waits until the API server of a kubeconfig is ready.
+func untilReady(ctx context.Context, kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startLimit, false, func(ctx context.Context) (bool, error) {
-		ca, err := os.ReadFile(certificate)
-		if err != nil {
-			return false, nil //nolint:nilerr // the server makes it
-		}
-		client, err := discovery.NewDiscoveryClientForConfig(&rest.Config{
-			Host: "https://" + address, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ca},
-		})
-		if err != nil {
-			return false, err
-		}
-		if _, err := client.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
-			return false, nil //nolint:nilerr // not yet
-		}
-		return true, clientcmd.WriteToFile(api.Config{
-			CurrentContext: "e2e",
-			Contexts:       map[string]*api.Context{"e2e": {Cluster: "e2e", AuthInfo: "admin"}},
-			Clusters:       map[string]*api.Cluster{"e2e": {Server: "https://" + address, CertificateAuthorityData: ca}},
-			AuthInfos:      map[string]*api.AuthInfo{"admin": {Token: token}},
-		}, kubeconfig)
+		err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+		return err == nil, nil
 	})
 }

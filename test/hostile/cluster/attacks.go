@@ -93,15 +93,26 @@ func objects(n int, of func(i int) Object) []Object {
 	return out
 }
 
-// peer returns peer i of a policy, as JSON.
-type peer func(name string, i int) string
+// peer is the JSON of one peer. %[1]s is the name of its policy and %[2]d its number.
+type peer string
+
+const (
+	// notIn is nearly every pod of the cluster, ofNamespaces nearly every namespace.
+	notIn        peer = `{"namespaceSelector": {}, "podSelector": {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["%[1]s-%[2]d"]}]}}`
+	ofNamespaces peer = `{"namespaceSelector": {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["%[1]s-%[2]d"]}]}}`
+	// ofValue is a value of one label that no pod has, ofKey a label with a key of its own.
+	ofValue   peer = `{"podSelector": {"matchLabels": {"k": "%[1]s-%[2]d"}}}`
+	ofKey     peer = `{"podSelector": {"matchLabels": {"%[1]s-%[2]d": "%040[3]d"}}}`
+	blockIPv4 peer = `{"ipBlock": {"cidr": "172.%[4]d.%[5]d.%[6]d/32"}}`
+	blockIPv6 peer = `{"ipBlock": {"cidr": "fd00:%[7]x:%[8]x::/48"}}`
+)
 
 // peers returns a policy on the tenant's pods of a role, with n peers and m ports no two of which are neighbours.
 func peers(name, role string, n, m int, of peer) Object {
 	return made(Tenant, name, func() string {
 		from, ports := make([]string, n), make([]string, m)
 		for i := range from {
-			from[i] = of(name, i)
+			from[i] = fmt.Sprintf(string(of), name, i, 0, 16+i>>15, i>>7&255, 2*i&255, i>>16, i&0xffff)
 		}
 		for i := range ports {
 			ports[i] = fmt.Sprintf(`{"port": %d}`, 1+2*i%65534)
@@ -109,34 +120,6 @@ func peers(name, role string, n, m int, of peer) Object {
 		return fmt.Sprintf(`{"podSelector": {"matchLabels": {"role": %q}}, "ingress": [{"from": [%s], "ports": [%s]}]}`,
 			role, strings.Join(from, ","), strings.Join(ports, ","))
 	})
-}
-
-// notIn is nearly every pod of the cluster.
-func notIn(name string, i int) string {
-	return fmt.Sprintf(`{"namespaceSelector": {}, "podSelector": {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["%s-%d"]}]}}`, name, i)
-}
-
-// ofNamespaces is nearly every namespace.
-func ofNamespaces(name string, i int) string {
-	return fmt.Sprintf(`{"namespaceSelector": {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["%s-%d"]}]}}`, name, i)
-}
-
-// ofValue is a value of one label that no pod has.
-func ofValue(name string, i int) string {
-	return fmt.Sprintf(`{"podSelector": {"matchLabels": {"k": "%s-%d"}}}`, name, i)
-}
-
-// ofKey is a label with a key of its own that no pod has.
-func ofKey(name string, i int) string {
-	return fmt.Sprintf(`{"podSelector": {"matchLabels": {"%s-%d": "%040d"}}}`, name, i, 0)
-}
-
-func blockIPv4(_ string, i int) string {
-	return fmt.Sprintf(`{"ipBlock": {"cidr": "172.%d.%d.%d/32"}}`, 16+i>>15, i>>7&255, 2*i&255)
-}
-
-func blockIPv6(_ string, i int) string {
-	return fmt.Sprintf(`{"ipBlock": {"cidr": "fd00:%x:%x::/48"}}`, i>>16, i&0xffff)
 }
 
 // labels is a pod with labels of so many bytes, as short ones as there are.

@@ -7,7 +7,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,9 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -35,15 +34,9 @@ const (
 	Nodes      Kind = "/api/v1/nodes"
 )
 
-// kinds are an empty object and an empty list of each kind.
-var kinds = map[Kind]struct {
-	object message
-	list   runtime.Object
-}{
-	Pods:       {&corev1.Pod{}, &corev1.PodList{}},
-	Namespaces: {&corev1.Namespace{}, &corev1.NamespaceList{}},
-	Policies:   {&networkingv1.NetworkPolicy{}, &networkingv1.NetworkPolicyList{}},
-	Nodes:      {&corev1.Node{}, &corev1.NodeList{}},
+// kinds are an empty object of each kind.
+var kinds = map[Kind]message{
+	Pods: &corev1.Pod{}, Namespaces: &corev1.Namespace{}, Policies: &networkingv1.NetworkPolicy{}, Nodes: &corev1.Node{},
 }
 
 // message is an object that has a form on the wire.
@@ -55,11 +48,8 @@ type message interface {
 	Size() int
 }
 
-// Known reports whether the API has the kind.
-func (k Kind) Known() bool { return kinds[k].object != nil }
-
 // empty returns a new object of the kind.
-func (k Kind) empty() message { return kinds[k].object.DeepCopyObject().(message) }
+func (k Kind) empty() message { return kinds[k].DeepCopyObject().(message) }
 
 // Object is how an object of the API server is made. Make returns the same
 // content each time and shares nothing between two calls.
@@ -77,20 +67,19 @@ type event struct {
 }
 
 // decoded returns the object of an event as a client has it that read it from the
-// wire: no two of its strings share memory.
+// wire: no two of its strings share memory. A bookmark is the one that ends first objects.
 func (e event) decoded() message {
 	made := e.object.Make()
 	made.SetNamespace(e.object.Namespace)
 	made.SetName(e.object.Name)
 	made.SetResourceVersion(fmt.Sprint(e.version))
+	if e.what == watch.Bookmark {
+		made.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
 	text, err := made.Marshal()
-	if err != nil {
-		panic("BUG: a message always encodes: " + err.Error())
-	}
+	utilruntime.Must(err)
 	out := e.object.Kind.empty()
-	if err := out.Unmarshal(text); err != nil {
-		panic("BUG: an encoded object decodes: " + err.Error())
-	}
+	utilruntime.Must(out.Unmarshal(text))
 	return out
 }
 
@@ -129,95 +118,71 @@ func (s *Server) change(what watch.EventType, objects []Object) {
 func (s *Server) since(k Kind, version int) (events []event, now int, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.log[version:] {
-		if e.object.Kind == k {
-			events = append(events, e)
-		}
-	}
+	events = slices.DeleteFunc(slices.Clone(s.log[version:]), func(e event) bool { return e.object.Kind != k })
 	return events, len(s.log), s.more
 }
 
-// there returns the objects that events leave, each as its addition.
-func there(events []event) []event {
-	left := map[string]event{}
-	for _, e := range events {
+// there returns the objects that events leave, each as its addition, the last one first.
+func there(events []event) (left []event) {
+	seen := map[string]bool{}
+	for _, e := range slices.Backward(events) {
 		key := e.object.Namespace + "/" + e.object.Name
-		if e.what == watch.Deleted {
-			delete(left, key)
-		} else {
-			left[key] = event{watch.Added, e.object, e.version}
+		if !seen[key] && e.what != watch.Deleted {
+			left = append(left, event{watch.Added, e.object, e.version})
 		}
+		seen[key] = true
 	}
-	return slices.SortedFunc(maps.Values(left), func(a, b event) int { return a.version - b.version })
+	return left
 }
 
-// List returns all objects of a kind.
-func (s *Server) List(k Kind) runtime.Object {
-	events, now, _ := s.since(k, 0)
-	var items []runtime.Object
-	for _, e := range there(events) {
-		items = append(items, e.decoded())
+// Watch sends the changes of a kind after a version until the watch's time is over, as an API
+// server; with initial events first all objects, and the bookmark that ends them.
+func (s *Server) Watch(k Kind, options metav1.ListOptions) (watch.Interface, error) {
+	if kinds[k] == nil {
+		return nil, fmt.Errorf("no kind %s", k)
 	}
-	list := kinds[k].list.DeepCopyObject()
-	if err := meta.SetList(list, items); err != nil {
-		panic("BUG: a list takes its kind: " + err.Error())
-	}
-	list.(metav1.ListInterface).SetResourceVersion(fmt.Sprint(now))
-	return list
-}
-
-// Send sends the changes of a kind after a version to one client until it stops; with
-// initial first all objects, and the bookmark that ends them.
-func (s *Server) Send(k Kind, version int, initial bool, out chan<- watch.Event, stop <-chan struct{}) {
-	defer close(out)
+	version, _ := strconv.Atoi(options.ResourceVersion) // none: 0
+	initial := options.SendInitialEvents != nil && *options.SendInitialEvents
 	if initial {
 		version = 0
 	}
-	for ; ; initial = false {
-		events, now, more := s.since(k, version)
-		if initial {
-			end := Object{Kind: k, Make: func() message {
-				o := k.empty()
-				o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-				return o
-			}}
-			events = append(there(events), event{watch.Bookmark, end, now})
-		}
-		for _, e := range events {
+	events, version, more := s.since(k, version)
+	if initial {
+		events = append(there(events), event{watch.Bookmark, Object{Kind: k, Make: k.empty}, version})
+	}
+	out := make(chan watch.Event)
+	w := watch.NewProxyWatcher(out)
+	if options.TimeoutSeconds != nil {
+		time.AfterFunc(time.Duration(*options.TimeoutSeconds)*time.Second, w.Stop)
+	}
+	go func() {
+		defer close(out)
+		for {
+			for _, e := range events {
+				select {
+				case out <- watch.Event{Type: e.what, Object: e.decoded()}:
+				case <-w.StopChan():
+					return
+				}
+			}
 			select {
-			case out <- watch.Event{Type: e.what, Object: e.decoded()}:
-			case <-stop:
+			case <-more:
+			case <-w.StopChan():
 				return
 			}
+			events, version, more = s.since(k, version)
 		}
-		version = now
-		select {
-		case <-more:
-		case <-stop:
-			return
-		}
-	}
+	}()
+	return w, nil
 }
 
 // Source is the server for an agent in the same process, without a network
 // between them. Objects come decoded from their form on the wire.
 func (s *Server) Source() controllers.Source {
-	return controllers.Source{Pods: s.source(Pods), Namespaces: s.source(Namespaces), Policies: s.source(Policies), Nodes: s.source(Nodes)}
-}
-
-// source lists and watches one kind. A watch ends when its time is over, as with an API server.
-func (s *Server) source(k Kind) *cache.ListWatch {
-	return &cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return s.List(k), nil },
-		WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			out := make(chan watch.Event)
-			w := watch.NewProxyWatcher(out)
-			if options.TimeoutSeconds != nil {
-				time.AfterFunc(time.Duration(*options.TimeoutSeconds)*time.Second, w.Stop)
-			}
-			version, _ := strconv.Atoi(options.ResourceVersion) // none: 0
-			go s.Send(k, version, options.SendInitialEvents != nil && *options.SendInitialEvents, out, w.StopChan())
-			return w, nil
-		},
+	source := func(k Kind) *cache.ListWatch { // which streams first lists as a watch
+		return &cache.ListWatch{WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return s.Watch(k, options)
+		}}
 	}
+	return controllers.Source{Pods: source(Pods), Namespaces: source(Namespaces), Policies: source(Policies), Nodes: source(Nodes)}
 }

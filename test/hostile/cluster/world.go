@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/winnpm/winnpm/test/effort"
 )
@@ -35,7 +37,7 @@ var teams = effort.Of(198, 998)
 var withPolicy = effort.Of(198, 300)
 
 // began is when every pod of the cluster was created and started.
-var began = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // the clock of a synctest bubble begins here
+var began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the clock of a synctest bubble begins here
 
 // Honest returns everything that is there before the attack.
 func Honest() []Object {
@@ -139,15 +141,11 @@ type Pod struct {
 // Object returns the pod.
 func (p Pod) Object() Object {
 	return Object{Pods, p.Namespace, p.Name, func() message {
-		started := began
-		if !p.Started.IsZero() {
-			started = metav1.NewTime(p.Started)
-		}
 		out := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.Namespace + "/" + p.Name), Labels: p.Labels, CreationTimestamp: began},
+			ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.Namespace + "/" + p.Name), Labels: p.Labels, CreationTimestamp: metav1.NewTime(began)},
 			Spec:       corev1.PodSpec{NodeName: "n2", Containers: []corev1.Container{{Name: "main"}}},
 			Status: corev1.PodStatus{
-				Phase: corev1.PodRunning, StartTime: &started, PodIP: p.Addr, PodIPs: []corev1.PodIP{{IP: p.Addr}},
+				Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(cmp.Or(p.Started, began))), PodIP: p.Addr, PodIPs: []corev1.PodIP{{IP: p.Addr}},
 			},
 		}
 		if p.Local {
@@ -180,11 +178,9 @@ func Policy(namespace, name, spec string) Object {
 func made(namespace, name string, spec func() string) Object {
 	return Object{Policies, namespace, name, func() message {
 		out := &networkingv1.NetworkPolicy{
-			ObjectMeta: metav1.ObjectMeta{UID: types.UID(namespace + "/" + name), CreationTimestamp: began, Generation: 1},
+			ObjectMeta: metav1.ObjectMeta{UID: types.UID(namespace + "/" + name), CreationTimestamp: metav1.NewTime(began), Generation: 1},
 		}
-		if err := json.Unmarshal([]byte(spec()), &out.Spec); err != nil {
-			panic("BUG: " + name + ": " + err.Error())
-		}
+		utilruntime.Must(json.Unmarshal([]byte(spec()), &out.Spec))
 		return out
 	}}
 }
@@ -219,8 +215,6 @@ func Odd(i int) Object {
 // limits.
 func jsonBytes(o message) int {
 	text, err := json.Marshal(o)
-	if err != nil {
-		panic("BUG: an object always encodes: " + err.Error())
-	}
+	utilruntime.Must(err)
 	return len(text)
 }

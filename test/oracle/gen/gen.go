@@ -4,7 +4,6 @@
 package gen
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -30,17 +29,11 @@ type Gen struct {
 	tiers      bool
 }
 
-// New returns a generator for one run of a property.
-func New(t *rapid.T) *Gen {
-	g := &Gen{t: t}
+// New returns a generator for one run of a property. With tiers its clusters have nodes and
+// ClusterNetworkPolicies.
+func New(t *rapid.T, tiers bool) *Gen {
+	g := &Gen{t: t, tiers: tiers}
 	g.namespaces = namespaces[:g.between(1, len(namespaces), "namespaces")]
-	return g
-}
-
-// NewTiered returns a generator of clusters with nodes and ClusterNetworkPolicies.
-func NewTiered(t *rapid.T) *Gen {
-	g := New(t)
-	g.tiers = true
 	return g
 }
 
@@ -56,6 +49,8 @@ var (
 	protocols   = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 	portNames   = []string{"http", "dns", "web"}
 	portNumbers = []int32{80, 53, 8080, 81, 1, 65535}
+	// rangeLengths are how much later the last port of a range is than the first one.
+	rangeLengths = []int32{0, 1, 60}
 )
 
 func addrs(first string, n int) []netip.Addr {
@@ -72,11 +67,11 @@ func (g *Gen) Cluster() oracle.Cluster {
 	c := oracle.Cluster{Node: Node, Now: Now}
 	for _, name := range g.namespaces {
 		if !g.oneIn(4, "namespace without object") {
-			c.Namespaces = append(c.Namespaces, g.namespace(name))
+			add(&c.Namespaces, g.namespace(name))
 		}
 	}
 	g.Some(9, "pod", func() { g.createPod(&c) })
-	g.Some(7, "policy", func() { g.createPolicy(&c) })
+	g.Some(7, "policy", func() { add(&c.Policies, g.policy()) })
 	c.NodeAddrs = g.nodeAddrs()
 	if g.tiers {
 		g.addTiers(&c)
@@ -99,6 +94,22 @@ func Ends(c oracle.Cluster) []netip.Addr {
 	return ends
 }
 
+// Probe is a port to ask about.
+type Probe struct {
+	Protocol corev1.Protocol
+	Port     uint16
+}
+
+// Probes draws n ports, some of them equal: those of rules and containers, the ends of ranges, and
+// the neighbours of both.
+func (g *Gen) Probes(n int) (probes []Probe) {
+	for range n {
+		number := pick(g, portNumbers, "probe port") + pick(g, []int32{0, 0, 0, 0, -1, 1, 2, 60, 61}, "from it")
+		probes = append(probes, Probe{pick(g, protocols, "probe protocol"), uint16(max(min(number, 65535), 1))})
+	}
+	return probes
+}
+
 // Some calls draw up to most times, two thirds of that on average. Each call is
 // one group with the coin before it, so that rapid can take any of them out.
 func (g *Gen) Some(most int, what string, draw func()) {
@@ -119,9 +130,21 @@ func (g *Gen) Some(most int, what string, draw func()) {
 	}
 }
 
-// some draws up to most values.
-func some[T any](g *Gen, most int, what string, draw func() T) (all []T) {
+// some draws up to most values. None are nil or an empty slice, which must not matter.
+func some[T any](g *Gen, most int, what string, draw func() T) []T {
+	all := []T{}
 	g.Some(most, what, func() { all = append(all, draw()) })
+	if len(all) == 0 && g.Flip("nil") {
+		return nil
+	}
+	return all
+}
+
+// few draws one value or more.
+func few[T any](g *Gen, most int, what string, draw func() T) (all []T) {
+	for range g.between(1, most, what) {
+		all = append(all, draw())
+	}
 	return all
 }
 
@@ -136,12 +159,6 @@ func (g *Gen) oneIn(n int, what string) bool { return g.between(0, n-1, what) ==
 // pick draws one of the values.
 func pick[T any](g *Gen, values []T, what string) T {
 	return values[g.between(0, len(values)-1, what)]
-}
-
-// uid returns a UID that was never drawn; its order says nothing about age.
-func (g *Gen) uid() string {
-	g.serial++
-	return fmt.Sprintf("%d-%04d", g.between(0, 9, "uid"), g.serial)
 }
 
 // Flip draws a bool.

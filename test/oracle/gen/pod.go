@@ -17,22 +17,22 @@ func (g *Gen) namespace(name string) corev1.Namespace {
 	return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: g.labels(namespaceLabels)}}
 }
 
-// newPodKey draws a namespace and a name that no pod of the cluster has.
-func (g *Gen) newPodKey(c oracle.Cluster) types.NamespacedName {
-	key := types.NamespacedName{Namespace: pick(g, g.namespaces, "pod namespace")}
-	for i := 0; key.Name == "" || slices.ContainsFunc(c.Pods, func(pod corev1.Pod) bool {
-		return pod.Namespace == key.Namespace && pod.Name == key.Name
-	}); i++ {
-		key.Name = fmt.Sprintf("pod%d", i)
+// createPod draws a pod with a name that no pod of the cluster has.
+func (g *Gen) createPod(c *oracle.Cluster) {
+	namespace, name := pick(g, g.namespaces, "pod namespace"), "pod0"
+	for i := 1; has(c.Pods, namespace, name); i++ {
+		name = fmt.Sprint("pod", i)
 	}
-	return key
+	c.Pods = append(c.Pods, g.pod(*c, namespace, name))
 }
 
-// pod draws a pod in any stage of its life.
-func (g *Gen) pod(c oracle.Cluster, key types.NamespacedName) corev1.Pod {
+// pod draws a pod in any stage of its life. Its UID was never drawn before, and the order of UIDs
+// says nothing about age.
+func (g *Gen) pod(c oracle.Cluster, namespace, name string) corev1.Pod {
+	g.serial++
 	pod := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name, UID: types.UID(g.uid()),
+			Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("%d-%04d", g.between(0, 9, "uid"), g.serial)),
 			Labels: g.labels(podLabels), CreationTimestamp: g.minute("created"),
 		},
 		Spec:   corev1.PodSpec{NodeName: pick(g, nodes, "node"), Containers: g.containers()},
@@ -56,10 +56,10 @@ func (g *Gen) pod(c oracle.Cluster, key types.NamespacedName) corev1.Pod {
 		}
 	case g.oneIn(8, "host network"):
 		pod.Spec.HostNetwork = true
-		g.startAtNode(&pod, pick(g, nodeAddrs, "node address"))
+		g.start(&pod, pick(g, nodeAddrs, "node address"), true)
 	default:
 		pod.Spec.HostNetwork = g.oneIn(8, "host network by its field alone")
-		g.start(&pod, g.podAddr(c))
+		g.start(&pod, g.podAddr(c), false)
 		if pod.Status.Phase == corev1.PodRunning && g.oneIn(8, "pending with address") {
 			pod.Status.Phase = corev1.PodPending
 		}
@@ -73,10 +73,18 @@ func (g *Gen) finish(pod *corev1.Pod) {
 	pod.Status.Phase = pick(g, []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, "phase")
 }
 
+// restart gives a pod an address in place of its own, at the node like that one or not.
+func (g *Gen) restart(pod *corev1.Pod, addr netip.Addr) {
+	atNode := oracle.AtNode(pod)
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+	g.start(pod, addr, atNode)
+}
+
 // start gives the pod its address, as the kubelet reports it: alone, or as the
 // first or second of two families. Some pods have one of IPv6 alone, and so none
 // that counts. Pods share addresses of IPv6 now and then; one reads like IPv4.
-func (g *Gen) start(pod *corev1.Pod, addr netip.Addr) {
+// If it is the address of the node, some are HostProcess pods whose status lacks the host address.
+func (g *Gen) start(pod *corev1.Pod, addr netip.Addr, atNode bool) {
 	ip := addr.String()
 	other := pick(g, []string{"fd00::a", "fd00::b", "::ffff:10.0.0.2"}, "IPv6 address")
 	addrs := [][]string{{ip}, {ip}, {ip, other}, {other, ip}}[g.between(0, 3, "addresses")]
@@ -91,23 +99,18 @@ func (g *Gen) start(pod *corev1.Pod, addr netip.Addr) {
 		}
 	}
 	if !g.oneIn(4, "no start time") {
-		started := g.minute("started")
+		status.StartTime = new(g.minute("started"))
 		if g.oneIn(8, "starts in the future") {
-			started = metav1.NewTime(started.AddDate(973, 0, 0))
+			status.StartTime.Time = status.StartTime.AddDate(973, 0, 0)
 		}
-		status.StartTime = &started
 	}
-}
-
-// startAtNode gives the pod the address of its node, as the kubelet reports it. Sometimes it makes
-// it a HostProcess pod whose status lacks the host address.
-func (g *Gen) startAtNode(pod *corev1.Pod, addr netip.Addr) {
-	g.start(pod, addr)
-	if g.oneIn(4, "HostProcess") {
+	switch {
+	case !atNode:
+	case g.oneIn(4, "HostProcess"):
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: new(true)}}
-		return
+	default:
+		status.HostIP = ip
 	}
-	pod.Status.HostIP = addr.String()
 }
 
 // podAddr draws an address, sometimes one that another pod claims.
@@ -124,10 +127,8 @@ func (g *Gen) podAddr(c oracle.Cluster) netip.Addr {
 }
 
 func (g *Gen) containers() []corev1.Container {
-	containers := make([]corev1.Container, g.between(1, 2, "containers"))
-	for i := range containers {
-		containers[i].Name = fmt.Sprintf("c%d", i)
-		containers[i].Ports = some(g, 3, "container port", func() corev1.ContainerPort {
+	return few(g, 2, "container", func() corev1.Container {
+		return corev1.Container{Ports: some(g, 3, "container port", func() corev1.ContainerPort {
 			port := corev1.ContainerPort{ContainerPort: pick(g, portNumbers, "container port")}
 			if !g.oneIn(8, "unnamed") {
 				port.Name = pick(g, portNames, "port name")
@@ -136,9 +137,8 @@ func (g *Gen) containers() []corev1.Container {
 				port.Protocol = pick(g, protocols, "container protocol")
 			}
 			return port
-		})
-	}
-	return containers
+		})}
+	})
 }
 
 // minute draws one of a few times, so that pods of one age are common.

@@ -10,32 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-func (g *Gen) policy(namespace, name string) networkingv1.NetworkPolicy {
+func (g *Gen) policy() networkingv1.NetworkPolicy {
+	const in, out = networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress
 	np := networkingv1.NetworkPolicy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       networkingv1.NetworkPolicySpec{PodSelector: *g.selector(podLabels)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pick(g, g.namespaces, "policy namespace"), Name: pick(g, policyNames, "policy name")},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: *g.selector(podLabels),
+			Ingress: some(g, 3, "ingress rule", func() networkingv1.NetworkPolicyIngressRule {
+				return networkingv1.NetworkPolicyIngressRule{From: some(g, 3, "peer", g.peer), Ports: some(g, 3, "port", g.port)}
+			}),
+			Egress: some(g, 3, "egress rule", func() networkingv1.NetworkPolicyEgressRule {
+				return networkingv1.NetworkPolicyEgressRule{To: some(g, 3, "peer", g.peer), Ports: some(g, 3, "port", g.port)}
+			}),
+			PolicyTypes: pick(g, [][]networkingv1.PolicyType{
+				nil, {in}, {out}, {in, out}, {out, in}, {}, {"Sideways"}, {"Sideways", out},
+			}, "policyTypes"),
+		},
 	}
 	if g.oneIn(2, "any pod") {
 		np.Spec.PodSelector = metav1.LabelSelector{}
 	}
-	if g.Flip("empty, not nil") { // which must not matter
-		np.Spec.Ingress, np.Spec.Egress = []networkingv1.NetworkPolicyIngressRule{}, []networkingv1.NetworkPolicyEgressRule{}
-	}
-	np.Spec.Ingress = append(np.Spec.Ingress, some(g, 3, "ingress rule", func() networkingv1.NetworkPolicyIngressRule {
-		return networkingv1.NetworkPolicyIngressRule{From: g.peers(), Ports: g.ports()}
-	})...)
-	np.Spec.Egress = append(np.Spec.Egress, some(g, 3, "egress rule", func() networkingv1.NetworkPolicyEgressRule {
-		return networkingv1.NetworkPolicyEgressRule{To: g.peers(), Ports: g.ports()}
-	})...)
-	const in, out = networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress
-	np.Spec.PolicyTypes = pick(g, [][]networkingv1.PolicyType{
-		nil, {in}, {out}, {in, out}, {out, in}, {}, {"Sideways"}, {"Sideways", out},
-	}, "policyTypes")
 	return np
-}
-
-func (g *Gen) peers() []networkingv1.NetworkPolicyPeer {
-	return append([]networkingv1.NetworkPolicyPeer{}, some(g, 3, "peer", g.peer)...) // empty is as good as nil
 }
 
 func (g *Gen) peer() networkingv1.NetworkPolicyPeer {
@@ -48,12 +43,7 @@ func (g *Gen) peer() networkingv1.NetworkPolicyPeer {
 		return networkingv1.NetworkPolicyPeer{NamespaceSelector: g.selector(namespaceLabels), PodSelector: g.selector(podLabels)}
 	case 5, 6:
 		return networkingv1.NetworkPolicyPeer{IPBlock: g.ipBlock()}
-	default:
-		return g.malformedPeer()
 	}
-}
-
-func (g *Gen) malformedPeer() networkingv1.NetworkPolicyPeer {
 	return pick(g, []networkingv1.NetworkPolicyPeer{
 		{},
 		{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0"}, PodSelector: &metav1.LabelSelector{}},
@@ -68,6 +58,11 @@ func (g *Gen) malformedPeer() networkingv1.NetworkPolicyPeer {
 	}, "malformed peer")
 }
 
+// cidrs are blocks of IPv4 addresses.
+var cidrs = []string{
+	"0.0.0.0/0", "10.0.0.0/24", "10.0.0.0/29", "10.0.0.5/30", "172.16.0.0/12", "192.168.0.0/16", "10.0.0.2/32", "8.0.0.0/6", "10.0.0.9/24", "172.16.5.9/12",
+}
+
 func (g *Gen) ipBlock() *networkingv1.IPBlock {
 	if g.oneIn(8, "IPv6") {
 		return &networkingv1.IPBlock{
@@ -75,9 +70,7 @@ func (g *Gen) ipBlock() *networkingv1.IPBlock {
 			Except: pick(g, [][]string{nil, {"fd00::/80"}}, "IPv6 except"),
 		}
 	}
-	block := &networkingv1.IPBlock{CIDR: pick(g, []string{
-		"0.0.0.0/0", "10.0.0.0/24", "10.0.0.0/29", "10.0.0.5/30", "172.16.0.0/12", "192.168.0.0/16", "10.0.0.2/32", "8.0.0.0/6", "10.0.0.9/24", "172.16.5.9/12",
-	}, "cidr")}
+	block := &networkingv1.IPBlock{CIDR: pick(g, cidrs, "cidr")}
 	cidr := netip.MustParsePrefix(block.CIDR)
 	block.Except = some(g, 2, "except", func() string { return g.except(cidr) })
 	return block
@@ -92,10 +85,6 @@ func (g *Gen) except(cidr netip.Prefix) string {
 	}
 	bits := g.between(0, 32-cidr.Bits(), "except size")
 	return fmt.Sprintf("%v/%d", addr, 32-bits) // host bits may be set
-}
-
-func (g *Gen) ports() []networkingv1.NetworkPolicyPort {
-	return append([]networkingv1.NetworkPolicyPort{}, some(g, 3, "port", g.port)...)
 }
 
 func (g *Gen) port() networkingv1.NetworkPolicyPort {
@@ -113,21 +102,19 @@ func (g *Gen) port() networkingv1.NetworkPolicyPort {
 	case 5, 6:
 		port.Port = new(intstr.FromString(pick(g, portNames, "named port")))
 	default:
-		g.malformedPort(&port)
+		bad := pick(g, malformedPorts, "malformed port")
+		port.Port, port.EndPort = bad.Port, bad.EndPort
+		if g.oneIn(4, "malformed protocol") {
+			return networkingv1.NetworkPolicyPort{Protocol: new(pick(g, []corev1.Protocol{"ICMP", "tcp", ""}, "bad protocol"))}
+		}
 	}
 	return port
 }
 
-func (g *Gen) malformedPort(port *networkingv1.NetworkPolicyPort) {
-	number := func(n int32) *intstr.IntOrString { return new(intstr.FromInt32(n)) }
-	text := func(s string) *intstr.IntOrString { return new(intstr.FromString(s)) }
-	bad := pick(g, []networkingv1.NetworkPolicyPort{
-		{Port: number(0)}, {Port: number(65536)}, {Port: number(-1)}, {Port: number(65536 + 80)},
-		{Port: number(80), EndPort: new(int32(53))}, {Port: number(80), EndPort: new(int32(65536))}, {EndPort: new(int32(80))},
-		{Port: text("http"), EndPort: new(int32(8080))}, {Port: text("")}, {Port: text("80")}, {Port: text("no name")},
-	}, "malformed port")
-	port.Port, port.EndPort = bad.Port, bad.EndPort
-	if g.oneIn(4, "malformed protocol") {
-		*port = networkingv1.NetworkPolicyPort{Protocol: new(pick(g, []corev1.Protocol{"ICMP", "tcp", ""}, "bad protocol"))}
-	}
+// malformedPorts are ports that the API server refuses, for any protocol.
+var malformedPorts = []networkingv1.NetworkPolicyPort{
+	{Port: new(intstr.FromInt32(0))}, {Port: new(intstr.FromInt32(65536))}, {Port: new(intstr.FromInt32(-1))}, {Port: new(intstr.FromInt32(65536 + 80))},
+	{Port: new(intstr.FromInt32(80)), EndPort: new(int32(53))}, {Port: new(intstr.FromInt32(80)), EndPort: new(int32(65536))}, {EndPort: new(int32(80))},
+	{Port: new(intstr.FromString("http")), EndPort: new(int32(8080))},
+	{Port: new(intstr.FromString(""))}, {Port: new(intstr.FromString("80"))}, {Port: new(intstr.FromString("no name"))},
 }

@@ -35,43 +35,32 @@ func (g *Gen) selector(v vocabulary) *metav1.LabelSelector {
 	s := &metav1.LabelSelector{}
 	kind := g.between(0, 7, "selector") // 0 and 1: empty
 	if 2 <= kind && kind <= 4 {
-		s.MatchLabels = map[string]string{}
 		for range g.between(1, 2, "labels") {
 			key := pick(g, v.keys(), "key")
-			s.MatchLabels[key] = pick(g, v[key], "value")
+			metav1.AddLabelToSelector(s, key, pick(g, v[key], "value"))
 		}
 	}
 	for range []int{0, 0, 0, 0, 1, 1, 1, 2}[kind] {
-		s.MatchExpressions = append(s.MatchExpressions, g.requirement(v))
+		r := metav1.LabelSelectorRequirement{Key: pick(g, v.keys(), "key"), Operator: pick(g, operators, "operator")}
+		if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
+			r.Values = few(g, 3, "values", func() string { return pick(g, v[r.Key], "value") }) // doubles are welcome
+		}
+		s.MatchExpressions = append(s.MatchExpressions, r)
 	}
 	if g.oneIn(16, "malformed selector") {
-		g.spoil(s)
+		s.MatchExpressions = append(s.MatchExpressions, pick(g, malformed, "defect"))
+		if g.oneIn(6, "malformed label") {
+			s = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "v1:v2"}}
+		}
 	}
 	return s
 }
 
-func (g *Gen) requirement(v vocabulary) metav1.LabelSelectorRequirement {
-	r := metav1.LabelSelectorRequirement{Key: pick(g, v.keys(), "key"), Operator: pick(g, operators, "operator")}
-	if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
-		for range g.between(1, 3, "values") { // doubles are welcome
-			r.Values = append(r.Values, pick(g, v[r.Key], "value"))
-		}
-	}
-	return r
-}
-
-// spoil makes the selector one that the API server refuses.
-func (g *Gen) spoil(s *metav1.LabelSelector) {
-	bad := []metav1.LabelSelectorRequirement{
-		{Key: "app", Operator: "Like", Values: []string{"v1"}},
-		{Key: "app", Operator: metav1.LabelSelectorOpIn},
-		{Key: "app", Operator: metav1.LabelSelectorOpExists, Values: []string{"v1"}},
-		{Key: "-", Operator: metav1.LabelSelectorOpDoesNotExist},
-		{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"no value"}},
-	}
-	if i := g.between(0, len(bad), "defect"); i < len(bad) {
-		s.MatchExpressions = append(s.MatchExpressions, bad[i])
-		return
-	}
-	s.MatchLabels = map[string]string{"app": "v1:v2"}
+// malformed are requirements that the API server refuses.
+var malformed = []metav1.LabelSelectorRequirement{
+	{Key: "app", Operator: "Like", Values: []string{"v1"}},
+	{Key: "app", Operator: metav1.LabelSelectorOpIn},
+	{Key: "app", Operator: metav1.LabelSelectorOpExists, Values: []string{"v1"}},
+	{Key: "-", Operator: metav1.LabelSelectorOpDoesNotExist},
+	{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"no value"}},
 }

@@ -12,6 +12,7 @@ import (
 
 var (
 	nodeLabels = vocabulary{"pool": {"v1", "v2"}, "w.io/x": {"", "v1"}}
+	networks   = append(slices.Clone(cidrs), "fd00::/64", "::/0")
 	actions    = []v1alpha2.ClusterNetworkPolicyRuleAction{
 		v1alpha2.ClusterNetworkPolicyRuleActionAccept, v1alpha2.ClusterNetworkPolicyRuleActionDeny, v1alpha2.ClusterNetworkPolicyRuleActionPass,
 	}
@@ -22,13 +23,13 @@ var (
 func (g *Gen) addTiers(c *oracle.Cluster) {
 	if g.Flip("every namespace has an object") {
 		for _, name := range g.namespaces {
-			g.addNamespace(c, name)
+			add(&c.Namespaces, g.namespace(name))
 		}
 	}
 	for _, name := range []string{Node, "n2", "n3"} {
 		c.Nodes = append(c.Nodes, g.node(name))
 	}
-	g.Some(5, "cluster policy", func() { g.createClusterPolicy(c) })
+	g.Some(5, "cluster policy", func() { add(&c.ClusterPolicies, g.clusterPolicy()) })
 }
 
 // node draws a node. Its addresses have nothing to do with those that the dataplane is
@@ -44,48 +45,37 @@ func (g *Gen) node(name string) corev1.Node {
 }
 
 // clusterPolicy draws a policy. Priorities are few, so that some are equal.
-func (g *Gen) clusterPolicy(name string) v1alpha2.ClusterNetworkPolicy {
+func (g *Gen) clusterPolicy() v1alpha2.ClusterNetworkPolicy {
 	cnp := v1alpha2.ClusterNetworkPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: pick(g, policyNames, "cluster policy name")},
 		Spec: v1alpha2.ClusterNetworkPolicySpec{
 			Tier:     pick(g, []v1alpha2.Tier{v1alpha2.AdminTier, v1alpha2.AdminTier, v1alpha2.BaselineTier}, "tier"),
 			Priority: pick(g, []int32{5, 0, 1000, 6, 999}, "priority"),
 		},
 	}
-	if g.Flip("subject by pods") {
-		cnp.Spec.Subject.Pods = g.namespacedPod()
-	} else {
-		cnp.Spec.Subject.Namespaces = g.selector(namespaceLabels)
-	}
-	cnp.Spec.Ingress = some(g, 4, "cluster ingress rule", func() v1alpha2.ClusterNetworkPolicyIngressRule {
-		r := v1alpha2.ClusterNetworkPolicyIngressRule{Action: pick(g, actions, "action"), Protocols: g.clusterProtocols()}
-		for range g.between(1, 2, "from") {
-			namespaces, pods := g.podsOrNamespaces()
-			r.From = append(r.From, v1alpha2.ClusterNetworkPolicyIngressPeer{Namespaces: namespaces, Pods: pods})
-		}
-		if g.oneIn(32, "peer of a later version") {
-			r.From = append(r.From, v1alpha2.ClusterNetworkPolicyIngressPeer{})
-		}
+	cnp.Spec.Subject.Namespaces, cnp.Spec.Subject.Pods = g.namespacesOrPods()
+	cnp.Spec.Ingress = some(g, 4, "cluster ingress rule", func() (r v1alpha2.ClusterNetworkPolicyIngressRule) {
+		r.Action, r.Protocols = pick(g, actions, "action"), some(g, 2, "protocol", g.clusterProtocol)
+		r.From = few(g, 2, "from", func() (peer v1alpha2.ClusterNetworkPolicyIngressPeer) {
+			if !g.oneIn(48, "peer of a later version") {
+				peer.Namespaces, peer.Pods = g.namespacesOrPods()
+			}
+			return peer
+		})
 		return r
 	})
-	cnp.Spec.Egress = some(g, 4, "cluster egress rule", func() v1alpha2.ClusterNetworkPolicyEgressRule {
-		r := v1alpha2.ClusterNetworkPolicyEgressRule{Action: pick(g, actions, "action"), Protocols: g.clusterProtocols()}
+	cnp.Spec.Egress = some(g, 4, "cluster egress rule", func() (r v1alpha2.ClusterNetworkPolicyEgressRule) {
+		r.Action, r.Protocols = pick(g, actions, "action"), some(g, 2, "protocol", g.clusterProtocol)
 		named := slices.ContainsFunc(r.Protocols, func(x v1alpha2.ClusterNetworkPolicyProtocol) bool { return x.DestinationNamedPort != "" })
-		for range g.between(1, 2, "to") {
-			r.To = append(r.To, g.egressPeer(named))
-		}
+		r.To = few(g, 2, "to", func() v1alpha2.ClusterNetworkPolicyEgressPeer { return g.egressPeer(named) })
 		return r
 	})
 	return cnp
 }
 
-func (g *Gen) namespacedPod() *v1alpha2.NamespacedPod {
-	return &v1alpha2.NamespacedPod{NamespaceSelector: *g.selector(namespaceLabels), PodSelector: *g.selector(podLabels)}
-}
-
-func (g *Gen) podsOrNamespaces() (*metav1.LabelSelector, *v1alpha2.NamespacedPod) {
+func (g *Gen) namespacesOrPods() (*metav1.LabelSelector, *v1alpha2.NamespacedPod) {
 	if g.Flip("pods") {
-		return nil, g.namespacedPod()
+		return nil, &v1alpha2.NamespacedPod{NamespaceSelector: *g.selector(namespaceLabels), PodSelector: *g.selector(podLabels)}
 	}
 	return g.selector(namespaceLabels), nil
 }
@@ -95,23 +85,15 @@ func (g *Gen) egressPeer(named bool) v1alpha2.ClusterNetworkPolicyEgressPeer {
 	var peer v1alpha2.ClusterNetworkPolicyEgressPeer
 	switch kind := g.between(0, 15, "egress peer"); {
 	case named || kind < 8:
-		peer.Namespaces, peer.Pods = g.podsOrNamespaces()
+		peer.Namespaces, peer.Pods = g.namespacesOrPods()
 	case kind < 12:
-		for range g.between(1, 2, "networks") {
-			peer.Networks = append(peer.Networks, pick(g, []v1alpha2.CIDR{
-				"0.0.0.0/0", "10.0.0.0/24", "10.0.0.0/29", "10.0.0.5/30", "172.16.0.0/12", "192.168.0.0/16", "10.0.0.2/32", "fd00::/64", "::/0",
-			}, "network"))
-		}
+		peer.Networks = few(g, 2, "networks", func() v1alpha2.CIDR { return v1alpha2.CIDR(pick(g, networks, "network")) })
 	case kind < 14:
 		peer.Nodes = g.selector(nodeLabels)
 	case kind == 14:
 		peer.DomainNames = []v1alpha2.DomainName{"*.example.com"}
 	}
 	return peer // of a later version, when nothing is set
-}
-
-func (g *Gen) clusterProtocols() []v1alpha2.ClusterNetworkPolicyProtocol {
-	return some(g, 2, "protocol", g.clusterProtocol)
 }
 
 func (g *Gen) clusterProtocol() v1alpha2.ClusterNetworkPolicyProtocol {

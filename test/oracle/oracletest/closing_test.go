@@ -20,13 +20,10 @@ import (
 // TestClosingNeverOpens: whichever objects of a random cluster are over their budgets, no
 // connection is allowed that would not be allowed without budgets.
 func TestClosingNeverOpens(t *testing.T) {
-	t.Cleanup(effort.Checks(effort.Of(5, 100)))
+	effort.Checks(t, effort.Of(5, 100))
 	fewer := 0
 	rapid.Check(t, func(t *rapid.T) {
-		g := gen.New(t)
-		if rapid.Bool().Draw(t, "tiers") {
-			g = gen.NewTiered(t)
-		}
+		g := gen.New(t, rapid.Bool().Draw(t, "tiers"))
 		c, s := g.Cluster(), drawSetup(t)
 		without, with := newWorld(t, s), newWorld(t, s)
 		without.start(c, true)

@@ -30,7 +30,7 @@ import (
 // the same policy; its rules are those that allow, and its changes would help.
 func TestExplain(t *testing.T) {
 	check(t, func(t *rapid.T) {
-		g := gen.New(t)
+		g := gen.New(t, false)
 		w := newWorld(t, drawSetup(t))
 		c := g.Cluster()
 		w.start(c, true)
@@ -50,7 +50,7 @@ func TestExplain(t *testing.T) {
 func TestExplainTiers(t *testing.T) {
 	seen := map[string]int{}
 	check(t, func(t *rapid.T) {
-		g := gen.NewTiered(t)
+		g := gen.New(t, true)
 		w := newWorld(t, drawSetup(t))
 		c := g.Cluster()
 		w.start(c, true)
@@ -94,7 +94,7 @@ func (x explained) tiersAsOracle(s *explain.State) {
 func TestExplainTroubled(t *testing.T) {
 	differed, unknown := 0, 0
 	check(t, func(t *rapid.T) {
-		g := gen.New(t)
+		g := gen.New(t, false)
 		w := newWorld(t, drawSetup(t))
 		before := g.Cluster()
 		w.start(before, true)
@@ -122,7 +122,7 @@ func TestExplainTroubled(t *testing.T) {
 // afterwards.
 func (w *world) changeInTrouble(t *rapid.T, g *gen.Gen, before oracle.Cluster) (after oracle.Cluster) {
 	after = before
-	g.Some(6, "change", func() { after = g.Mutation(after).After })
+	g.Some(6, "change", func() { after, _ = g.Mutation(after, false) })
 	after.Lost = w.lose(before, after)
 	w.plug(after, true)
 	tx := dataplane.NewTransaction()

@@ -22,7 +22,7 @@ import (
 func TestIPv6ChangesNothing(t *testing.T) {
 	two, alone := 0, 0
 	check(t, func(t *rapid.T) {
-		g := gen.New(t)
+		g := gen.New(t, false)
 		w, ipv4, c := withAndWithoutIPv6(t, g)
 		got := w.state()
 		for _, endpoint := range w.sim.Endpoints() {
@@ -60,7 +60,7 @@ func withAndWithoutIPv6(t *rapid.T, g *gen.Gen) (w, ipv4 *world, c oracle.Cluste
 func TestIPv6OfTieredPods(t *testing.T) {
 	denied, blocks := 0, 0
 	check(t, func(t *rapid.T) {
-		g := gen.NewTiered(t)
+		g := gen.New(t, true)
 		w, ipv4, c := withAndWithoutIPv6(t, g)
 		probes := g.Probes(3)
 		got := w.state()

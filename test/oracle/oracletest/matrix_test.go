@@ -23,7 +23,7 @@ import (
 func TestMatrix(t *testing.T) {
 	shared, cut := 0, 0
 	check(t, func(t *rapid.T) {
-		g := gen.New(t)
+		g := gen.New(t, false)
 		w := newWorld(t, drawSetup(t))
 		before := replicate(t, g.Cluster())
 		w.start(before, true)

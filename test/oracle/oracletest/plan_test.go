@@ -34,19 +34,16 @@ import (
 func TestPlan(t *testing.T) {
 	seen := map[string]int{}
 	check(t, func(t *rapid.T) {
-		g := gen.New(t)
+		g := gen.New(t, false)
 		w := newWorld(t, setup{foreign: hnssim.DefaultForeign(), shared: true})
 		before := ofAllNodes(t, g)
 		after := before
 		policies := g.Flip("only policies change")
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
-			m := g.Mutation(after)
-			if policies {
-				m = g.PolicyMutation(after)
-			}
-			after = m.After
+			var kind string
+			after, kind = g.Mutation(after, policies)
 			after.NodeAddrs = nil
-			seen[m.Kind]++
+			seen[kind]++
 		}
 		world := worldOf(before)
 		then := world

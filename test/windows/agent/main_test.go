@@ -1,5 +1,8 @@
 //go:build linux
 
+// Package agent proves npm.exe end to end: the Windows binary runs under Wine,
+// reads a real API server, and writes to an HNS that is this process, so that
+// the suite sees every call and every rule. hack/test-windows.sh runs it.
 package agent
 
 import (
@@ -18,7 +21,6 @@ type programs struct {
 	bin        string // folder of the programs
 	wine       string // the loader of Windows programs
 	prefix     string // Wine's folder with system32
-	servers    *servers.Servers
 	kubeconfig string // the administrator's
 	kube       *kube
 }
@@ -49,11 +51,11 @@ func runAll(m *testing.M) (int, error) {
 		}
 	}
 	var err error
-	if p.servers, err = servers.Start(filepath.Join(p.bin, "apiserver-up")); err != nil {
+	var stop func()
+	if p.kubeconfig, stop, err = servers.Start(filepath.Join(p.bin, "apiserver-up")); err != nil {
 		return 0, err
 	}
-	defer p.servers.Close()
-	p.kubeconfig = p.servers.Kubeconfig
+	defer stop()
 	if p.kube, err = newKube(p.kubeconfig); err != nil {
 		return 0, err
 	}
