@@ -13,12 +13,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
 
 	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
@@ -114,7 +118,12 @@ func apiServer(t *testing.T) (kubeconfig string) {
 // serveAPI is apiServer with a JSON list of policies; told gets what is written.
 func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig string) {
 	t.Helper()
-	return serveKube(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serveKube(t, kube(policies, told))
+}
+
+// kube answers for an API server as serveAPI says.
+func kube(policies string, told chan<- string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		kinds := map[string]string{"pods": "PodList", "namespaces": "NamespaceList", "nodes": "NodeList", "networkpolicies": "NetworkPolicyList"}
 		kind := kinds[filepath.Base(r.URL.Path)]
@@ -154,7 +163,7 @@ func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig str
 				"spec":{"nodeName":"win-1","containers":[{"name":"c","env":[{"name":"KEY","value":"secret-of-a-container"}]}]},"status":{"phase":"Running","podIP":"10.0.0.1"}}]`
 		}
 		_, _ = io.WriteString(w, `{"apiVersion":"`+version+`","kind":"`+kind+`","metadata":{"resourceVersion":"1"},"items":`+items+`}`)
-	}))
+	}
 }
 
 // serveKube serves an API server until the test ends.
@@ -196,17 +205,23 @@ func launch(t *testing.T, fake *fakeService, config string, args ...string) *sta
 	file := filepath.Join(t.TempDir(), "azure-npm.json")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
-	read, write := io.Pipe()
+	s, write := newStarted(t, cancel)
 	env := map[string]string{"HOSTNAME": "win-1", configEnv: file}
 	cmd := newStart(cli.Streams{Err: write}, func(key string) string { return env[key] }, fake.host())
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"}, args...))
-	s := &started{t: t, stop: cancel, ended: make(chan error, 1), logs: make(chan map[string]any, 10_000)}
 	go func() {
 		err := cmd.ExecuteContext(ctx)
 		_ = write.Close()
 		s.ended <- err
 	}()
+	return s
+}
+
+// newStarted returns a started that reads the log from what is written, until that is closed.
+func newStarted(t *testing.T, stop context.CancelFunc) (*started, *io.PipeWriter) {
+	read, write := io.Pipe()
+	s := &started{t: t, stop: stop, ended: make(chan error, 1), logs: make(chan map[string]any, 10_000)}
 	go func() {
 		defer close(s.logs)
 		for dec := json.NewDecoder(read); ; {
@@ -217,7 +232,56 @@ func launch(t *testing.T, fake *fakeService, config string, args ...string) *sta
 			s.logs <- entry
 		}
 	}()
-	return s
+	return s, write
+}
+
+// inMemory is an agent without HTTP endpoints, whose API server and pipe are in memory.
+type inMemory struct {
+	*started
+	*agent
+	fake *fakeService
+	pipe *gatetest.Switchboard
+}
+
+// startInMemory runs an agent in a bubble of testing/synctest while play lasts. Its HNS is as
+// prepare leaves it.
+func startInMemory(t *testing.T, policies string, prepare func(*fakeService), play func(t *testing.T, m *inMemory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		api := gatetest.New()
+		server := &http.Server{Handler: kube(policies, nil)}
+		go func() { _ = server.Serve(api) }() // until Close
+		defer server.Close()
+		config := &rest.Config{Host: "http://api", Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return api.Dial(ctx) }}
+		source, err := controllers.ClusterSource(config, "win-1")
+		require.NoError(t, err)
+		sink, err := events.ClusterSink(config)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		m := &inMemory{fake: newFake(), pipe: gatetest.New()}
+		set := settings{config: defaultConfig(), node: "win-1", reconcile: 5 * time.Minute}
+		set.CNIPipe = `\\.\pipe\test`
+		m.fake.pipe = func(path string) (net.Listener, error) {
+			require.Equal(t, set.CNIPipe, path)
+			return m.pipe, nil
+		}
+		prepare(m.fake)
+		s, write := newStarted(t, cancel)
+		logger, err := cli.NewLogger(write, "info")
+		require.NoError(t, err)
+		m.started = s
+		m.agent = newAgent(set, source, sink, m.fake.host(), m.fake, logger)
+		go func() {
+			err := m.work(ctx)
+			_ = write.Close()
+			s.ended <- err
+		}()
+		defer func() {
+			s.stop()
+			require.NoError(t, <-s.ended)
+		}()
+		play(t, m)
+	})
 }
 
 // listens waits until the HTTP endpoint is there.

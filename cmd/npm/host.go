@@ -26,8 +26,8 @@ type host struct {
 }
 
 func thisHost() host {
-	return host{
-		connect: newHNS, lock: nodelock.New(lockName).Lock, listen: listen,
-		pipe: pipe.Listen,
+	lock := func(ctx context.Context, waiting func(pid int)) (unlock func(), err error) {
+		return nodelock.Lock(ctx, lockName, waiting)
 	}
+	return host{connect: newHNS, lock: lock, listen: listen, pipe: pipe.Listen}
 }

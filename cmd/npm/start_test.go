@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -13,12 +14,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/metrics"
@@ -63,24 +66,6 @@ func TestStart(t *testing.T) {
 	require.True(t, fake.closed)
 }
 
-// TestStartAnswersProbes: the endpoint for the kubelet's probes answers only the health pages.
-func TestStartAnswersProbes(t *testing.T) {
-	s := launch(t, newFake(), "{}")
-	address, _ := s.log("answering the kubelet's probes")["address"].(string)
-	s.listens()
-	require.NotEqual(t, s.addr, address)
-	s.becomes("/readyz", 200, "ok\n")
-	s.addr = address
-	s.becomes("/readyz", 200, "ok\n")
-	s.becomes("/healthz", 200, "ok\n")
-	for _, path := range []string{"/node-metrics", "/cluster-metrics", "/npm/v1/debug/manager", "/"} {
-		code, _ := s.get(path)
-		require.Equal(t, 404, code, path)
-	}
-	s.stop()
-	require.NoError(t, <-s.ended)
-}
-
 // TestStartDryRun: a dry run says what it would write, writes nothing, tells the cluster
 // nothing, is not ready, and waits for no other agent.
 func TestStartDryRun(t *testing.T) {
@@ -115,34 +100,47 @@ func TestStartTellsOfPolicies(t *testing.T) {
 	require.NoError(t, <-s.ended)
 }
 
+// TestStartWaitsForTheNetwork: without its network the agent is healthy, but not ready.
 func TestStartWaitsForTheNetwork(t *testing.T) {
-	fake := newFake()
-	fake.gone = &hns.OpError{Op: "Network/Get", Kind: hns.KindNetwork, ID: "azure", Err: hns.ErrNotFound}
-	s := start(t, fake, "{}")
-	require.Equal(t, "hns Network/Get: network azure: not found", s.log("waiting for the HNS network")["reason"])
-	s.becomes("/readyz", 503, "waiting for the HNS network of the pods\n")
-	s.becomes("/healthz", 200, "ok\n")
-	code, body := s.get("/npm/v1/debug/manager")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `"endpoints":[]`)
-	fake.set(func() { fake.gone = nil })
-	s.log("the HNS network is there")
-	s.becomes("/readyz", 200, "ok\n")
-	s.stop()
-	require.NoError(t, <-s.ended)
+	startInMemory(t, "[]", noNetwork, func(t *testing.T, m *inMemory) {
+		require.Equal(t, "hns Network/Get: network azure: not found", m.log("waiting for the HNS network")["reason"])
+		pages := m.pages()
+		require.EqualError(t, pages.Ready(), "waiting for the HNS network of the pods")
+		require.NoError(t, pages.Healthy())
+		require.Empty(t, pages.Dump().Endpoints)
+		m.fake.set(func() { m.fake.gone = nil })
+		m.log("the HNS network is there")
+		synctest.Wait()
+		require.NoError(t, pages.Ready())
+	})
 }
 
 // A call that never returns must not keep the process from ending.
 func TestStartStopsWhileACallHangs(t *testing.T) {
-	fake := newFake()
-	hang := make(chan struct{})
-	defer close(hang)
-	fake.hang = hang
-	s := start(t, fake, "{}")
-	s.becomes("/healthz", 200, "ok\n")
-	s.stop()
-	require.NoError(t, <-s.ended)
-	s.log("HNS has not returned from a call, ending without waiting for it")
+	kubeconfig := apiServer(t) // nobody asks it
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFake()
+		hang := make(chan struct{})
+		defer close(hang)
+		fake.hang = hang
+		this := fake.host()
+		this.listen = func(context.Context, string) (net.Listener, error) { return gatetest.New(), nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		s, write := newStarted(t, cancel)
+		logger, err := cli.NewLogger(write, "info")
+		require.NoError(t, err)
+		go func() {
+			err := runAgent(ctx, settings{config: defaultConfig(), node: "win-1", kubeconfig: kubeconfig, reconcile: time.Minute}, this, fake, logger)
+			_ = write.Close()
+			s.ended <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		s.stop()
+		require.NoError(t, <-s.ended)
+		require.Equal(t, shutdownWait, time.Since(began))
+		s.log("HNS has not returned from a call, ending without waiting for it")
+	})
 }
 
 func TestStartSettings(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/gate/pipe"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // TestMain is also the programs that libcni starts: this one, and one before it in the
@@ -114,8 +115,11 @@ func socket(t *testing.T) string {
 // A runtime gets through the whole list with every version and mode, and sees what the
 // first plugin said.
 func TestChain(t *testing.T) {
-	for _, version := range versions {
+	for i, version := range versions {
 		for _, mode := range []string{gate.ModeStrict, gate.ModeWait, gate.ModeOff} {
+			if mode != gate.ModeStrict && i+1 < len(versions) && !effort.Deep() {
+				continue
+			}
 			t.Run(version+" "+mode, func(t *testing.T) {
 				t.Parallel()
 				path := socket(t)
@@ -166,7 +170,7 @@ func text(t *testing.T, r types.Result) string {
 // Without an agent a runtime is told to try again in strict mode, and can end the pod
 // in each, whatever else is wrong.
 func TestChainWithoutAgent(t *testing.T) {
-	for _, version := range versions {
+	for _, version := range versions[effort.Of(len(versions)-2, 0):] {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			path := socket(t)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -60,7 +59,9 @@ func firstList(b *testing.B, s server) {
 	before, peak := memory(), uint64(0)
 	ctx, cancel := context.WithCancel(b.Context())
 	applier := &sink{}
-	c := New(Config{Source: source, Applier: applier, Node: "node-000", Logger: klog.Logger{}})
+	cfg := Config{Source: source, Applier: applier, Node: "node-000"}
+	applied := firstApplied(&cfg)
+	c := New(cfg)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -71,7 +72,7 @@ func firstList(b *testing.B, s server) {
 wait:
 	for {
 		select {
-		case <-c.Settled():
+		case <-applied:
 			break wait
 		case <-tick.C:
 			peak = max(peak, memory())

@@ -128,13 +128,13 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 func TestHundredPodsCostLittle(t *testing.T) {
 	labels := map[string]string{}
 	ports := []corev1.ContainerPort{}
-	for i := range 40_000 {
+	for i := range effort.Of(10_000, 40_000) {
 		labels[fmt.Sprint("key-", i)] = "value"
 		ports = append(ports, corev1.ContainerPort{Name: fmt.Sprint("port-", i), ContainerPort: int32(i%65535 + 1)})
 	}
 	fitting := map[string]string{}
-	for i := range 255 {
-		fitting[fmt.Sprint("k", i)] = strings.Repeat("x", 50)
+	for i := range 128 {
+		fitting[fmt.Sprint("k", i)] = strings.Repeat("x", 130)
 	}
 	for name, pod := range map[string]*corev1.Pod{
 		"labels":         {ObjectMeta: metav1.ObjectMeta{Labels: labels}},
@@ -153,7 +153,7 @@ func TestHundredPodsCostLittle(t *testing.T) {
 				light.Namespace, light.Name = "x", name
 				if name == pod.Name {
 					for k := range light.Labels {
-						light.Labels[k] = fmt.Sprintf("%s-%-40s", unique, k)
+						light.Labels[k] = fmt.Sprintf("%s-%-120s", unique, k)
 					}
 				}
 				require.NoError(t, s.Add(light))

@@ -85,14 +85,16 @@ func TestClusterSource(t *testing.T) {
 		require.NoError(t, err)
 
 		r := &recorder{}
-		c := New(Config{Source: source, Applier: r, Node: node})
+		agent := Config{Source: source, Applier: r, Node: node}
+		applied := firstApplied(&agent)
+		c := New(agent)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			c.Run(ctx)
 		}()
-		<-c.Settled()
+		<-applied
 		require.NoError(t, c.Ready())
 		cancel()
 		<-done

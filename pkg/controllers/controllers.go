@@ -88,8 +88,7 @@ type Controller struct {
 	claims    *claims
 	finished  *finishedPods
 
-	synced  chan struct{} // closed when every informer is
-	settled chan struct{} // closed when the first state is programmed
+	synced chan struct{} // closed when every informer is
 
 	status status
 
@@ -107,7 +106,6 @@ func New(cfg Config) *Controller {
 		claims:   newClaims(),
 		finished: newFinishedPods(),
 		synced:   make(chan struct{}),
-		settled:  make(chan struct{}),
 		ended:    make(chan struct{}, 1),
 	}
 	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
@@ -163,11 +161,6 @@ func (c *Controller) haste(key Key) haste {
 		return prompt
 	}
 }
-
-// Settled is closed once every object that was there at the start went through the
-// dataplane. Nothing is outstanding then but what HNS refuses or does not answer, or what
-// somebody else undoes.
-func (c *Controller) Settled() <-chan struct{} { return c.settled }
 
 // Run runs until ctx is done and everything it started has ended. It is called
 // once.

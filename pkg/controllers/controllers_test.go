@@ -35,13 +35,12 @@ func TestFirstTransactionHasEverything(t *testing.T) {
 		require.Len(t, calls, 1)
 		require.Equal(t, 5, calls[0].len, "two pods, a namespace, a policy and the node's addresses")
 		requireClosed(t, c.synced)
-		requireClosed(t, c.Settled())
 		require.NoError(t, c.Healthy())
 		require.NoError(t, c.Ready())
 	})
 }
 
-func TestEmptyClusterSettles(t *testing.T) {
+func TestEmptyClusterIsProgrammed(t *testing.T) {
 	r := &recorder{}
 	empty := &cluster{
 		pods:       serve[*corev1.Pod](func() runtime.Object { return &corev1.PodList{} }),
@@ -51,7 +50,7 @@ func TestEmptyClusterSettles(t *testing.T) {
 	}
 	run(t, Config{Source: empty.source(), Applier: r}, func(t *testing.T, c *Controller) {
 		require.Len(t, r.calls(), 1)
-		requireClosed(t, c.Settled())
+		require.NoError(t, c.Ready())
 	})
 }
 
@@ -227,22 +226,19 @@ func TestRetryAfterBringsAnEmptyTransaction(t *testing.T) {
 		return state.Report{}, nil
 	}}
 	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
-		requireOpen(t, c.Settled())
 		time.Sleep(time.Minute)
 		calls := r.calls()
 		require.Len(t, calls, 3, "a retry until nothing waits, then silence")
 		require.Equal(t, 4*time.Second, calls[1].at)
 		require.Equal(t, 8*time.Second, calls[2].at)
 		require.Zero(t, calls[1].len)
-		requireClosed(t, c.Settled())
 	})
 }
 
-func TestSettledWhenOnlyHNSIsInTheWay(t *testing.T) {
+func TestReadyWhenHNSRefusesOneObject(t *testing.T) {
 	for _, reason := range []state.Reason{state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites} {
 		r := warned(state.Warning{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"})
 		run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
-			requireClosed(t, c.Settled())
 			require.NoError(t, c.Ready(), "the others are served")
 			require.NoError(t, c.Healthy())
 		})
@@ -252,7 +248,6 @@ func TestSettledWhenOnlyHNSIsInTheWay(t *testing.T) {
 func TestNotReadyWhileHNSDoesNotAnswer(t *testing.T) {
 	r := warned(state.Warning{Object: "n1", Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "no"})
 	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
-		requireClosed(t, c.Settled())
 		require.EqualError(t, c.Ready(), "HNS does not answer: Node n1: no")
 		require.NoError(t, c.Healthy())
 	})
@@ -263,26 +258,6 @@ func warned(w state.Warning) *recorder {
 	return &recorder{answer: func(int) (state.Report, error) {
 		return state.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []state.Warning{w}}, nil
 	}}
-}
-
-// A flood from the start on leaves something outstanding at any moment: what was
-// there before it counts.
-func TestSettledDuringAFlood(t *testing.T) {
-	r := &recorder{answer: func(n int) (state.Report, error) {
-		done := max(0, n-2) // two transactions later
-		waiting := []state.Span{{From: uint64(done) + 1, To: uint64(n)}}
-		return state.Report{Generation: uint64(n), Pending: 9, RetryAfter: time.Millisecond, Yielded: 5, Waiting: waiting}, nil
-	}}
-	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
-		time.Sleep(leastRest)
-		synctest.Wait()
-		require.Len(t, r.calls(), 2)
-		requireOpen(t, c.Settled())
-		time.Sleep(leastRest)
-		synctest.Wait()
-		require.Len(t, r.calls(), 3)
-		requireClosed(t, c.Settled())
-	})
 }
 
 func TestFailedApplyBringsTheSameObjectsAgain(t *testing.T) {

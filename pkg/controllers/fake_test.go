@@ -291,6 +291,18 @@ func run(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) {
 	synctest.Test(t, func(t *testing.T) { inBubble(t, cfg, play) })
 }
 
+// firstApplied has a configuration tell when the first transaction succeeded.
+func firstApplied(cfg *Config) <-chan struct{} {
+	done := make(chan struct{})
+	var once sync.Once
+	cfg.OnApplied = func(a Applied) {
+		if a.Err == nil {
+			once.Do(func() { close(done) })
+		}
+	}
+	return done
+}
+
 // inBubble is run for a test that makes channels of the bubble itself.
 func inBubble(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) {
 	t.Helper()

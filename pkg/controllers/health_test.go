@@ -42,7 +42,7 @@ func compute(t *testing.T, play func(t *testing.T, l *laborious, c *Controller))
 	cfg := Config{Source: l.cl.source(), Applier: l.dp, Progress: l.dp.Progress, Node: "n1", OnApplied: l.told.on}
 	run(t, cfg, func(t *testing.T, c *Controller) {
 		time.Sleep(time.Minute)
-		requireClosed(t, c.Settled())
+		require.NoError(t, c.Ready())
 		play(t, l, c)
 	})
 }

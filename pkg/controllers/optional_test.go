@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -276,7 +277,7 @@ func TestNodesAreWatchedWhileNamed(t *testing.T) {
 				require.Equal(t, newClusterPolicy("a", true).Spec, call.clusters["a"].Spec)
 			}
 		}
-		require.Equal(t, []string{"plain set", "a set"}, clusterStates(r))
+		require.Equal(t, []string{"plain set", "a set"}, slices.Compact(clusterStates(r)), "a key that waits for nodes may come again")
 
 		applied := len(r.calls())
 		heartbeat := newNode("n2", "10.9.0.2")

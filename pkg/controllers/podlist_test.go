@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 )
 
 // encodedList is a PodList as Kubernetes itself encodes it.
@@ -123,14 +126,16 @@ func TestFirstListOverTheWire(t *testing.T) {
 			source, err := ClusterSource(&rest.Config{Host: web.URL}, "node-000")
 			require.NoError(t, err)
 			r := &recorder{}
-			c := New(Config{Source: source, Applier: r, Node: "node-000", Logger: klog.Logger{}})
+			cfg := Config{Source: source, Applier: r, Node: "node-000"}
+			applied := firstApplied(&cfg)
+			c := New(cfg)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				c.Run(ctx)
 			}()
-			<-c.Settled()
+			<-applied
 			cancel()
 			<-done
 
@@ -192,26 +197,29 @@ func encodedGone() []byte {
 // An error of a list stays what it is: a reflector that is told of a history that is
 // lost asks for any list, and what went meanwhile is deleted.
 func TestHistoryIsForgotten(t *testing.T) {
-	f := fleet{pods: 3, workloads: 1}
-	web := httptest.NewServer(forgetful{server{fleet: f}, &atomic.Int32{}, &atomic.Int32{}})
-	defer web.Close()
-	defer web.CloseClientConnections()
-	source, err := ClusterSource(&rest.Config{Host: web.URL}, "node-000")
-	require.NoError(t, err)
-	r := &recorder{}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	applied := 0
-	New(Config{Source: source, Applier: r, Node: "node-000", Logger: klog.Logger{}, OnApplied: func(Applied) {
-		if applied++; applied == 2 {
-			cancel()
-		}
-	}}).Run(ctx)
+	synctest.Test(t, func(t *testing.T) {
+		f, listener := fleet{pods: 3, workloads: 1}, gatetest.New()
+		web := &http.Server{Handler: forgetful{server{fleet: f}, &atomic.Int32{}, &atomic.Int32{}}}
+		go func() { _ = web.Serve(listener) }() // until Close
+		defer web.Close()
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.Dial(ctx) }
+		source, err := ClusterSource(&rest.Config{Host: "http://api", Dial: dial}, "node-000")
+		require.NoError(t, err)
+		r := &recorder{}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		applied := 0
+		New(Config{Source: source, Applier: r, Node: "node-000", Logger: klog.Logger{}, OnApplied: func(Applied) {
+			if applied++; applied == 2 {
+				cancel()
+			}
+		}}).Run(ctx)
 
-	calls := r.calls()
-	require.Len(t, calls[0].pods, f.pods)
-	last := f.pod(f.template(), f.pods-1)
-	require.Equal(t, map[desired.PodKey]*desired.Pod{{Namespace: last.Namespace, Name: last.Name}: nil}, calls[1].pods)
+		calls := r.calls()
+		require.Len(t, calls[0].pods, f.pods)
+		last := f.pod(f.template(), f.pods-1)
+		require.Equal(t, map[desired.PodKey]*desired.Pod{{Namespace: last.Namespace, Name: last.Name}: nil}, calls[1].pods)
+	})
 }
 
 // paged is a source that lists in pages of one pod.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,9 +70,7 @@ type worker struct {
 	warned  map[state.Warning]bool
 	retry   *time.Timer // enqueues KindRetry
 	pause   time.Duration
-	first   uint64 // generation of what was there at the start
-	open    bool   // transactions may be applied
-	settled bool
+	open    bool // transactions may be applied
 }
 
 // collect waits for a key and until HNS has rested, and then takes every key there
@@ -158,10 +155,6 @@ func (w *worker) apply(ctx context.Context) {
 		w.retry.Reset(next)
 	}
 	w.applied.add(c.cfg.Logger, report, time.Now())
-	if !w.settled && w.settles(report) {
-		w.settled = true
-		close(c.settled)
-	}
 }
 
 // tell passes on what a transaction did.
@@ -201,29 +194,6 @@ func (w *worker) warn(warnings []state.Warning) {
 		}
 	}
 	w.warned = active
-}
-
-// settles reports whether everything that was there at the start is done. A transaction
-// that yields leaves something for the next one, which may be about later events.
-func (w *worker) settles(r state.Report) bool {
-	if w.first == 0 {
-		w.first = r.Generation
-	}
-	later := r.Yielded > 0 && !slices.ContainsFunc(r.Waiting, func(s state.Span) bool { return s.Has(w.first) })
-	return later || r.Converged() || stopped(r)
-}
-
-// stopped reports whether something is outstanding because of HNS itself, or because of
-// others who write to it. Then waiting for it may be in vain.
-func stopped(r state.Report) bool {
-	for _, warning := range r.Warnings {
-		switch warning.Reason {
-		case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites:
-			return true
-		case state.ReasonOverBudget, state.ReasonAddressContested, state.ReasonIPv6Blocked, state.ReasonNodesUnknown, state.ReasonSelectsNothing: // nothing waits for these
-		}
-	}
-	return false
 }
 
 // transaction reads the present state of the objects.

@@ -108,10 +108,10 @@ func TestOrphanedDenySetsMove(t *testing.T) {
 		if role == "" {
 			role = "db"
 		}
+		between, end := l.reached(t, l.after, role, l.names...), l.reached(t, l.after, role, "next")
 		for how, restart := range restarts {
 			t.Run(title+"/"+how, func(t *testing.T) {
 				w := l.reached(t, l.before, "db", l.names...)
-				between, end := l.reached(t, l.after, role, l.names...), l.reached(t, l.after, role, "next")
 				require.NotNil(t, w.has(l.set))
 				require.NotEqual(t, w.has(l.set), between.has(l.set), "it changes")
 				w.do("dataplane")

@@ -151,13 +151,13 @@ var restarts = map[string]func(w *script, tell func()){
 // left of them. A policy that does not select the pod any more is like one that went.
 func TestOrphanedSetsMove(t *testing.T) {
 	for name, l := range orphans {
+		between, end := l.reached(t, l.after, "old"), l.reached(t, l.after, "next")
+		require.NotContains(t, setsByName(end.sim), l.set)
 		for how, restart := range restarts {
 			for now, policies := range map[string][]string{"gone": {"next"}, "idle": {"next", "idle"}} {
 				t.Run(name+"/"+how+"/"+now, func(t *testing.T) {
 					w := l.reached(t, l.before, "old")
-					between, end := l.reached(t, l.after, "old"), l.reached(t, l.after, "next")
 					require.Contains(t, setsByName(w.sim), l.set)
-					require.NotContains(t, setsByName(end.sim), l.set)
 					w.do("dataplane grace=1m")
 					all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2"}, 80, 81)
 					stop := watchI4(t, w.sim, verdicts(t, w.sim, all), verdicts(t, between.sim, all), verdicts(t, end.sim, all))

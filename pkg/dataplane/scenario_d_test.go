@@ -40,6 +40,11 @@ func TestScenario_D1_PolicyEdited(t *testing.T) {
 		"deny":       `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress]}`,
 	}
 	names := slices.Sorted(maps.Keys(specs))
+	ends := map[string]*script{} // by spec
+	for name, spec := range specs {
+		ends[name] = dWorld(t, policyText("p", spec))
+		ends[name].do("policy p", "apply")
+	}
 	for _, from := range names {
 		for _, to := range names {
 			if from == to {
@@ -51,10 +56,8 @@ func TestScenario_D1_PolicyEdited(t *testing.T) {
 				all := probes(w.sim, dPeers, 80, 81, 443)
 				before := verdicts(t, w.sim, all)
 
-				end := dWorld(t, policyText("p", specs[to]))
-				end.do("policy p", "apply")
+				end := ends[to]
 				after := verdicts(t, end.sim, all)
-
 				w.archive = end.archive
 				stop := watchI4(t, w.sim, before, after)
 				w.do("policy p", "apply")

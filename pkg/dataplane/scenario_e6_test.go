@@ -21,7 +21,7 @@ func restartOf(t testing.TB, w *script, pods, local, policies int) *script {
 // TestScenario_E6_Restart: on the node of E5 nothing is written, and all that is
 // read is the network and the list of endpoints, once.
 func TestScenario_E6_Restart(t *testing.T) {
-	pods, local, policies := effort.Of(4000, 20_000), 110, effort.Of(100, 500)
+	pods, local, policies := effort.Of(2000, 20_000), 110, effort.Of(50, 500)
 	w := coldStart(t, pods, local, policies)
 	w.do("apply")
 	before := w.sim.Dump()

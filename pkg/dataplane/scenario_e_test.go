@@ -16,7 +16,7 @@ import (
 // TestScenario_E1_OneAddressJoinsABusySet: a set used by 500 policies on 100
 // local pods costs one set request and no ACL request.
 func TestScenario_E1_OneAddressJoinsABusySet(t *testing.T) {
-	policies, locals := effort.Of(150, 500), effort.Of(30, 100)
+	policies, locals := effort.Of(100, 500), effort.Of(20, 100)
 	var text strings.Builder
 	for i := range policies {
 		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(
@@ -73,7 +73,7 @@ func TestScenario_E4_OnePolicyOnThirtyPods(t *testing.T) {
 
 // TestScenario_E5_ColdStart: 20,000 pods, 110 local, 500 policies.
 func TestScenario_E5_ColdStart(t *testing.T) {
-	w := coldStart(t, effort.Of(4000, 20_000), 110, effort.Of(100, 500))
+	w := coldStart(t, effort.Of(2000, 20_000), 110, effort.Of(50, 500))
 	w.do("apply")
 	sets := len(w.sim.Sets())
 	require.LessOrEqual(t, w.report.Calls["SetPolicy/Add"]+w.report.Calls["SetPolicy/Update"], 4*(sets+999)/1000)

@@ -133,7 +133,7 @@ func TestNoWindow_JoiningIsInDoubt(t *testing.T) {
 // requests to find them, endpoints and other sets have their turn meanwhile, and a
 // search goes on where it was.
 func TestSearchYields(t *testing.T) {
-	sets := effort.Of(200, 300)
+	sets := effort.Of(120, 300)
 	var bad strings.Builder
 	for i := range sets {
 		fmt.Fprintf(&bad, "{from: [{podSelector: {matchLabels: {bad: v%d}}}]},", i)

@@ -16,51 +16,35 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
-// pipeConn is one end of a pipe, with the other end's address.
-type pipeConn struct {
-	net.Conn
-	from net.Addr
-}
-
-func (c pipeConn) RemoteAddr() net.Addr { return c.from }
-
-// pipes is a listener without a network: in a bubble its time is the bubble's,
+// pipes is a listener whose clients are on this machine. In a bubble its time is the bubble's,
 // and it has no buffers that a slow client could hide behind.
-type pipes struct {
-	comes  chan net.Conn
-	closed chan struct{}
-}
+type pipes struct{ *gatetest.Switchboard }
 
 func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.comes:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
+	conn, err := p.Switchboard.Accept()
+	return local4{conn}, err
 }
 
-func (p pipes) Close() error {
-	close(p.closed)
-	return nil
-}
+// local4 is a connection from 127.0.0.1.
+type local4 struct{ net.Conn }
 
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 10091} }
+func (local4) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// dial connects from 127.0.0.n.
-func (p pipes) dial(n byte) net.Conn {
-	client, server := net.Pipe()
-	p.comes <- pipeConn{server, &net.TCPAddr{IP: net.IPv4(127, 0, 0, n), Port: 1}}
-	return client
+func (p pipes) dial(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := p.Dial(t.Context())
+	require.NoError(t, err)
+	return conn
 }
 
 // ask sends a request and returns the connection, of which nothing was read.
-func (p pipes) ask(t *testing.T, n byte, path string) net.Conn {
+func (p pipes) ask(t *testing.T, path string) net.Conn {
 	t.Helper()
-	c := p.dial(n)
+	c := p.dial(t)
 	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
 	require.NoError(t, err)
 	return c
@@ -77,7 +61,7 @@ func code(t *testing.T, c net.Conn) int {
 
 // serving answers with h until the end of the bubble.
 func serving(t *testing.T, h http.Handler) pipes {
-	p := pipes{make(chan net.Conn), make(chan struct{})}
+	p := pipes{gatetest.New()}
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(t.Context(), p, h) }()
 	t.Cleanup(func() { require.NoError(t, <-ended) })
@@ -121,8 +105,8 @@ func TestSlowReaders(t *testing.T) {
 
 		slow := func(path string, n int) chan int {
 			read := make(chan int, n)
-			for i := range n {
-				c := p.ask(t, byte(3+i), path)
+			for range n {
+				c := p.ask(t, path)
 				go func() {
 					defer c.Close()
 					total := 0
@@ -140,9 +124,9 @@ func TestSlowReaders(t *testing.T) {
 		dumps, metrics := slow(ManagerPath, heavyAtOnce), slow(NodeMetricsPath, scrapesAtOnce)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		require.Equal(t, http.StatusServiceUnavailable, code(t, p.ask(t, 2, ManagerPath)))
-		require.Equal(t, http.StatusServiceUnavailable, code(t, p.ask(t, 2, NodeMetricsPath)))
-		require.Equal(t, http.StatusOK, code(t, p.ask(t, 2, "/healthz")))
+		require.Equal(t, http.StatusServiceUnavailable, code(t, p.ask(t, ManagerPath)))
+		require.Equal(t, http.StatusServiceUnavailable, code(t, p.ask(t, NodeMetricsPath)))
+		require.Equal(t, http.StatusOK, code(t, p.ask(t, "/healthz")))
 
 		began := time.Now()
 		for i := range 100 {
@@ -157,11 +141,11 @@ func TestSlowReaders(t *testing.T) {
 		for range scrapesAtOnce {
 			require.InDelta(t, scrapeTime.Seconds(), <-metrics, 2)
 		}
-		require.Equal(t, http.StatusOK, code(t, p.ask(t, 2, NodeMetricsPath)))
+		require.Equal(t, http.StatusOK, code(t, p.ask(t, NodeMetricsPath)))
 		for range heavyAtOnce {
 			require.InDelta(t, whole.Seconds(), <-dumps, 2)
 		}
-		require.Equal(t, http.StatusOK, code(t, p.ask(t, 2, ManagerPath)), "places are free again")
+		require.Equal(t, http.StatusOK, code(t, p.ask(t, ManagerPath)), "places are free again")
 	})
 }
 
@@ -191,7 +175,7 @@ func TestSlowWriters(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := serving(t, full()).dial(1)
+				c := serving(t, full()).dial(t)
 				began := time.Now()
 				wrote := make(chan struct{})
 				go func() {

@@ -16,13 +16,14 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // TestBisection: whichever policies HNS rejects, these are quarantined and no others, the endpoint
 // has its block all the time, and the requests are bounded. When
 // HNS takes them again a few requests bring them.
 func TestBisection(t *testing.T) {
-	t.Parallel()
+	effort.Checks(t, effort.Of(25, 100))
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "policies")
 		bad := map[string]bool{}

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // The evaluator below says what a rule matches from its text alone. It shares no
@@ -343,6 +344,7 @@ func (d drawn) drawOther(t *rapid.T) drawn {
 // own and means what the rule meant.
 func TestCanonicalIsTheMeaning(t *testing.T) {
 	equal, different := 0, 0
+	effort.Checks(t, effort.Of(30, 100))
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawRule(t)
 		a, b := d.spell(t), d.drawOther(t).spell(t)

@@ -264,7 +264,7 @@ func setModel(leaves, nested []Name) {
 }
 
 func checkCacheModel(t *testing.T) {
-	effort.Checks(t, effort.Of(15, 100))
+	effort.Checks(t, effort.Of(8, 100))
 	rapid.Check(t, func(t *rapid.T) {
 		tr := newTrial()
 		someLeaf, someNested := rapid.SampledFrom(modelLeaves), rapid.SampledFrom(modelNested)

@@ -85,8 +85,9 @@ func (c *Cache) Awaited(owner string) bool {
 	return false
 }
 
-// seen reports whether rules may name the set, or a nested set that contains it. With desired,
-// a nested set counts also if the set is not its member yet but should be.
+// seen reports whether rules may name the set, or a nested set that contains it. A nested set
+// that HNS lacks counts if the set should be its member, as it is created before leaf sets are
+// updated. With desired, every nested set counts that should contain the set.
 func (c *Cache) seen(s *set, desired bool) bool {
 	for r := range s.refs {
 		switch sight := c.sights[r.Owner]; {
@@ -96,7 +97,7 @@ func (c *Cache) seen(s *set, desired bool) bool {
 		}
 	}
 	for l, how := range s.lists {
-		if (how.applied || how.asked && (desired || l.unknown)) && c.seen(l, desired) {
+		if (how.applied || how.asked && (desired || l.unknown || !l.present)) && c.seen(l, desired) {
 			return true
 		}
 	}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	unlock, err := New(name).Lock(context.Background(), func(int) { fmt.Println("waits") })
+	unlock, err := Lock(context.Background(), name, func(int) { fmt.Println("waits") })
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -115,7 +115,7 @@ func TestOneProcessAtATime(t *testing.T) {
 		got := make(chan result, 1)
 		ctx := quick(t)
 		go func() {
-			unlock, err := New(name).Lock(ctx, func(pid int) { waits <- pid })
+			unlock, err := Lock(ctx, name, func(pid int) { waits <- pid })
 			got <- result{unlock, err}
 		}()
 		require.Equal(t, first.cmd.Process.Pid, <-waits, what)
@@ -138,7 +138,7 @@ func TestOneProcessAtATime(t *testing.T) {
 func TestLockIsFreeAfterUnlock(t *testing.T) {
 	name := lockName(t)
 	for range 3 {
-		unlock, err := New(name).Lock(quick(t), alone(t))
+		unlock, err := Lock(quick(t), name, alone(t))
 		require.NoError(t, err)
 		unlock()
 	}
@@ -148,16 +148,16 @@ func TestLockIsFreeAfterUnlock(t *testing.T) {
 // a second holder waits as well.
 func TestContextEndsTheWait(t *testing.T) {
 	name := lockName(t)
-	unlock, err := New(name).Lock(quick(t), alone(t))
+	unlock, err := Lock(quick(t), name, alone(t))
 	require.NoError(t, err)
-	unlockB, err := New(name+"-b").Lock(quick(t), alone(t))
+	unlockB, err := Lock(quick(t), name+"-b", alone(t))
 	require.NoError(t, err)
 	unlockB()
 
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waited := 0
-	_, err = New(name).Lock(ctx, func(int) {
+	_, err = Lock(ctx, name, func(int) {
 		waited++
 		cancel(enough)
 	})
@@ -165,7 +165,7 @@ func TestContextEndsTheWait(t *testing.T) {
 	require.Equal(t, 1, waited)
 
 	unlock()
-	unlock, err = New(name).Lock(quick(t), alone(t))
+	unlock, err = Lock(quick(t), name, alone(t))
 	require.NoError(t, err)
 	unlock()
 }
@@ -189,6 +189,6 @@ func TestLockSaysWhatIsInTheWay(t *testing.T) {
 	require.NoError(t, err)
 	path := filepath.Join(dir, name+".lock")
 	require.NoError(t, os.Mkdir(path, 0o700))
-	_, err = New(name).Lock(quick(t), alone(t))
+	_, err = Lock(quick(t), name, alone(t))
 	require.ErrorContains(t, err, "lock "+path+": ")
 }

@@ -96,9 +96,6 @@ func (p *Notes) Note(work, kind, namespace, name string) {
 	p.goOn(place{work: work, kind: kind, namespace: namespace, name: name})
 }
 
-// Rest notes that the transaction works on nothing.
-func (p *Notes) Rest() { p.goOn(place{}) }
-
 // Piece notes that the transaction gets on with the same.
 func (p *Notes) Piece() { p.goOn(p.at) }
 

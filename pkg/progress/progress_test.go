@@ -34,8 +34,6 @@ func TestNotes(t *testing.T) {
 
 	n.Note("staging", progress.Namespace, "", "a\nb")
 	require.NotContains(t, n.Now().Doing, "\n", "text of others is one line")
-	n.Rest()
-	require.Equal(t, state.Progress{}, n.Now())
 }
 
 // TestSlowestPiece: a report tells of the longest piece of work that took a second or more.

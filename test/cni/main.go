@@ -1,16 +1,16 @@
 // Command runtime is containerd as far as CNI goes: it loads the lists of a folder
 // through go-cni and sets up and removes the network of pods, as many at once as it is
-// told to. Each line of stdin is an order, each line of stdout the answer to one, in the
-// order in which they are done. It ends when stdin does and all orders are done. What the
-// plugins write to stderr goes to its own.
+// told to. Its arguments are the folders of CNI's lists and programs. Each line of stdin is
+// an order, each line of stdout the answer to one, in the order in which they are done. It
+// ends when stdin does and all orders are done. What the plugins write to stderr goes to
+// its own.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
+	"io"
 	"log"
 	"os"
 	"sync"
@@ -37,40 +37,39 @@ type answer struct {
 }
 
 func main() {
-	confDir := flag.String("conf-dir", "", "folder of CNI's lists")
-	binDir := flag.String("bin-dir", "", "folder of CNI's programs")
-	flag.Parse()
 	// As containerd on Windows: the first list of the folder, and no loopback.
-	network, err := gocni.New(gocni.WithMinNetworkCount(1), gocni.WithPluginConfDir(*confDir),
-		gocni.WithPluginMaxConfNum(1), gocni.WithPluginDir([]string{*binDir}))
+	network, err := gocni.New(gocni.WithMinNetworkCount(1), gocni.WithPluginConfDir(os.Args[1]),
+		gocni.WithPluginMaxConfNum(1), gocni.WithPluginDir(os.Args[2:]))
 	if err != nil {
 		log.Fatalln(err)
 	}
-	answers := make(chan answer)
 	var all sync.WaitGroup
-	go func() {
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-			var o order
-			if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
-				log.Fatalf("%q: %v", lines.Text(), err)
-			}
-			all.Go(func() { answers <- o.obey(context.Background(), network) })
+	var writing sync.Mutex
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for {
+		var o order
+		err := in.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			break
 		}
-		all.Wait()
-		close(answers)
-	}()
-	out := json.NewEncoder(os.Stdout)
-	for a := range answers {
-		_ = out.Encode(a) // whoever does not read it sees that it is missing
+		if err != nil {
+			log.Fatalln(err)
+		}
+		all.Go(func() {
+			a := o.obey(context.Background(), network)
+			writing.Lock()
+			defer writing.Unlock()
+			_ = out.Encode(a) // whoever does not read it sees that it is missing
+		})
 	}
+	all.Wait()
 }
 
 // obey does what o says.
 func (o order) obey(ctx context.Context, network gocni.CNI) answer {
 	a := answer{order: o, Began: time.Now()}
 	remove := func() error { return network.Remove(ctx, o.ID, o.Netns, o.options()...) }
-	var result *gocni.Result
-	var err error
+	result, err := &gocni.Result{}, error(nil)
 	switch o.Do {
 	case "load":
 		err = network.Load(gocni.WithDefaultConf)
@@ -80,24 +79,19 @@ func (o order) obey(ctx context.Context, network gocni.CNI) answer {
 		err = remove()
 	}
 	a.Ended = time.Now()
-	if result != nil {
-		for _, i := range result.Interfaces {
-			for _, ip := range i.IPConfigs {
-				a.IPs = append(a.IPs, ip.IP.String())
-			}
-		}
-	}
-	var said *types.Error
-	if errors.As(err, &said) {
-		a.Code = said.Code
-	}
 	if err != nil {
 		a.Error = err.Error()
+		if said := new(types.Error); errors.As(err, &said) {
+			a.Code = said.Code
+		}
+		if o.Do == "setup" { // containerd takes down what it left; the kubelet makes a new sandbox
+			a.Error = errors.Join(err, remove()).Error()
+		}
+		return a
 	}
-	if err != nil && o.Do == "setup" {
-		// containerd takes down what a failed setup left; the kubelet makes a new sandbox.
-		if err := remove(); err != nil {
-			a.Error += "; remove: " + err.Error()
+	for _, i := range result.Interfaces {
+		for _, ip := range i.IPConfigs {
+			a.IPs = append(a.IPs, ip.IP.String())
 		}
 	}
 	return a
@@ -109,7 +103,6 @@ func (o order) options() []gocni.NamespaceOpts {
 		gocni.WithLabels(map[string]string{
 			"K8S_POD_NAMESPACE": o.Namespace, "K8S_POD_NAME": o.Name, "K8S_POD_INFRA_CONTAINER_ID": o.ID, "K8S_POD_UID": o.UID, "IgnoreUnknown": "1",
 		}),
-		gocni.WithCapability("io.kubernetes.cri.pod-annotations", map[string]string{}),
 		gocni.WithCapabilityDNS(gocni.DNS{Servers: []string{"10.0.0.10"}, Searches: []string{o.Namespace + ".svc.cluster.local"}}),
 	}
 }

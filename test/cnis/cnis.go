@@ -24,9 +24,6 @@ type CNI struct {
 // Network is one of HNS.
 type Network struct{ Name, Type string }
 
-// String returns the name of the CNI.
-func (c CNI) String() string { return c.Name }
-
 // All returns the CNIs. Each call returns values of its own.
 func All() []CNI {
 	nat := Network{"nat", "NAT"}
@@ -48,20 +45,16 @@ func All() []CNI {
 		// https://github.com/containernetworking/plugins plugins/main/windows/win-overlay/sample-v2.conf;
 		// https://github.com/kubernetes-sigs/sig-windows-tools hostprocess/flannel
 		{"flannel vxlan", Network{"vxlan0", "Overlay"}, []Network{{"External", "Overlay"}, nat},
-			[]hns.EndpointPolicy{outBoundNAT("10.244.0.0/16", "10.96.0.0/12"), route("10.96.0.0/12"), policy("ProviderAddress", `{"ProviderAddress":"10.9.0.1"}`)}},
+			[]hns.EndpointPolicy{outBoundNAT("10.244.0.0/16", "10.96.0.0/12"), route("10.96.0.0/12"), {Type: "ProviderAddress", Settings: []byte(`{"ProviderAddress":"10.9.0.1"}`)}}},
 	}
 }
 
 // outBoundNAT hides the pod's address, but for two destinations.
 func outBoundNAT(pods, services string) hns.EndpointPolicy {
-	return policy("OutBoundNAT", fmt.Sprintf(`{"Exceptions":[%q,%q]}`, pods, services))
+	return hns.EndpointPolicy{Type: "OutBoundNAT", Settings: fmt.Appendf(nil, `{"Exceptions":[%q,%q]}`, pods, services)}
 }
 
 // route has traffic to a block encapsulated.
 func route(block string) hns.EndpointPolicy {
-	return policy("SDNRoute", fmt.Sprintf(`{"DestinationPrefix":%q,"NeedEncap":true}`, block))
-}
-
-func policy(kind, settings string) hns.EndpointPolicy {
-	return hns.EndpointPolicy{Type: kind, Settings: []byte(settings)}
+	return hns.EndpointPolicy{Type: "SDNRoute", Settings: fmt.Appendf(nil, `{"DestinationPrefix":%q,"NeedEncap":true}`, block)}
 }

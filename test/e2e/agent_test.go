@@ -52,7 +52,8 @@ type side struct {
 	Policy  string
 }
 
-// startAgent runs test/simnode on a node with a kubeconfig until the test ends.
+// startAgent runs test/simnode on a node with a kubeconfig until the test ends, and
+// returns when that is ready.
 func startAgent(t *testing.T, node, kubeconfig string) *agent {
 	t.Helper()
 	a := &agent{t: t, stderr: &buffer{}, exited: make(chan struct{})}
@@ -78,11 +79,15 @@ func startAgent(t *testing.T, node, kubeconfig string) *agent {
 			require.FailNow(t, "the agent ended", a.stderr.String())
 		default:
 		}
-		if found := served.FindStringSubmatch(a.stderr.String()); found != nil {
-			a.url = "http://" + found[1]
-			return ""
+		found := served.FindStringSubmatch(a.stderr.String())
+		if found == nil {
+			return "the agent does not say where it serves"
 		}
-		return "the agent does not say where it serves"
+		a.url = "http://" + found[1]
+		if err := a.readiness(); err != nil {
+			return err.Error()
+		}
+		return ""
 	})
 	return a
 }

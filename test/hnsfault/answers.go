@@ -3,7 +3,6 @@ package hnsfault
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -35,48 +34,18 @@ func classOf(code uint32, refused error) error {
 // is missing: then that is the class. With a code that says nothing, the error
 // speaks of no more than was written to.
 func recoded(c hnssim.Call, op *hns.OpError, code uint32) *hns.OpError {
-	out := *op
-	out.Code = code
 	class := classOf(code, op)
 	if op.Kind == hns.KindSet && errors.Is(op, hns.ErrNotFound) && c.Op != hns.OpSets(hns.Remove) && errors.Is(class, hns.ErrInvalid) {
 		class = hns.ErrNotFound
 	}
-	if code == op.Code || errors.Is(op, class) {
-		return &out
+	if errors.Is(op, class) {
+		return c.Refusal(op.Kind, code, op.Err)
 	}
-	out.Err = fmt.Errorf("%w: %v", class, op.Err) //nolint:errorlint // the class is another one
-	if c.Op == hns.OpACLAdd || c.Op == hns.OpACLUpdate {
-		out.Kind = hns.KindEndpoint
-		if errors.Is(class, hns.ErrInvalid) {
-			out.Kind = hns.KindACL
-		}
-		out.ID = idsOf(c, out.Kind)
-	}
-	return &out
-}
-
-// idsOf returns the ID of an error of a kind: HNS never says which of several
-// objects it means.
-func idsOf(c hnssim.Call, kind string) string {
-	var ids []string
-	for _, p := range c.Sets {
-		ids = append(ids, p.ID)
-	}
-	if kind == hns.KindACL {
-		for _, a := range Rules(c) {
-			if a.Ours() {
-				ids = append(ids, a.ID)
-			}
+	kind, err := op.Kind, fmt.Errorf("%w: %v", class, op.Err) //nolint:errorlint // the class is another one
+	if len(c.Sets) == 0 {
+		if kind = hns.KindEndpoint; errors.Is(class, hns.ErrInvalid) {
+			kind = hns.KindACL
 		}
 	}
-	slices.Sort(ids)
-	switch ids = slices.Compact(ids); {
-	case kind == hns.KindEndpoint:
-		return c.Target
-	case len(ids) == 0:
-		return ""
-	case len(ids) == 1:
-		return ids[0]
-	}
-	return fmt.Sprintf("one of %d", len(ids))
+	return c.Refusal(kind, code, err)
 }

@@ -39,16 +39,8 @@ func (s *Sim) runHook(c *Call, when When) {
 	hook, shown := s.hook, *c
 	s.mu.Unlock()
 	if hook != nil {
-		hook(shown.full(), when)
+		hook(shown, when)
 	}
-}
-
-// full returns the call with its ACLs.
-func (c Call) full() Call {
-	if c.Policies != nil {
-		c.ACLs, _ = hns.Endpoint{Policies: c.Policies}.Split()
-	}
-	return c
 }
 
 // Calls returns the calls since the last ResetCalls, in the order in which they
@@ -58,7 +50,7 @@ func (s *Sim) Calls() []Call {
 	defer s.mu.Unlock()
 	out := make([]Call, len(s.calls))
 	for i, c := range s.calls {
-		out[i] = c.full()
+		out[i] = *c
 	}
 	return out
 }
@@ -68,22 +60,23 @@ func (s *Sim) ResetCalls() {
 	s.Sim.ResetCalls()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls, s.logged, s.dll = nil, 0, 0
+	s.calls, s.dll = nil, 0
 }
 
-// maxLogged is the size of the calls that are remembered. A simulated node may run for days.
-const maxLogged = 64 << 20
+// maxLogged is how many calls are remembered. A simulated node may run for days.
+const maxLogged = 1 << 14
 
 // remember prices a call and adds it to the log.
 func (s *Sim) remember(c *Call) {
-	size := func(c *Call) int { return c.Bytes + 256 }
+	if c.Policies != nil {
+		c.ACLs, _ = hns.Endpoint{Policies: c.Policies}.Split()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.DLLCalls = s.price(c)
 	s.dll += c.DLLCalls
-	s.calls = append(s.calls, c)
-	for s.logged += size(c); s.logged > maxLogged; s.calls = s.calls[1:] {
-		s.logged -= size(s.calls[0])
+	if s.calls = append(s.calls, c); len(s.calls) > maxLogged {
+		s.calls = s.calls[1:]
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/acl"
@@ -24,15 +23,14 @@ import (
 //	  acl 222 allow in azure-acl-x.web proto=6 local=ns-x lports=80
 //	  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
 //
-// Sets go by name, and everything is sorted, as its order means nothing. A text
-// with a blank, comma, quote or equals sign is quoted as in Go. A set whose Id
+// Sets go by name, and everything is sorted, as its order means nothing. A set whose Id
 // does not follow from its name has id=. An attached endpoint of the network itself has its
 // addresses only.
 func (s *Sim) Dump() string {
-	sets, endpoints := s.Sets(), s.Endpoints()
+	sets := s.Sets()
 	names := map[string]string{} // by Id
 	for _, p := range sets {
-		names[p.ID] = quote(p.Name)
+		names[p.ID] = p.Name
 	}
 	shown := func(values []string) string {
 		out := make([]string, len(values))
@@ -42,31 +40,30 @@ func (s *Sim) Dump() string {
 		slices.Sort(out)
 		return strings.Join(out, ",")
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "network %s\n", quote(s.network))
+	lines := []string{"network " + s.network}
 	for _, p := range sets {
-		line := strings.TrimSpace(fmt.Sprintf("set %s %s %s", names[p.ID], p.Type, shown(p.Values)))
+		line := strings.TrimSpace(fmt.Sprintf("set %s %s %s", p.Name, p.Type, shown(p.Values)))
 		if p.ID != DerivedID(p.Name) {
-			line += " id=" + quote(p.ID)
+			line += " id=" + p.ID
 		}
-		b.WriteString(line + "\n")
+		lines = append(lines, line)
 	}
-	for _, e := range endpoints {
-		b.WriteString("endpoint " + quote(e.ID))
+	for _, e := range s.Endpoints() {
+		line := "endpoint " + e.ID
 		for i, a := range e.Addrs {
-			b.WriteString([]string{" addrs=", ","}[min(i, 1)] + a.String())
+			line += []string{" addrs=", ","}[min(i, 1)] + a.String()
 		}
 		if e.Remote || e.Network != s.network || e.State != hnssim.AttachedSharing {
-			fmt.Fprintf(&b, " remote=%t network=%s state=%v", e.Remote, e.Network, e.State)
+			line += fmt.Sprintf(" remote=%t network=%s state=%v", e.Remote, e.Network, e.State)
 		}
-		lines := []string{"\n"}
+		var policies []string
 		for _, p := range e.Policies {
-			lines = append(lines, dumpPolicy(p, shown))
+			policies = append(policies, dumpPolicy(p, shown))
 		}
-		slices.Sort(lines)
-		b.WriteString(strings.Join(lines, ""))
+		slices.Sort(policies)
+		lines = append(append(lines, line), policies...)
 	}
-	return b.String()
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // dumpPolicy returns the line of a policy. Ours is shown by its meaning, as its text
@@ -74,7 +71,7 @@ func (s *Sim) Dump() string {
 func dumpPolicy(p hns.EndpointPolicy, shown func([]string) string) string {
 	a, err := p.ACL()
 	if err != nil || !a.Ours() {
-		return fmt.Sprintf("  policy %s %s\n", quote(p.Type), p.Settings)
+		return fmt.Sprintf("  policy %s %s", p.Type, p.Settings)
 	}
 	a.Protocols = strings.TrimPrefix(a.Protocols, hns.AnyProtocol)
 	a.LocalAddresses = shown(strings.Split(a.LocalAddresses, ","))
@@ -82,14 +79,6 @@ func dumpPolicy(p hns.EndpointPolicy, shown func([]string) string) string {
 	text := "  acl " + acl.RuleText(a)
 	if a.RuleType == hns.Host {
 		text += " host"
-	}
-	return text + "\n"
-}
-
-// quote returns a text that a reader can tell from its surroundings.
-func quote(text string) string {
-	if text == "" || strings.ContainsAny(text, " ,=\"#`") || strconv.Quote(text) != `"`+text+`"` {
-		return strconv.Quote(text)
 	}
 	return text
 }

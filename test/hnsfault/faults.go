@@ -3,7 +3,6 @@ package hnsfault
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -24,10 +23,12 @@ const (
 
 // Fault makes calls fail.
 type Fault struct {
-	Op     string // empty: any
-	Target string // an endpoint's ID, or the name or Id of a set in the request; empty: any
-	Nth    int    // of the matching calls from now on; 0 and 1: the next
-	Times  int    // how many matching calls in a row; 0: one, -1: all
+	Op     string                 // empty: any
+	Target string                 // an endpoint's ID, or the name or Id of a set in the request; empty: any
+	On     func(hnssim.Call) bool // nil: any
+	P      float64                // of each matching call; of Chances only
+	Nth    int                    // of the matching calls from now on; 0 and 1: the next
+	Times  int                    // how many matching calls in a row; 0: one, -1: all
 	Mode   Mode
 	Err    error // the class, or a whole *hns.OpError; nil: hns.ErrUnavailable
 	// Code is the HRESULT of an answer, in place of Err; the class follows from it.
@@ -38,8 +39,7 @@ type Fault struct {
 type armedFault struct {
 	Fault
 	seen int // matching calls so far
-	left int // calls to fail; negative: no end
-	used bool
+	left int // calls to fail; -1: no end, and none failed yet
 }
 
 // Inject arms a fault. The first one that is due takes a call.
@@ -56,7 +56,7 @@ func (s *Sim) UnusedFaults() []Fault {
 	defer s.mu.Unlock()
 	var out []Fault
 	for _, f := range s.faults {
-		if f.left > 0 || !f.used {
+		if f.left > 0 || f.left == -1 {
 			out = append(out, f.Fault)
 		}
 	}
@@ -91,25 +91,28 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 		return err
 	}
 	s.mu.Lock()
-	f, latency := s.due(c), time.Duration(c.DLLCalls)*s.odd.Latency
+	f := s.due(c)
 	s.mu.Unlock()
-	s.asked(func(p Personality) {
-		if f == nil && p.Fail != nil {
-			f = p.Fail(c.Call)
+	p, done := s.ask()
+	if f == nil && p.Fail != nil {
+		f = p.Fail(c.Call)
+	}
+	done()
+	if latency := time.Duration(c.DLLCalls) * p.Latency; latency > 0 {
+		select {
+		case <-time.After(latency):
+		case <-ctx.Done():
 		}
-	})
+	}
+	gaveUp := c.Broken(ctx)
 	if f == nil {
-		gaveUp := wait(ctx, c, latency)
 		return cmp.Or(gaveUp, do(false)) // HNS carries on, and the reply is lost
 	}
-	gaveUp := wait(ctx, c, latency)
-	err := c.Fail(cmp.Or(f.Err, hns.ErrUnavailable))
+	err := cmp.Or(f.Err, hns.ErrUnavailable)
 	if f.Code != 0 {
-		err = c.Fail(classOf(f.Code, nil))
-		if op, ok := errors.AsType[*hns.OpError](err); ok {
-			op.Code = f.Code
-		}
+		err = classOf(f.Code, nil)
 	}
+	err = c.Fail(f.Code, err)
 	switch f.Mode {
 	case LoseReply:
 		_ = do(false) // the reply is lost, whatever it is
@@ -120,21 +123,6 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 	case Refuse: // nothing is done
 	}
 	return cmp.Or(gaveUp, err)
-}
-
-// wait waits for d; it returns the error of the call when its caller gives up.
-func wait(ctx context.Context, c *Call, d time.Duration) error {
-	if d == 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return c.Broken(ctx)
-	}
 }
 
 // due counts the call for every fault and returns the fault that applies to it, or nil;
@@ -149,17 +137,14 @@ func (s *Sim) due(c *Call) *Fault {
 		if taken != nil || f.seen < f.Nth {
 			continue
 		}
-		f.used = true
-		if f.left > 0 {
-			f.left--
-		}
+		f.left--
 		taken = &f.Fault
 	}
 	return taken
 }
 
 func (f *Fault) matches(c *Call) bool {
-	if f.Op != "" && f.Op != c.Op {
+	if f.Op != "" && f.Op != c.Op || f.On != nil && !f.On(c.Call) {
 		return false
 	}
 	return f.Target == "" || f.Target == c.Target ||

@@ -45,63 +45,52 @@ type Personality struct {
 // What is stored stays.
 func (s *Sim) SetPersonality(p Personality) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.odd = p
-}
-
-// asked calls ask with the current personality, whose functions run one at a time.
-func (s *Sim) asked(ask func(Personality)) {
-	s.mu.Lock()
-	odd := s.odd
 	s.mu.Unlock()
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	ask(odd)
+	s.SetHooks(hnssim.Hooks{Call: s.call, Show: s.show, Wrote: s.wrote, Early: p.Early})
 }
 
-// takesRules reports whether an endpoint in a state takes rules.
-func (s *Sim) takesRules(state hnssim.EndpointState) bool {
+// ask returns the current personality, whose functions run one at a time: until done is called.
+func (s *Sim) ask() (p Personality, done func()) {
+	s.asking.Lock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return state == hnssim.Attached || state == hnssim.AttachedSharing || state == hnssim.Created && s.odd.Early
+	return s.odd, s.asking.Unlock
 }
 
 // show changes what a read returns.
 func (s *Sim) show(op string, out *hns.Result) {
-	s.asked(func(p Personality) {
-		if p.Show != nil {
-			p.Show(op, out)
-		}
-	})
+	p, done := s.ask()
+	defer done()
+	if p.Show != nil {
+		p.Show(op, out)
+	}
 }
 
 // refuse returns why this HNS rejects a request that the strict one accepts; nil when
 // it accepts it too.
 func (s *Sim) refuse(c hnssim.Call) error {
+	var code uint32
+	p, done := s.ask()
+	if p.Refuse != nil {
+		code = p.Refuse(c)
+	}
+	done()
 	s.mu.Lock()
 	rejects := s.rejects
 	s.mu.Unlock()
+	if slices.ContainsFunc(rejects, func(match func(hnssim.Call) bool) bool { return match(c) }) {
+		code = codeInvalidPolicy
+	}
+	if code == 0 {
+		return nil
+	}
 	kind := hns.KindACL
 	if len(c.Sets) > 0 {
 		kind = hns.KindSet
 	}
-	op := &hns.OpError{
-		Op: c.Op, Kind: kind, ID: idsOf(c, kind), Code: codeInvalidPolicy,
-		Err: fmt.Errorf("%w: content that this node rejects", hns.ErrInvalid),
-	}
-	if slices.ContainsFunc(rejects, func(match func(hnssim.Call) bool) bool { return match(c) }) {
-		return s.coded(c, op)
-	}
-	var code uint32
-	s.asked(func(p Personality) {
-		if p.Refuse != nil {
-			code = p.Refuse(c)
-		}
-	})
-	if code == 0 {
-		return nil
-	}
-	return recoded(c, op, code)
+	op := c.Refusal(kind, codeInvalidPolicy, fmt.Errorf("%w: content that this node rejects", hns.ErrInvalid))
+	return s.coded(c, recoded(c, op, code))
 }
 
 // Rules returns the rules that a request writes, canonical.
@@ -124,14 +113,14 @@ func (s *Sim) coded(c hnssim.Call, err error) error {
 	if !errors.As(err, &op) || errors.Is(err, hns.ErrElsewhere) {
 		return err
 	}
-	s.asked(func(p Personality) {
-		if p.Code == nil {
-			return
-		}
-		if code := p.Code(op); code != 0 {
-			err = recoded(c, op, code)
-		}
-	})
+	p, done := s.ask()
+	defer done()
+	if p.Code == nil {
+		return err
+	}
+	if code := p.Code(op); code != 0 {
+		return recoded(c, op, code)
+	}
 	return err
 }
 
@@ -149,23 +138,15 @@ func OnlyDocumented(c hnssim.Call) uint32 {
 	return 0
 }
 
-// Chance is a fault that calls meet now and then, and no more than so many times, so
-// that every history comes to its end.
-type Chance struct {
-	On    func(hnssim.Call) bool // the calls that may meet it
-	P     float64                // of each of them
-	Times int                    // at most
-	Fault Fault
-}
-
-// Chances returns a Personality.Fail that draws faults.
-func Chances(seed uint64, chances ...Chance) func(hnssim.Call) *Fault {
+// Chances returns a Personality.Fail that draws faults: each of their calls meets one with its
+// probability P, and no more than Times, so that every history comes to its end.
+func Chances(seed uint64, faults ...Fault) func(hnssim.Call) *Fault {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	return func(c hnssim.Call) *Fault {
-		for i := range chances {
-			if at := &chances[i]; at.Times > 0 && at.On(c) && rng.Float64() < at.P {
-				at.Times--
-				return &at.Fault
+		for i := range faults {
+			if f := &faults[i]; f.Times > 0 && f.On(c) && rng.Float64() < f.P {
+				f.Times--
+				return f
 			}
 		}
 		return nil
@@ -200,6 +181,3 @@ func Late(times int) func(op string, out *hns.Result) {
 		})
 	}
 }
-
-// IsWrite reports whether a call changes something.
-func IsWrite(c hnssim.Call) bool { return !hns.ReadsOnly(c.Op) }

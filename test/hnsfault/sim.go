@@ -28,7 +28,6 @@ type Sim struct {
 	// must not be held while the strict simulator is called.
 	mu      sync.Mutex
 	calls   []*Call // the last ones
-	logged  int     // size of calls
 	dll     int     // calls of the DLLs
 	hook    func(Call, When)
 	faults  []*armedFault
@@ -40,12 +39,10 @@ type Sim struct {
 	asking sync.Mutex // held while a function of the personality runs
 }
 
-var _ hns.Client = (*Sim)(nil)
-
 // New returns a node with an empty network and no endpoints.
 func New(o Options) *Sim {
 	s := &Sim{Sim: hnssim.New(o), network: cmp.Or(o.Network, hnssim.DefaultNetwork), held: map[string]bool{}}
-	s.SetHooks(hnssim.Hooks{Call: s.call, Show: s.show, Wrote: s.wrote, TakesRules: s.takesRules})
+	s.SetPersonality(Personality{})
 	return s
 }
 
@@ -65,7 +62,7 @@ func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim
 // carryOut does a request, or the first half of one that writes.
 func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) error) error {
 	var refused error
-	if IsWrite(c) {
+	if !hns.ReadsOnly(c.Op) {
 		refused = s.refuse(c)
 	}
 	if half || refused != nil {
@@ -76,21 +73,10 @@ func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) err
 	if refused != nil {
 		return refused
 	}
-	if half {
-		if len(c.Sets) == 1 || len(c.ACLs) == 1 {
-			return nil // half of one is nothing
-		}
-		c = firstHalf(c)
+	if half { // rounded down: half of one set or rule is an empty request, which does nothing
+		c.Sets, c.ACLs, c.Policies = c.Sets[:len(c.Sets)/2], c.ACLs[:len(c.ACLs)/2], c.Policies[:len(c.Policies)/2]
 	}
 	return s.coded(c, do(c))
-}
-
-// firstHalf returns a request with the first half of its content, rounded down.
-func firstHalf(c hnssim.Call) hnssim.Call {
-	c.Sets = c.Sets[:len(c.Sets)/2]
-	c.ACLs = c.ACLs[:len(c.ACLs)/2]
-	c.Policies = c.Policies[:len(c.Policies)/2]
-	return c
 }
 
 // Restart restarts the service: HNS comes back without any set and without our ACLs, and

@@ -12,12 +12,10 @@ import (
 // serves: it matches nobody, and may stay on an endpoint until the next Update. Sets are
 // those of HNS, or as they should be, by Id.
 func Unused(a hns.ACL, sets map[string]hns.SetPolicy) bool {
-	ids := a.SetIDs()
-	if !slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(sets[id].Name, "namedport:") }) {
-		return false
-	}
+	ids, named := a.SetIDs(), false
 	in := map[string]int{} // how many of the sets an address is in
 	for _, id := range ids {
+		named = named || strings.HasPrefix(sets[id].Name, "namedport:")
 		leaves := []string{id}
 		if sets[id].Type == hns.NestedIPSet {
 			leaves = sets[id].Values
@@ -31,5 +29,5 @@ func Unused(a hns.ACL, sets map[string]hns.SetPolicy) bool {
 			in[addr]++
 		}
 	}
-	return !slices.Contains(slices.Collect(maps.Values(in)), len(ids))
+	return named && !slices.Contains(slices.Collect(maps.Values(in)), len(ids))
 }

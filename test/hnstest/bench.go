@@ -2,6 +2,7 @@ package hnstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
@@ -23,27 +24,22 @@ type bench struct {
 	client    hns.Client
 	node      *Node
 	endpoints []string
-	defaults  []hns.EndpointPolicy // what HNS itself puts on endpoints, once learned is set
-	learned   bool
+	defaults  []hns.EndpointPolicy // what HNS itself puts on an endpoint; nil: not known yet
 }
 
 // answer asks the question, and removes what it made.
 func (q Question) answer(ctx context.Context, client hns.Client, node *Node) *Answer {
 	b := &bench{Answer: &Answer{Question: q, Verdict: Held}, ctx: ctx, client: client, node: node}
 	began := time.Now()
-	apart(func() { q.ask(b) })
+	var running sync.WaitGroup
+	running.Go(func() { q.ask(b) }) // a goroutine that FailNow and skip may end
+	running.Wait()
 	if q.Phase != ReadOnly {
-		apart(b.clean)
+		running.Go(b.clean)
+		running.Wait()
 	}
 	b.Millis = time.Since(began).Milliseconds()
 	return b.Answer
-}
-
-// apart runs do in a goroutine that FailNow and skip may end.
-func apart(do func()) {
-	var running sync.WaitGroup
-	running.Go(do)
-	running.Wait()
 }
 
 // Errorf implements require.TestingT.
@@ -83,7 +79,6 @@ func (b *bench) do(r hns.Request) hns.Result {
 	return out
 }
 
-// try sends a request for sets.
 func (b *bench) try(verb hns.Verb, sets ...hns.SetPolicy) error {
 	return b.do(hns.Request{Op: hns.OpSets(verb), Sets: sets}).Err
 }
@@ -93,7 +88,6 @@ func (b *bench) modify(verb hns.Verb, sets ...hns.SetPolicy) {
 	require.NoError(b, b.try(verb, sets...))
 }
 
-// add adds rules to an endpoint.
 func (b *bench) add(endpoint string, rules ...hns.ACL) error {
 	return b.do(hns.Request{Op: hns.OpACLAdd, Endpoint: endpoint, ACLs: rules}).Err
 }
@@ -107,7 +101,6 @@ func (b *bench) replace(endpoint string, others []hns.EndpointPolicy, rules ...h
 	return b.do(hns.Request{Op: hns.OpACLUpdate, Endpoint: endpoint, Policies: policies}).Err
 }
 
-// get reads an endpoint.
 func (b *bench) get(endpoint string) (hns.Endpoint, error) {
 	out := b.do(hns.Request{Op: hns.OpEndpointGet, Endpoint: endpoint})
 	return out.Endpoint, out.Err
@@ -120,15 +113,11 @@ func (b *bench) rules(endpoint string) ([]hns.ACL, []hns.EndpointPolicy) {
 	return e.Split()
 }
 
-// sets reads the suite's sets, by Id.
-func (b *bench) sets() map[string]hns.SetPolicy {
+// sets reads the suite's sets.
+func (b *bench) sets() []hns.SetPolicy {
 	read := b.do(hns.Request{Op: hns.OpNetworkGet})
 	require.NoError(b, read.Err)
-	out := map[string]hns.SetPolicy{}
-	for _, p := range read.Network.Sets {
-		out[p.ID] = p
-	}
-	return out
+	return read.Network.Sets
 }
 
 // prefix marks the sets of the suite on a network that others use too.
@@ -148,13 +137,9 @@ func list(name string, members ...hns.SetPolicy) hns.SetPolicy {
 
 // allowFrom returns a rule that lets traffic in from the pods in all the sets.
 func allowFrom(name string, sets ...hns.SetPolicy) hns.ACL {
-	ids := make([]string, len(sets))
-	for i, p := range sets {
-		ids[i] = p.ID
-	}
 	return hns.ACL{
 		ID: hns.ACLIDPrefix + "hnstest." + name, Protocols: "6", Action: hns.Allow, Direction: hns.In,
-		LocalAddresses: strings.Join(ids, ","), LocalPorts: "80", RuleType: hns.Switch, Priority: hns.PriorityAllow,
+		LocalAddresses: strings.Join(list("", sets...).Values, ","), LocalPorts: "80", RuleType: hns.Switch, Priority: hns.PriorityAllow,
 	}
 }
 
@@ -165,28 +150,29 @@ var (
 	outBoundNAT = hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`)}
 )
 
-// podAddr is the address of a question's first endpoint. Each further one has the next.
-var podAddr = netip.MustParseAddr("10.90.0.4")
+// addr returns the address of a question's nth endpoint, from 0.
+func addr(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 90, 0, byte(4 + n)}) }
 
-// addr returns an address that no endpoint of the question has.
-func (b *bench) addr() netip.Addr {
-	a := podAddr
-	for range b.endpoints {
-		a = a.Next()
-	}
-	return a
+// endpoint creates an attached endpoint with policies of others.
+func (b *bench) endpoint(others ...hns.EndpointPolicy) string {
+	return b.create("endpoint", Endpoint{Foreign: others})
 }
 
-// endpoint creates an attached endpoint, as every HNS makes one.
-func (b *bench) endpoint(foreign ...hns.EndpointPolicy) string {
-	id, err := b.node.CreateEndpoint(Endpoint{Addrs: []netip.Addr{b.addr()}, Foreign: foreign})
-	require.NoError(b, err)
-	b.endpoints = append(b.endpoints, id)
-	return id
+// pod makes the set web, and an endpoint with policies of others, which it returns as HNS shows them.
+func (b *bench) pod(others ...hns.EndpointPolicy) (id string, web hns.SetPolicy, foreign []hns.EndpointPolicy) {
+	web = leaf("web")
+	b.modify(hns.Add, web)
+	id = b.endpoint(others...)
+	_, foreign = b.rules(id)
+	return id, web, foreign
 }
 
-// create creates an endpoint that not every HNS makes, and skips the question where it does not.
+// create creates an endpoint, with an address that none has if it is given none. It skips the question
+// if the HNS makes no such endpoint.
 func (b *bench) create(what string, e Endpoint) string {
+	if e.Addrs == nil {
+		e.Addrs = []netip.Addr{addr(len(b.endpoints))}
+	}
 	id, err := b.node.CreateEndpoint(e)
 	if err != nil {
 		b.skip("this HNS makes no %s: %v", what, err)
@@ -202,22 +188,18 @@ func (b *bench) refused(err, class error, op, kind, id string) {
 	require.ErrorAs(b, err, &refusal)
 	require.Equal(b, []string{op, kind, id}, []string{refusal.Op, refusal.Kind, refusal.ID})
 	require.False(b, hns.OutcomeUnknown(err))
+	require.Equal(b, kind == hns.KindEndpoint && errors.Is(class, hns.ErrNotFound), hns.EndpointGone(err))
 }
 
 // clean takes away what the question made: endpoints, lists, leaves.
 func (b *bench) clean() {
 	b.ctx = context.WithoutCancel(b.ctx)
 	for _, id := range b.endpoints {
-		require.NoError(b, b.node.DeleteEndpoint(id))
+		require.NoError(b, b.node.HNS.Delete("Endpoint", id))
 	}
 	left := b.sets()
 	for _, kind := range []hns.SetType{hns.NestedIPSet, hns.IPSet} {
-		var batch []hns.SetPolicy
-		for _, p := range left {
-			if p.Type == kind {
-				batch = append(batch, p)
-			}
-		}
+		batch := slices.DeleteFunc(slices.Clone(left), func(p hns.SetPolicy) bool { return p.Type != kind })
 		if len(batch) > 0 {
 			b.modify(hns.Remove, batch...)
 		}

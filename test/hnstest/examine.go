@@ -41,16 +41,6 @@ type Report struct {
 	Answers []*Answer `json:"answers"`
 }
 
-// Count returns the number of answers with a verdict.
-func (r *Report) Count(verdict string) (n int) {
-	for _, a := range r.Answers {
-		if a.Verdict == verdict {
-			n++
-		}
-	}
-	return n
-}
-
 // System gives access to the HNS under test: by single calls, and by the client that is asked.
 type System struct {
 	HNS    HNS
@@ -77,10 +67,10 @@ func Examine(ctx context.Context, o Options, s System) (*Report, error) {
 	mine := all
 	if !o.ReadOnly {
 		r.Network = map[bool]string{false: "NAT", true: "L2Bridge"}[o.L2Bridge]
-		if err := n.Make(r.Network); err != nil {
-			return nil, err
+		if err = n.Make(r.Network); err == nil {
+			mine, err = s.Client(NetworkName)
 		}
-		if mine, err = s.Client(NetworkName); err != nil {
+		if err != nil {
 			return nil, errors.Join(err, n.Clean())
 		}
 	}

@@ -32,10 +32,9 @@ func (h HNS) Do(export, id string, handle uint64, texts ...string) (CallAnswer, 
 // Create makes an object, and closes its handle. The kind is Network, Endpoint or Namespace.
 func (h HNS) Create(kind, id string, in uint64, settings string) error {
 	a, err := h.Do("HcnCreate"+kind, id, in, settings)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = h.Do("HcnClose"+kind, "", a.Handle)
 	}
-	_, err = h.Do("HcnClose"+kind, "", a.Handle)
 	return err
 }
 

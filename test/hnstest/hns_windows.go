@@ -12,8 +12,6 @@ import (
 // ThisHNS returns the HNS of this system.
 func ThisHNS() HNS { return call }
 
-var free = windows.NewLazySystemDLL("ole32.dll").NewProc("CoTaskMemFree")
-
 // call makes one call of any export of computenetwork.dll. The arguments are those of Microsoft's HCN API reference: a
 // handle, a GUID, texts, and where to put a handle, an output and an error record.
 func call(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
@@ -24,18 +22,22 @@ func call(export, id string, handle uint64, texts ...string) (CallAnswer, error)
 	verb := func(names string) bool { return regexp.MustCompile("^Hcn(" + names + ")").MatchString(export) }
 	var pins runtime.Pinner // HNS has no pointer of ours after the call
 	defer pins.Unpin()
+	at := &struct {
+		id             windows.GUID
+		handle         uintptr
+		output, record *uint16
+	}{}
+	pins.Pin(at)
 	var args []uintptr
 	if verb("Query|Modify|Close|CreateEndpoint") {
 		args = append(args, uintptr(handle))
 	}
 	if verb("Open|Create|Delete") {
-		guid, err := windows.GUIDFromString("{" + id + "}")
-		if err != nil {
+		var err error
+		if at.id, err = windows.GUIDFromString("{" + id + "}"); err != nil {
 			return CallAnswer{}, fmt.Errorf("%q is no GUID: %w", id, err)
 		}
-		pinned := &guid
-		pins.Pin(pinned)
-		args = append(args, uintptr(unsafe.Pointer(pinned)))
+		args = append(args, uintptr(unsafe.Pointer(&at.id)))
 	}
 	for _, text := range texts {
 		encoded, err := windows.UTF16PtrFromString(text)
@@ -45,24 +47,19 @@ func call(export, id string, handle uint64, texts ...string) (CallAnswer, error)
 		pins.Pin(encoded)
 		args = append(args, uintptr(unsafe.Pointer(encoded)))
 	}
-	out := &struct {
-		handle         uintptr
-		output, record *uint16
-	}{}
-	pins.Pin(out)
 	if verb("Open|Create") {
-		args = append(args, uintptr(unsafe.Pointer(&out.handle)))
+		args = append(args, uintptr(unsafe.Pointer(&at.handle)))
 	}
 	if verb("Enumerate|Query") {
-		args = append(args, uintptr(unsafe.Pointer(&out.output)))
+		args = append(args, uintptr(unsafe.Pointer(&at.output)))
 	}
 	if !verb("Close") {
-		args = append(args, uintptr(unsafe.Pointer(&out.record)))
+		args = append(args, uintptr(unsafe.Pointer(&at.record)))
 	}
 	code, _, _ := proc.Call(args...)
-	a := CallAnswer{Code: uint32(code), Record: take(out.record)}
+	a := CallAnswer{Code: uint32(code), Record: take(at.record)}
 	if int32(code) >= 0 { // a failing call may leave anything there
-		a.Output, a.Handle = take(out.output), uint64(out.handle)
+		a.Output, a.Handle = take(at.output), uint64(at.handle)
 	}
 	return a, nil
 }
@@ -72,6 +69,6 @@ func take(text *uint16) string {
 	if text == nil {
 		return ""
 	}
-	defer func() { _, _, _ = free.Call(uintptr(unsafe.Pointer(text))) }() // it returns nothing
+	defer windows.CoTaskMemFree(unsafe.Pointer(text))
 	return windows.UTF16PtrToString(text)
 }

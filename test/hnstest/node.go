@@ -36,7 +36,8 @@ type Endpoint struct {
 	Foreign []hns.EndpointPolicy
 }
 
-// Make takes away what an earlier run left, and makes a network and a namespace.
+// Make takes away what an earlier run left, and makes a network and a namespace. If it fails, Clean
+// removes what it made.
 func (n *Node) Make(kind string) error {
 	if err := n.Clean(); err != nil {
 		return fmt.Errorf("an earlier run has left something: %w", err)
@@ -46,10 +47,7 @@ func (n *Node) Make(kind string) error {
 	if err == nil {
 		err = n.HNS.Create("Namespace", ownNamespace, 0, `{"Type":"Host",`+schemaV2+`}`)
 	}
-	if err != nil {
-		return errors.Join(err, n.Clean())
-	}
-	return nil
+	return err
 }
 
 // CreateEndpoint makes an endpoint, and attaches it as containerd does. It returns the endpoint's ID
@@ -69,10 +67,7 @@ func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
 		return n.HNS.Create("Endpoint", id, in, fmt.Sprintf(`{"Name":%q,"HostComputeNetwork":%q,"Policies":[%s],"IpConfigurations":[%s],"Flags":%d,`+schemaV2+`}`,
 			NetworkName, ownNetwork, strings.Join(policies, ","), strings.Join(addrs, ","), flags))
 	})
-	if err != nil {
-		return "", err
-	}
-	if !e.Detached && !e.Remote {
+	if err == nil && !e.Detached && !e.Remote {
 		err = n.HNS.Open("Namespace", ownNamespace, func(space uint64) error {
 			_, err := n.HNS.Do("HcnModifyNamespace", "", space, `{"ResourceType":"Endpoint","RequestType":"Add","Settings":{"EndpointId":"`+id+`"}}`)
 			return err
@@ -87,9 +82,6 @@ func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
 	}
 	return id, err
 }
-
-// DeleteEndpoint deletes an endpoint, which may be gone already.
-func (n *Node) DeleteEndpoint(id string) error { return n.HNS.Delete("Endpoint", id) }
 
 // Clean takes away everything that this run or one that was killed has made.
 func (n *Node) Clean() error {

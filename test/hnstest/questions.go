@@ -52,60 +52,44 @@ const (
 
 // Questions returns the table of all questions, in the order in which they are asked.
 func Questions() []Question {
-	return slices.Concat(aboutSets(), aboutNames(), aboutRules(), aboutFields(), aboutEndpoints(), aboutWriters(), aboutLimits())
+	return slices.Concat(aboutSets(), aboutRules(), aboutEndpoints(), aboutLimits())
 }
 
 func aboutSets() []Question {
+	const (
+		closed = "the set is refused, and its rules stay closed"
+		unread = "sets differ from what the agent knows until they are read"
+	)
+	named := func(name string) func(*bench) {
+		p := leaf("web", "10.90.0.4")
+		p.Name = "hnstest-" + name
+		return takesSets(p)
+	}
+	type sets = []hns.SetPolicy
+	web, db, odd, group := leaf("web", "10.90.0.4"), leaf("db"), leaf("db", "everything"), list("group", leaf("web"))
+	unfit := sets{list("group", web, leaf("gone"))}
 	return []Question{
 		{"sets are added, updated and removed, each by itself", "W1 W7 S7 S8 S9", acn, retried, OwnNetwork, setLifeCycle},
 		{"an update of a missing set is ignored", "S10", acn, wrongCode, OwnNetwork, updateOfMissing},
-		{"a set cannot be added twice", "S11", guess, "nothing: a set is read before it is written", OwnNetwork, addTwice},
-		{"a missing set cannot be removed", "S12", acn, retried, OwnNetwork, removeOfMissing},
-		{"a list needs its members", "S7", acn, stateWrong, OwnNetwork, listNeedsMembers},
-		{"a set in a list cannot be removed", "S12", acn, stateWrong, OwnNetwork, removeOfMember},
+		{"a set cannot be added twice", "S11", guess, "nothing: a set is read before it is written", OwnNetwork, refuses(hns.ErrAlreadyExists, hns.Add, sets{leaf("web", "10.90.0.5")}, web)},
+		{"a missing set cannot be removed", "S12", acn, retried, OwnNetwork, refuses(hns.ErrNotFound, hns.Remove, sets{web})},
+		{"a list needs its members", "S7", acn, stateWrong, OwnNetwork, refuses(hns.ErrNotFound, hns.Add, unfit, web)},
+		{"a list that is changed needs its members", "S7", acn, stateWrong, OwnNetwork, refuses(hns.ErrNotFound, hns.Update, unfit, web, group)},
+		{"a set in a list cannot be removed", "S12", acn, stateWrong, OwnNetwork, refuses(hns.ErrInUse, hns.Remove, sets{web}, web, group)},
 		{"a set in a rule cannot be removed", "S12", acn, stateWrong, OwnNetwork, removeOfSetInRule},
-		{"a set of a type that does not exist is refused", "C1", schema, wrongCode, OwnNetwork, malformed(hns.SetPolicy{ID: prefix + "x", Name: "hnstest-x", Type: "LIST"})},
-		{"a set with a value that is no address is refused", "C1", schema, wrongCode, OwnNetwork, malformed(leaf("x", "everything"))},
-		{"a refused set request does nothing", "S13", guess, "sets differ from what the agent knows until they are read", OwnNetwork, setsAllOrNothing},
-	}
-}
-
-// aboutNames returns questions about the names and Ids of sets.
-func aboutNames() []Question {
-	named := func(question, assumption, source, name string) Question {
-		p := leaf("web", "10.90.0.4")
-		p.Name = name
-		return Question{question, assumption, source, "the set is refused, and its rules stay closed", OwnNetwork, func(b *bench) {
-			b.modify(hns.Add, p)
-			b.wantSets(p)
-		}}
-	}
-	long := leaf("1a2b3c4d5e6f", "10.90.0.4")
-	return []Question{
-		named("a name may have <, > and &", "W2", schema, "hnstest-<a>&b"),
-		named("a name may have any sign", "S15", guess, `hnstest-x{app in (a,b),!tier,role!=db}/y = "z" [%d] \ ' #;`),
-		named("a name may have 4096 characters", "S15", guess, "hnstest-"+strings.Repeat("n", 4096-len("hnstest-"))),
-		{"an Id may have 30 letters and digits", "S17", acn, "no set is taken", OwnNetwork, func(b *bench) {
-			b.modify(hns.Add, long)
-			b.wantSets(long)
-		}},
+		{"a set of a type that does not exist is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, sets{{ID: prefix + "x", Name: "hnstest-x", Type: "LIST"}})},
+		{"a set with a value that is no address is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, sets{odd})},
+		{"a refused add of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrAlreadyExists, hns.Add, sets{db, web}, web)},
+		{"a refused update of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrInvalid, hns.Update, sets{leaf("web", "10.90.0.9"), odd}, web, db)},
+		{"a refused removal of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrInUse, hns.Remove, sets{db, web}, web, db, group)},
+		{"a name may have <, > and &", "W2", schema, closed, OwnNetwork, named("<a>&b")},
+		{"a name may have any sign", "S15", guess, closed, OwnNetwork, named(`x{app in (a,b),!tier,role!=db}/y = "z" [%d] \ ' #;`)},
+		{"a name may have 4096 characters", "S15", guess, closed, OwnNetwork, named(strings.Repeat("n", 4096-len("hnstest-")))},
+		{"an Id may have 30 letters and digits", "S17", acn, "no set is taken", OwnNetwork, takesSets(leaf("1a2b3c4d5e6f", "10.90.0.4"))},
 	}
 }
 
 func aboutRules() []Question {
-	return []Question{
-		{"added rules are appended, and there twice if they were there", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
-		{"rules read back with the same meaning", "W6 W8 A9", guess, rewritten, OwnNetwork, readBackMeaning},
-		{"a rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, needsSets},
-		{"a malformed rule is refused, and nothing of its request is done", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, rulesAllOrNothing},
-		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
-		{"foreign policies survive byte for byte", "W3", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
-	}
-}
-
-// aboutFields returns questions about fields of rules: whether HNS accepts them, and shows them with
-// the same meaning.
-func aboutFields() []Question {
 	ports := func(local string) func(*hns.ACL) { return func(a *hns.ACL) { a.LocalPorts = local } }
 	from := func(remote string) func(*hns.ACL) { return func(a *hns.ACL) { a.RemoteAddresses = remote } }
 	protocol := func(number, local string) func(*hns.ACL) {
@@ -115,8 +99,22 @@ func aboutFields() []Question {
 		return func(a *hns.ACL) { a.RuleType, a.Priority = is, priority }
 	}
 	return []Question{
+		{"added rules are appended, and there twice if they were there", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
+		{"a rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, refusesRules(hns.ErrNotFound, hns.KindSet, leaf("gone").ID, allowFrom("two", leaf("gone")))},
+		{"a malformed rule is refused", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, refusesRules(hns.ErrInvalid, hns.KindACL, badRule().ID, badRule())},
+		{"nothing is done of a request with a malformed rule", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, refusesRules(hns.ErrInvalid, hns.KindACL, "one of 2", allowFrom("two", leaf("web")), badRule())},
+		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
+		{"foreign policies survive byte for byte", "W3", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
 		takes("addresses and ports in the order of the request", "W6", guess, rewritten, func(a *hns.ACL) {
 			a.RemoteAddresses, a.LocalPorts = "10.9.0.1,10.9.1.0/24,10.9.0.2", "443,80"
+		}),
+		takes("Block, and nothing that it is limited to", "W6 W8", guess, rewritten, func(a *hns.ACL) {
+			*a = hns.ACL{ID: a.ID, Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityBlock}
+		}),
+		takes("UDP with ports", "W6 W8", guess, rewritten, protocol("17", "53")),
+		takes("two sets", "W6 W8", guess, rewritten, func(a *hns.ACL) { a.LocalAddresses = leaf("ns").ID + "," + leaf("web").ID }),
+		takes("the direction Out", "W6 W8", guess, rewritten, func(a *hns.ACL) {
+			a.Direction, a.RemoteAddresses, a.LocalPorts, a.RemotePorts = hns.Out, leaf("web").ID, "", "80"
 		}),
 		takes("ports and ranges of ports", "A9", calico, leftOut, ports("80,443,1000-2000")),
 		takes("all ports", "A9", calico, leftOut, ports("1-65535")),
@@ -145,11 +143,6 @@ func aboutEndpoints() []Question {
 		{"two endpoints may have one address", "E5", acn, "nothing", OwnNetwork, sharedAddress},
 		{"an endpoint of another node is told apart", "E3", hcsshim, "the agent writes to an endpoint that is not here", OwnNetwork, elsewhere},
 		{"every address of an endpoint is read", "", own, "a pod is found by one address only", OwnNetwork, severalAddresses},
-	}
-}
-
-func aboutWriters() []Question {
-	return []Question{
 		{"what is held behaves the same", "W9", own, stateWrong, OwnNetwork, held},
 		{"writes read back as the version that was asked for", "W5 W6", guess, rewritten, OwnNetwork, writesHaveVersions},
 	}
@@ -158,8 +151,8 @@ func aboutWriters() []Question {
 func aboutLimits() []Question {
 	const stalls = "the write fails, and the pods it is for keep their old rules"
 	return []Question{
-		{"a network takes 4096 sets", "S16 E10", guess, stalls, Limits, manySets},
-		{"a set takes 8192 members, and a list 1024", "S16 E10", guess, stalls, Limits, largeSets},
+		{"a network takes 4096 sets", "S16 E10", guess, stalls, Limits, takesSets(leaves(4096)...)},
+		{"a set takes 8192 members, and a list 1024", "S16 E10", guess, stalls, Limits, takesSets(largeSets()...)},
 		{"an endpoint takes 2000 rules", "A23 E10", guess, stalls, Limits, manyRules(2000, "10.9.0.1")},
 		{"an endpoint takes 640 kB of rules", "A23 E10", guess, stalls, Limits, manyRules(60, manyAddresses(1000))},
 	}

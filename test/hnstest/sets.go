@@ -2,6 +2,7 @@ package hnstest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,8 +30,10 @@ func setLifeCycle(b *bench) {
 	b.modify(hns.Update, web)
 	b.wantSets(web, db, both)
 
+	b.modify(hns.Remove, web) // the list has let it go
+	b.wantSets(db, both)
 	b.modify(hns.Remove, both)
-	b.modify(hns.Remove, web, db)
+	b.modify(hns.Remove, db)
 	b.wantSets()
 }
 
@@ -42,122 +45,62 @@ func updateOfMissing(b *bench) {
 	b.wantSets(web)
 }
 
-func addTwice(b *bench) {
-	web := leaf("web", "10.90.0.4")
-	b.modify(hns.Add, web)
-	err := b.try(hns.Add, leaf("web", "10.90.0.5"))
-	b.refused(err, hns.ErrAlreadyExists, "SetPolicy/Add", hns.KindSet, web.ID)
-	b.wantSets(web)
-}
-
-func removeOfMissing(b *bench) {
-	gone := leaf("gone")
-	err := b.try(hns.Remove, gone)
-	b.refused(err, hns.ErrNotFound, "SetPolicy/Remove", hns.KindSet, gone.ID)
-	require.False(b, hns.EndpointGone(err))
-}
-
-func listNeedsMembers(b *bench) {
-	web := leaf("web")
-	b.modify(hns.Add, web)
-	group := list("group", web, leaf("gone"))
-	err := b.try(hns.Add, group)
-	b.refused(err, hns.ErrNotFound, "SetPolicy/Add", hns.KindSet, group.ID)
-	b.wantSets(web)
-
-	b.modify(hns.Add, list("group", web))
-	err = b.try(hns.Update, group)
-	b.refused(err, hns.ErrNotFound, "SetPolicy/Update", hns.KindSet, group.ID)
-	b.wantSets(web, list("group", web))
-}
-
-func removeOfMember(b *bench) {
-	web, db := leaf("web"), leaf("db")
-	b.modify(hns.Add, web, db)
-	b.modify(hns.Add, list("group", web, db))
-	remove := func(p hns.SetPolicy) error { return b.try(hns.Remove, p) }
-	b.refused(remove(web), hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, web.ID)
-
-	b.modify(hns.Update, list("group", db))
-	require.NoError(b, remove(web), "the list has let it go")
-	b.refused(remove(db), hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, db.ID)
-	b.modify(hns.Remove, list("group", db))
-	require.NoError(b, remove(db), "the list is gone")
+// refuses asks whether HNS refuses a request for sets, and does nothing. The sets of have are there,
+// each after its members.
+func refuses(class error, verb hns.Verb, sets []hns.SetPolicy, have ...hns.SetPolicy) func(*bench) {
+	return func(b *bench) {
+		for _, there := range have {
+			b.modify(hns.Add, there)
+		}
+		id := sets[0].ID
+		if len(sets) > 1 {
+			id = fmt.Sprintf("one of %d", len(sets))
+		}
+		b.refused(b.try(verb, sets...), class, hns.OpSets(verb), hns.KindSet, id)
+		b.wantSets(have...)
+	}
 }
 
 func removeOfSetInRule(b *bench) {
-	web, ns := leaf("web"), leaf("ns")
+	ep, web, _ := b.pod()
 	group := list("group", web)
-	b.modify(hns.Add, web, ns)
 	b.modify(hns.Add, group)
-	ep := b.endpoint()
-	require.NoError(b, b.add(ep, allowFrom("one", ns, group)))
-	for _, p := range []hns.SetPolicy{ns, group} {
-		err := b.try(hns.Remove, p)
-		b.refused(err, hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, p.ID)
-	}
-	require.NoError(b, b.replace(ep, nil, allowFrom("one", ns)))
+	require.NoError(b, b.add(ep, allowFrom("one", web, group)))
+	b.refused(b.try(hns.Remove, group), hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, group.ID)
+	require.NoError(b, b.replace(ep, nil, allowFrom("one", web)))
 	b.modify(hns.Remove, group)
-	require.NoError(b, b.node.DeleteEndpoint(ep))
-	b.modify(hns.Remove, ns, web)
+	b.refused(b.try(hns.Remove, web), hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, web.ID)
+	require.NoError(b, b.node.HNS.Delete("Endpoint", ep))
+	b.modify(hns.Remove, web)
 }
 
-// malformed asks whether HNS refuses a set.
-func malformed(p hns.SetPolicy) func(*bench) {
+// takesSets asks whether HNS takes sets, 512 in a request, and shows them.
+func takesSets(sets ...hns.SetPolicy) func(*bench) {
 	return func(b *bench) {
-		err := b.try(hns.Add, p)
-		b.refused(err, hns.ErrInvalid, "SetPolicy/Add", hns.KindSet, p.ID)
-		b.wantSets()
-	}
-}
-
-func setsAllOrNothing(b *bench) {
-	web, db := leaf("web", "10.90.0.4"), leaf("db", "10.90.0.5")
-	b.modify(hns.Add, web, db)
-	b.modify(hns.Add, list("group", db))
-
-	err := b.try(hns.Add, leaf("new"), web, leaf("newer"))
-	require.ErrorIs(b, err, hns.ErrAlreadyExists)
-	err = b.try(hns.Remove, web, db)
-	require.ErrorIs(b, err, hns.ErrInUse)
-	err = b.try(hns.Update, leaf("web", "10.90.0.9"), leaf("db", "everything"))
-	require.ErrorIs(b, err, hns.ErrInvalid)
-	b.wantSets(web, db, list("group", db))
-}
-
-// manySets adds 4096 sets, 512 in a request.
-func manySets(b *bench) {
-	var all []hns.SetPolicy
-	for len(all) < 4096 {
-		from := len(all)
-		for i := range 512 {
-			all = append(all, leaf(fmt.Sprint(from+i), "10.90.0.4"))
+		for request := range slices.Chunk(sets, 512) {
+			b.modify(hns.Add, request...)
 		}
-		b.modify(hns.Add, all[from:]...)
+		b.wantSets(sets...)
 	}
-	b.wantSets(all...)
 }
 
-func largeSets(b *bench) {
-	big := leaf("big")
-	for i := range 8192 {
-		big.Values = append(big.Values, fmt.Sprintf("10.100.%d.%d", i/250, i%250))
+// leaves returns n sets with one address.
+func leaves(n int) (sets []hns.SetPolicy) {
+	for i := range n {
+		sets = append(sets, leaf(fmt.Sprint(i), "10.90.0.4"))
 	}
-	sets := []hns.SetPolicy{big}
-	for i := range 1024 {
-		sets = append(sets, leaf(fmt.Sprint(i)))
-	}
-	all := list("all", sets[1:]...)
-	b.modify(hns.Add, sets...)
-	b.modify(hns.Add, all)
-	b.wantSets(append(sets, all)...)
+	return sets
 }
 
-// wantSets checks the suite's sets. The order of values means nothing.
+// largeSets returns 1024 sets, one of which has 8192 members, and a list of all of them.
+func largeSets() []hns.SetPolicy {
+	sets := leaves(1024)
+	sets[0].Values = strings.Split(manyAddresses(8192), ",")
+	return append(sets, list("all", sets...))
+}
+
+// wantSets checks the suite's sets. Their order means nothing, nor does that of their values.
 func (b *bench) wantSets(want ...hns.SetPolicy) {
-	byID := map[string]hns.SetPolicy{}
-	for _, p := range want {
-		byID[p.ID] = p
-	}
-	require.Empty(b, cmp.Diff(byID, b.sets(), cmpopts.SortSlices(strings.Compare), cmpopts.EquateEmpty()))
+	byID := func(a, b hns.SetPolicy) int { return strings.Compare(a.ID, b.ID) }
+	require.Empty(b, cmp.Diff(want, b.sets(), cmpopts.SortSlices(byID), cmpopts.SortSlices(strings.Compare), cmpopts.EquateEmpty()))
 }

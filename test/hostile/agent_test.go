@@ -106,8 +106,7 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Logger: logger})
 	running.Go(func() { teller.Run(ctx) })
 	running.Go(func() { ctl.Run(ctx) })
-	<-ctl.Settled()
-	a.rest(15 * time.Minute) // also what nothing needs has gone
+	a.rest(time.Duration(effort.Of(6, 15)) * time.Minute) // also what nothing needs has gone
 }
 
 // rest lets time pass, in which the agent does what it has left to do.

@@ -110,7 +110,7 @@ func (a *agent) suffer(attack cluster.Attack, turn int) cost {
 	if err := a.sim.DeleteEndpoint(fresh); err != nil {
 		c.opens = append(c.opens, err.Error())
 	}
-	a.rest(20 * time.Minute) // longer than sets stay that nothing needs
+	a.rest(time.Duration(effort.Of(7, 20)) * time.Minute) // longer than sets stay that nothing needs
 	for _, moved := range a.sim.Transitions() {
 		if moved.To != hnsfault.Denied {
 			c.opens = append(c.opens, fmt.Sprintf("%s: %v -> %v %v at %s", moved.Op, moved.Probe.Src, moved.Probe.Dst, moved.To, moved.Probe.Endpoint))

@@ -81,7 +81,12 @@ const longestAttack = 4 * time.Minute
 
 // TestRows plays the known attacks that are objects. TestBombs of tool/bundle and
 // TestTextsOfManifests of cmd/kubectl-npm play others.
-func TestRows(t *testing.T) { several(t, every(effort.Of(16, 1), cluster.Attacks())) }
+func TestRows(t *testing.T) {
+	if !effort.Deep() {
+		t.Skip("make deep plays this; the flood of make test has a hundred objects of the first row")
+	}
+	several(t, cluster.Attacks())
+}
 
 // TestPairs plays every two rows together, one pair after the other in one cluster:
 // what each leaves behind would add up.
@@ -96,7 +101,6 @@ func TestPairs(t *testing.T) {
 			pairs = append(pairs, cluster.Attack{Name: one.Name + "+" + two.Name, Objects: append(one.Objects[:len(one.Objects):len(one.Objects)], two.Objects...)})
 		}
 	}
-	pairs = pairs[:len(pairs)/effort.Of(8, 1)]
 	several(t, pairs)
 }
 
@@ -104,7 +108,8 @@ func TestPairs(t *testing.T) {
 // that somebody may think does no harm, and of 1.5 MB. There are more with
 // make hostile.
 func TestFloods(t *testing.T) {
-	several(t, every(effort.Of(20, 1), cluster.Floods(20_000)))
+	floods := cluster.Floods(20_000)
+	several(t, floods[:effort.Of(1, len(floods))])
 	if !effort.Deep() {
 		return // the race detector takes a minute for each of the large ones
 	}
@@ -112,15 +117,6 @@ func TestFloods(t *testing.T) {
 	if effort.Full() {
 		several(t, append(cluster.Floods(200_000), cluster.Floods(cluster.Largest)...))
 	}
-}
-
-// every returns one of n attacks.
-func every(n int, attacks []cluster.Attack) []cluster.Attack {
-	var out []cluster.Attack
-	for i := 0; i < len(attacks); i += n {
-		out = append(out, attacks[i])
-	}
-	return out
 }
 
 // several plays attacks one after the other in one cluster, and holds each against

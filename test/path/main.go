@@ -60,7 +60,10 @@ func run(list bool) error {
 		Source: server.Source(), Applier: d, Progress: d.Progress, Node: cluster.Node, OnApplied: func(a controllers.Applied) { applied <- a },
 	})
 	go c.Run(context.Background())
-	<-c.Settled()
+	for done := false; !done; {
+		a := <-applied
+		done = a.Err == nil && a.Report.Converged()
+	}
 
 	for _, m := range []struct {
 		name  string

@@ -116,11 +116,6 @@ func TestImports(t *testing.T) {
 				}
 			}
 		}
-		for pkg, linked := range deps {
-			if slices.Contains(linked, "github.com/Microsoft/hcsshim/hcn") {
-				t.Errorf("%s links hcsshim; use hns.Client", pkg)
-			}
-		}
 	}
 }
 

@@ -60,7 +60,6 @@ func serve(ctx context.Context, kubeconfig, node string) error {
 	recorder = events.New(events.Config{Sink: sink, Node: node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Logger: klog.Background()})
 	go recorder.Run(ctx)
 	go ctl.Run(ctx)
-	<-ctl.Settled()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

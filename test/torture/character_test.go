@@ -180,20 +180,20 @@ func (c *character) refuse(rng *rand.Rand) {
 func (c *character) fail(rng *rand.Rand, seed uint64) {
 	reads := func(c hnssim.Call) bool { return c.Op == hns.OpEndpointGet }
 	broke := []uint32{0x80004005, 0x8000FFFF, 0x803B0017, 0x800706BE, 0x80070102}[rng.IntN(5)]
-	var chances []hnsfault.Chance
+	var chances []hnsfault.Fault
 	for i, f := range []hnsfault.Fault{{Mode: hnsfault.Half, Code: broke}, {Mode: hnsfault.Ignore}, {Err: hns.ErrNotFound}, {Code: 0x803B0031}} {
-		chance := hnsfault.Chance{On: reads, P: 0.02 + rng.Float64()/5, Times: 1 + rng.IntN(6), Fault: f}
+		f.On, f.P, f.Times = reads, 0.02+rng.Float64()/5, 1+rng.IntN(6)
 		if rng.IntN(4) > 0 {
 			continue
 		}
 		if i < 2 {
-			chance.On, c.whimsical = hnsfault.IsWrite, true
+			f.On, c.whimsical = func(c hnssim.Call) bool { return !hns.ReadsOnly(c.Op) }, true
 		}
-		chances = append(chances, chance)
+		chances = append(chances, f)
 	}
 	if rng.IntN(8) == 0 {
 		c.blind = fmt.Sprintf("ep-%d", 1+rng.IntN(3))
-		chances = append(chances, hnsfault.Chance{On: func(o hnssim.Call) bool { return reads(o) && o.Target == c.blind }, P: 1, Times: 1 << 30, Fault: hnsfault.Fault{Code: 0x803B0017}})
+		chances = append(chances, hnsfault.Fault{On: func(o hnssim.Call) bool { return reads(o) && o.Target == c.blind }, P: 1, Times: 1 << 30, Code: 0x803B0017})
 	}
 	c.Early = rng.IntN(3) == 0
 	c.Fail = hnsfault.Chances(seed, chances...)

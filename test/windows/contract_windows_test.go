@@ -1,3 +1,5 @@
+// Package windows has tests for a Windows node (NPM_HNS=1), and for Wine, where hnsd answers by way of
+// the DLLs in dll (HNSD_ADDR).
 package windows
 
 import (
@@ -24,8 +26,8 @@ func nodeOf(t *testing.T) *hnstest.Node {
 	t.Helper()
 	realHNS(t)
 	n := &hnstest.Node{HNS: hnstest.ThisHNS()}
-	require.NoError(t, n.Make("L2Bridge"))
 	t.Cleanup(func() { require.NoError(t, n.Clean()) })
+	require.NoError(t, n.Make("L2Bridge"))
 	return n
 }
 

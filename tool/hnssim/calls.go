@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -32,9 +33,8 @@ type Hooks struct {
 	// Wrote runs after each change, with the Sim locked. op is that of the request,
 	// or the name of the method that another program of the node stands for.
 	Wrote func(op, target string, trace Tracer)
-	// TakesRules reports whether an endpoint in a state takes rules; nil: attached
-	// endpoints do. It runs with the Sim locked.
-	TakesRules func(EndpointState) bool
+	// Early: an endpoint that is created and not attached yet takes rules too.
+	Early bool
 }
 
 // SetHooks replaces the hooks.
@@ -118,17 +118,17 @@ func (c Call) Broken(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return c.Fail(fmt.Errorf("%w: %w", hns.ErrUnavailable, context.Cause(ctx)))
+	return c.Fail(0, fmt.Errorf("%w: %w", hns.ErrUnavailable, context.Cause(ctx)))
 }
 
-// Fail returns err as the error of a call that HNS did not refuse: an
-// *hns.OpError that names the object of the call. One that is given is returned.
-func (c Call) Fail(err error) error {
+// Fail returns err, which HNS answers with a code, as the error of the call: an *hns.OpError that
+// names the object of the call. One that is given is returned.
+func (c Call) Fail(code uint32, err error) error {
 	var op *hns.OpError
 	if errors.As(err, &op) {
 		return err
 	}
-	kind, id := hns.KindNetwork, c.Target
+	kind := hns.KindNetwork
 	switch {
 	case c.Op == hns.OpEndpointGet || c.Op == hns.OpACLAdd || c.Op == hns.OpACLUpdate:
 		kind = hns.KindEndpoint
@@ -136,12 +136,39 @@ func (c Call) Fail(err error) error {
 			kind = hns.KindACL
 		}
 	case len(c.Sets) > 0:
-		kind, id = hns.KindSet, c.Sets[0].ID
-		if len(c.Sets) > 1 {
-			id = fmt.Sprintf("one of %d", len(c.Sets))
+		kind = hns.KindSet
+	}
+	return c.Refusal(kind, code, err)
+}
+
+// Refusal returns the error of a call that HNS refused because of objects of a kind. HNS answers
+// with a code and never says which of several objects it means, so neither does the ID.
+func (c Call) Refusal(kind string, code uint32, err error) *hns.OpError {
+	var ids []string
+	rules := c.ACLs
+	if c.Policies != nil {
+		rules, _ = hns.Endpoint{Policies: c.Policies}.Split()
+	}
+	for _, a := range rules {
+		if kind == hns.KindACL {
+			ids = append(ids, a.ID)
+		} else {
+			ids = append(ids, a.SetIDs()...)
 		}
 	}
-	return &hns.OpError{Op: c.Op, Kind: kind, ID: id, Err: err}
+	for _, p := range c.Sets {
+		ids = append(ids, p.ID)
+	}
+	slices.Sort(ids)
+	id := c.Target
+	if c.Sets != nil || kind == hns.KindACL || kind == hns.KindSet {
+		if ids = slices.Compact(ids); len(ids) == 1 {
+			id = ids[0]
+		} else if id = ""; len(ids) > 1 {
+			id = fmt.Sprintf("one of %d", len(ids))
+		}
+	}
+	return &hns.OpError{Op: c.Op, Kind: kind, ID: id, Code: code, Err: err}
 }
 
 // size returns the bytes of the request's content.

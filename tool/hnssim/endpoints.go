@@ -249,7 +249,7 @@ func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) 
 		e := s.endpoints[c.Target]
 		switch {
 		case e == nil:
-			return endpointMissing.of(id).in(hns.OpEndpointGet, id)
+			return endpointMissing.of(id).in(c)
 		case e.remote || e.network != s.network:
 			return &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
 		}
@@ -274,7 +274,7 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 			added[i], r = s.readACL(e, a)
 		}
 		if r != nil {
-			return r.inACLs(hns.OpACLAdd, c.Target, c.ACLs)
+			return r.in(c)
 		}
 		if !dry {
 			e.setPolicies(slices.Concat(e.policies, added))
@@ -294,8 +294,7 @@ func (s *Sim) ReplacePolicies(ctx context.Context, id string, policies []hns.End
 			next, r = s.readPolicies(e, c.Policies)
 		}
 		if r != nil {
-			ours, _ := hns.Endpoint{Policies: c.Policies}.Split()
-			return r.inACLs(hns.OpACLUpdate, c.Target, ours)
+			return r.in(c)
 		}
 		if !dry {
 			e.setPolicies(next)
@@ -316,18 +315,10 @@ func (s *Sim) writable(id string) (*endpoint, *refused) {
 		return nil, endpointMissing.of(id)
 	case e.remote:
 		return nil, endpointRemote.of(id)
-	case !s.takesRules(e):
+	case !e.state.attached() && (!s.hooks.Early || e.state != Created):
 		return nil, endpointNotAttached.of(fmt.Sprintf("%s is %v", id, e.state))
 	}
 	return e, nil
-}
-
-// takesRules reports whether the state of an endpoint lets it have rules; s.mu must be held.
-func (s *Sim) takesRules(e *endpoint) bool {
-	if s.hooks.TakesRules != nil {
-		return s.hooks.TakesRules(e.state)
-	}
-	return e.state.attached()
 }
 
 // readPolicies checks policies for an endpoint; s.mu must be held. The result
@@ -352,23 +343,4 @@ func (s *Sim) lookup(e *endpoint) lookup {
 		}
 		return s.sets[id]
 	}
-}
-
-// inACLs returns the error of a write of ACLs to an endpoint.
-func (r *refused) inACLs(op, endpoint string, acls []hns.ACL) error {
-	var ids []string
-	switch refusals[r.reason].kind {
-	case hns.KindSet:
-		for _, a := range acls {
-			ids = append(ids, a.SetIDs()...)
-		}
-	case hns.KindACL:
-		for _, a := range acls {
-			ids = append(ids, a.ID)
-		}
-	default:
-		ids = []string{endpoint}
-	}
-	slices.Sort(ids)
-	return r.in(op, slices.Compact(ids)...)
 }

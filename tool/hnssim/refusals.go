@@ -133,15 +133,8 @@ func (r *refused) Error() string {
 // Unwrap returns the class.
 func (r *refused) Unwrap() error { return refusals[r.reason].class }
 
-// in returns the error of the call op. HNS answers with a code and never says
-// which of several objects it means, so neither does the ID; the text does, for
+// in returns the refusal as the error of a call. Its text says what the call's error does not, for
 // whoever reads a failed test.
-func (r *refused) in(op string, ids ...string) error {
-	id := ""
-	if len(ids) == 1 {
-		id = ids[0]
-	} else if len(ids) > 1 {
-		id = fmt.Sprintf("one of %d", len(ids))
-	}
-	return &hns.OpError{Op: op, Kind: refusals[r.reason].kind, ID: id, Code: refusals[r.reason].code, Err: r}
+func (r *refused) in(c Call) error {
+	return c.Refusal(refusals[r.reason].kind, refusals[r.reason].code, r)
 }

@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 		{"blank in a set id", badSetID, hns.KindSet, "a b", 0x803B000D, hns.ErrInvalid, modify(hns.Add, anyID(leaf("new"), "a b"))},
 		{"address as set id", badSetID, hns.KindSet, "10.0.0.1", 0x803B000D, hns.ErrInvalid, modify(hns.Add, anyID(leaf("new"), "10.0.0.1"))},
 		{"no set name", noSetName, hns.KindSet, "a", 0x803B000D, hns.ErrInvalid, modify(hns.Add, hns.SetPolicy{ID: "a", Type: hns.IPSet})},
-		{"a set id twice", setIDTwice, hns.KindSet, "one of 3", 0x803B000D, hns.ErrInvalid, modify(hns.Update, leaf("web"), leaf("db"), leaf("web"))},
+		{"a set id twice", setIDTwice, hns.KindSet, "one of 2", 0x803B000D, hns.ErrInvalid, modify(hns.Update, leaf("web"), leaf("db"), leaf("web"))},
 		{"name of another set", setNameTaken, hns.KindSet, "a", 0x803B000D, hns.ErrInvalid, modify(hns.Add, anyID(leaf("web"), "a"))},
 		{"two sets of one name", setNameTaken, hns.KindSet, "one of 2", 0x803B000D, hns.ErrInvalid, modify(hns.Add, leaf("new"), anyID(leaf("new"), "a"))},
 		{"renamed set", setRenamed, hns.KindSet, derivedID("web"), 0x803B000D, hns.ErrInvalid, modify(hns.Update, anyID(leaf("new"), derivedID("web")))},

@@ -32,11 +32,7 @@ func (s *Sim) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolic
 	return s.call(ctx, Call{Op: op, Target: s.network, Sets: cloneSets(sets)}, func(c Call, dry bool) error {
 		contents, r := s.checkSets(verb, c.Sets)
 		if r != nil {
-			ids := make([]string, len(c.Sets))
-			for i, p := range c.Sets {
-				ids[i] = p.ID
-			}
-			return r.in(op, ids...)
+			return r.in(c)
 		}
 		if dry {
 			return nil

@@ -310,10 +310,10 @@ func TestPruneIsTheOtherFolder(t *testing.T) {
 		}
 		part := strings.Join(slices.Delete(slices.Clone(texts), i, i+1), "\n---\n")
 		want := worldOf(t, part)
-		for from, to := range map[*whatif.World]string{&whole: part, &want: strings.Join(texts, "\n---\n")} {
-			change, err := applied(t, *from, to, simulate.ChangeOptions{Prune: true})
+		for text, becomes := range map[string][2]whatif.World{part: {whole, want}, strings.Join(texts, "\n---\n"): {want, whole}} {
+			from, is := becomes[0], becomes[1]
+			change, err := applied(t, from, text, simulate.ChangeOptions{Prune: true})
 			require.NoError(t, err)
-			is := worldOf(t, to)
 			ignored := []cmp.Option{cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.IgnoreFields(whatif.Pod{}, "Pod.Started", "Pod.Created"), cmpopts.EquateEmpty()}
 			require.Empty(t, cmp.Diff(is.Pods, change.After.Pods, ignored...), f.Name())
 			for _, ns := range is.Namespaces {

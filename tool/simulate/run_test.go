@@ -25,6 +25,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
@@ -262,12 +263,13 @@ func TestServerWithoutList(t *testing.T) {
 }
 
 func TestManyPodsAreQuick(t *testing.T) {
+	pods := effort.Of(500, 2000)
 	var b strings.Builder
-	b.WriteString("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2000, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}\n---\n")
+	fmt.Fprintf(&b, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: %d, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}\n---\n", pods)
 	b.WriteString("{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {}}}\n")
 	code, d := onceJSON(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(b.String())})
 	require.Equal(t, cli.ExitOK, code)
-	require.Len(t, d.Endpoints, 2000)
-	require.Equal(t, 2000, d.Calls["ACL/Add"])
+	require.Len(t, d.Endpoints, pods)
+	require.Equal(t, pods, d.Calls["ACL/Add"])
 	require.Equal(t, 1, d.Calls["Endpoint/Enumerate"])
 }

@@ -68,7 +68,7 @@ func TestLookBesideWrites(t *testing.T) {
 			lost++
 		}
 	}
-	for range effort.Of(100, 3000) {
+	for range effort.Of(40, 3000) {
 		write(hns.Add, "10.0.0.2")
 		write(hns.Update, "10.0.0.3")
 		write(hns.Remove, "10.0.0.3")

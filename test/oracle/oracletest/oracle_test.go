@@ -22,9 +22,9 @@ func TestOracle(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { prop(gen.New(t, false), newWorld(t, drawSetup(t)), t) })
 		})
 	}
-	draw("Whole", 10, 1500, whole)
-	draw("Pieces", 7, 1000, pieces)
-	draw("History", 4, 600, history)
+	draw("Whole", 6, 1500, whole)
+	draw("Pieces", 4, 1000, pieces)
+	draw("History", 3, 600, history)
 }
 
 // property brings what a generator draws into a world, and holds it against the oracle.

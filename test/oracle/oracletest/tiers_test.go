@@ -20,7 +20,7 @@ func TestOracleTiers(t *testing.T) {
 		name            string
 		quick, clusters int
 		prop            property
-	}{{"Whole", 4, 1500, whole}, {"Pieces", 3, 1000, pieces}, {"History", 2, 600, history}} {
+	}{{"Whole", 3, 1500, whole}, {"Pieces", 2, 1000, pieces}, {"History", 2, 600, history}} {
 		t.Run(p.name, func(t *testing.T) {
 			effort.Checks(t, effort.Of(p.quick, p.clusters))
 			rapid.Check(t, func(t *rapid.T) {

@@ -132,7 +132,7 @@ const notLoaded = "DLL initialization failed"
 // run starts the program, until the test ends, and returns a channel that says that it has ended.
 func (c *containerd) run(t *testing.T, p *programs) <-chan struct{} {
 	t.Helper()
-	cmd := exec.Command(p.wine, p.exe("runtime"), "--conf-dir", windowsPath(c.conf), "--bin-dir", windowsPath(c.bin))
+	cmd := exec.Command(p.wine, p.exe("runtime"), windowsPath(c.conf), windowsPath(c.bin))
 	cmd.Env = append(p.environ(), "HNSD_ADDR="+c.h.addr)
 	cmd.Dir = filepath.Join(p.prefix, "drive_c") // CNI caches results in \var\lib\cni of the drive
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

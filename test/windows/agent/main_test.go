@@ -1,5 +1,8 @@
 //go:build linux
 
+// Package agent proves npm.exe end to end: the Windows binary runs under Wine,
+// reads a real API server, and writes to an HNS that is this process, so that
+// the suite sees every call and every rule. hack/test-windows.sh runs it.
 package agent
 
 import (

@@ -8,6 +8,8 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
+func facts() string { return "the simulator" }
+
 // thisSystem returns a simulated node.
 func thisSystem() hnstest.System {
 	return hnsd.New(hnsd.Options{Foreign: hnssim.DefaultForeign()}).System()

@@ -76,8 +76,8 @@ func (s *Server) add(o *object) (*object, error) {
 
 // create makes an object with the GUID that the caller gives as an argument or in the settings, or
 // a new one.
-func (s *Server) create(k kind, r request) (*object, error) {
-	o := &object{kind: k}
+func (s *Server) create(r request) (*object, error) {
+	o := &object{kind: r.kind}
 	if err := decode(r.text, &o.made); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Server) create(k kind, r request) (*object, error) {
 		o.id = s.newID()
 	}
 	o.network = o.id
-	switch k {
+	switch o.kind {
 	case kindNetwork:
 		if o.name == "" {
 			return nil, refuse(codeInvalidJSON, "a network without a name")
@@ -98,11 +98,7 @@ func (s *Server) create(k kind, r request) (*object, error) {
 		if err := s.createEndpoint(o, r); err != nil {
 			return nil, err
 		}
-	case kindNamespace:
-		s.mu.Lock()
-		s.lastID++
-		o.made["NamespaceId"] = 1 + s.lastID // 1 is the host's own
-		s.mu.Unlock()
+	case kindNamespace: // it is an Id and nothing else
 	}
 	return s.add(o)
 }
@@ -171,12 +167,32 @@ type setSettings struct {
 }
 
 // show returns an object as HNS shows it.
-func (s *Server) show(ctx context.Context, o *object) (out settings, err error) {
+func (s *Server) show(ctx context.Context, o *object) (settings, error) {
+	out := maps.Clone(o.made)
+	out["ID"], out["SchemaVersion"], out["Version"] = o.id, settings{"Major": 2, "Minor": 0}, 0xF00000000
 	switch o.kind {
-	case kindNetwork:
-		out, err = o.showNetwork(ctx)
+	case kindNetwork: // sets beside a policy that is none
+		read, err := o.sim.Network(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all := []hns.EndpointPolicy{{Type: "NetAdapterName", Settings: []byte(`{"NetworkAdapterName":"Ethernet"}`)}}
+		for _, p := range read.Sets {
+			set := encode(setSettings{p.ID, p.Name, p.Type, strings.Join(p.Values, ",")})
+			all = append(all, hns.EndpointPolicy{Type: policyTypeSet, Settings: []byte(set.Output)})
+		}
+		out["Name"], out["Policies"], out["State"] = o.name, all, 1
 	case kindEndpoint:
-		out, err = s.showEndpoint(ctx, o)
+		e, _ := o.sim.Endpoint(o.id) // remote ones too, as the DLLs show them
+		if _, err := o.sim.GetEndpoint(ctx, o.id); err != nil && !errors.Is(err, hns.ErrElsewhere) {
+			return nil, err
+		}
+		configs := []ipConfig{}
+		for _, a := range e.Addrs {
+			configs = append(configs, ipConfig{a, 16})
+		}
+		out["HostComputeNetwork"], out["HostComputeNamespace"], out["Policies"], out["IpConfigurations"] = o.network, s.spaceOf(o), e.Policies, configs
+		out["MacAddress"], out["State"] = "00-15-5D-00-00-01", e.State
 	case kindNamespace:
 		var resources []settings
 		for _, e := range s.objects(kindEndpoint) {
@@ -184,49 +200,8 @@ func (s *Server) show(ctx context.Context, o *object) (out settings, err error) 
 				resources = append(resources, settings{"Type": "Endpoint", "Data": settings{"ID": e.id}})
 			}
 		}
-		out = maps.Clone(o.made)
 		out["Resources"] = resources
 	}
-	if err != nil {
-		return nil, err
-	}
-	out["ID"], out["SchemaVersion"] = o.id, v2
-	return out, nil
-}
-
-// showNetwork shows sets beside a policy that is none. A type that is left out means NAT to hcsshim, so
-// it never is.
-func (o *object) showNetwork(ctx context.Context) (settings, error) {
-	read, err := o.sim.Network(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := []hns.EndpointPolicy{{Type: "NetAdapterName", Settings: []byte(`{"NetworkAdapterName":"Ethernet"}`)}}
-	for _, p := range read.Sets {
-		set := encode(setSettings{p.ID, p.Name, p.Type, strings.Join(p.Values, ",")})
-		all = append(all, hns.EndpointPolicy{Type: policyTypeSet, Settings: []byte(set.Output)})
-	}
-	out := maps.Clone(o.made)
-	out["Name"], out["Policies"], out["State"], out["Version"] = o.name, all, 1, 0xF00000000
-	return out, nil
-}
-
-func (s *Server) showEndpoint(ctx context.Context, o *object) (settings, error) {
-	e, _ := o.sim.Endpoint(o.id) // remote ones too, as the DLLs show them
-	if _, err := o.sim.GetEndpoint(ctx, o.id); err != nil && !errors.Is(err, hns.ErrElsewhere) {
-		return nil, err
-	}
-	configs := []ipConfig{}
-	for _, a := range e.Addrs {
-		configs = append(configs, ipConfig{a, 16})
-	}
-	out := settings{"MacAddress": "00-15-5D-00-00-01", "Flags": 0}
-	maps.Copy(out, o.made)
-	if e.Remote {
-		out["Flags"] = remoteFlag
-	}
-	out["HostComputeNetwork"], out["HostComputeNamespace"], out["Policies"], out["IpConfigurations"] = o.network, s.spaceOf(o), e.Policies, configs
-	out["State"], out["Version"] = e.State, 0xF00000000
 	return out, nil
 }
 
@@ -243,32 +218,30 @@ func (s *Server) modify(ctx context.Context, o *object, request string) error {
 	var m struct {
 		ResourceType string
 		RequestType  hns.Verb
-		Settings     json.RawMessage
+		Settings     struct {
+			Policies   []hns.EndpointPolicy // of networks too: they have the same shape
+			EndpointID string
+		}
 	}
 	if err := decode(request, &m); err != nil {
 		return err
 	}
-	if want := map[bool]string{false: "Policy", true: "Endpoint"}[o.kind == kindNamespace]; m.ResourceType != want {
-		return refuse(codeRequestUnsupported, "%s of a %s", m.RequestType, m.ResourceType)
+	verb, policies := m.RequestType, m.Settings.Policies
+	switch want := map[bool]string{false: "Policy", true: "Endpoint"}[o.kind == kindNamespace]; {
+	case m.ResourceType != want:
+		return refuse(codeRequestUnsupported, "%s of a %s", verb, m.ResourceType)
+	case o.kind == kindNamespace:
+		return s.attach(o, verb, m.Settings.EndpointID)
+	case o.kind == kindNetwork:
+		return o.modifySets(ctx, verb, policies)
+	case verb == hns.Update:
+		return o.sim.ReplacePolicies(ctx, o.id, policies)
 	}
-	if o.kind == kindNamespace {
-		return s.attach(o, m.RequestType, string(m.Settings))
-	}
-	var p struct{ Policies []hns.EndpointPolicy } // of networks too: they have the same shape
-	if err := decode(string(m.Settings), &p); err != nil {
-		return err
-	}
-	if o.kind == kindNetwork {
-		return o.modifySets(ctx, m.RequestType, p.Policies)
-	}
-	if m.RequestType == hns.Update {
-		return o.sim.ReplacePolicies(ctx, o.id, p.Policies)
-	}
-	acls := make([]hns.ACL, len(p.Policies))
-	for i, p := range p.Policies {
+	acls := make([]hns.ACL, len(policies))
+	for i, p := range policies {
 		var err error
-		if m.RequestType != hns.Add || p.Type != hns.PolicyTypeACL {
-			return refuse(codeRequestUnsupported, "%s of a %s", m.RequestType, p.Type)
+		if verb != hns.Add || p.Type != hns.PolicyTypeACL {
+			return refuse(codeRequestUnsupported, "%s of a %s", verb, p.Type)
 		}
 		if acls[i], err = p.ACL(); err != nil {
 			return refuse(codeInvalidJSON, "%w", err)
@@ -281,7 +254,7 @@ func (o *object) modifySets(ctx context.Context, verb hns.Verb, list []hns.Endpo
 	sets := make([]hns.SetPolicy, len(list))
 	for i, p := range list {
 		if p.Type != policyTypeSet {
-			return refuse(codeInvalidArgument, "a network policy of type %q", p.Type)
+			return refuse(codeRequestUnsupported, "a network policy of type %q", p.Type)
 		}
 		var s setSettings
 		if err := decode(string(p.Settings), &s); err != nil {
@@ -296,12 +269,8 @@ func (o *object) modifySets(ctx context.Context, verb hns.Verb, list []hns.Endpo
 }
 
 // attach attaches an endpoint to a namespace or takes it off.
-func (s *Server) attach(space *object, verb hns.Verb, request string) error {
-	var asked struct{ EndpointID string }
-	if err := decode(request, &asked); err != nil {
-		return err
-	}
-	e, err := s.find(kindEndpoint, asked.EndpointID)
+func (s *Server) attach(space *object, verb hns.Verb, id string) error {
+	e, err := s.find(kindEndpoint, id)
 	if err != nil {
 		return err
 	}

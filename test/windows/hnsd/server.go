@@ -49,14 +49,13 @@ type Server struct {
 
 // New returns a server whose node has one network without endpoints.
 func New(o Options) *Server {
-	s := &Server{options: o, handles: map[uint64]*object{}, counts: map[string]int{}}
-	subnets := []settings{{"IpAddressPrefix": "10.1.0.0/16", "Routes": []settings{{"NextHop": "10.1.0.1", "DestinationPrefix": "0.0.0.0/0"}}}}
-	id, name := s.newID(), cmp.Or(o.Network, "azure")
-	s.own = &object{
-		kind: kindNetwork, id: id, name: name, network: id, sim: hnsfault.New(hnsfault.Options{Network: name, ID: id, Foreign: o.Foreign}),
-		made: settings{"Type": "L2Bridge", "Ipams": []settings{{"Type": "Static", "Subnets": subnets}}},
+	s := &Server{options: Options{Foreign: o.Foreign}, handles: map[uint64]*object{}, counts: map[string]int{}}
+	own, err := s.create(request{operation: operation{kind: kindNetwork}, text: fmt.Sprintf(`{"Name":%q,"Type":"L2Bridge","Ipams":[{"Type":"Static",`+
+		`"Subnets":[{"IpAddressPrefix":"10.1.0.0/16","Routes":[{"NextHop":"10.1.0.1","DestinationPrefix":"0.0.0.0/0"}]}]}]}`, cmp.Or(o.Network, "azure"))})
+	if err != nil {
+		panic("BUG: the node's own network: " + err.Error())
 	}
-	s.all = []*object{s.own}
+	s.own, s.options = own, o
 	return s
 }
 
@@ -86,7 +85,7 @@ func (s *Server) System() hnstest.System {
 // CreateEndpoint makes an endpoint in the node's own network and attaches it
 // (State 3), as the CNI does for a pod. It returns the endpoint's GUID.
 func (s *Server) CreateEndpoint(addr netip.Addr) (string, error) {
-	o := &object{kind: kindEndpoint, id: s.newID(), network: s.own.id, sim: s.own.sim}
+	o := &object{kind: kindEndpoint, id: s.newID(), network: s.own.id, sim: s.own.sim, made: settings{}}
 	if err := o.sim.CreateEndpoint(hnssim.NewEndpoint{ID: o.id, Addrs: []netip.Addr{addr}}); err != nil {
 		return "", err
 	}
@@ -167,17 +166,12 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 // Call makes one call as the DLLs would, for a program that runs beside the server. It is an
 // hnstest.HNS. An error says that there is no such call.
 func (s *Server) Call(export, id string, handle uint64, texts ...string) (hnstest.CallAnswer, error) {
-	r := request{id: id, handle: handle}
-	for number, op := range ops {
+	for _, op := range ops {
 		if op.name == export {
-			r.op = number
+			return s.answer(context.Background(), request{op, id, handle, strings.Join(texts, "")}), nil
 		}
 	}
-	if r.op == 0 {
-		return hnstest.CallAnswer{}, fmt.Errorf("hnsd: no export %s", export)
-	}
-	r.text = strings.Join(texts, "")
-	return s.answer(context.Background(), r), nil
+	return hnstest.CallAnswer{}, fmt.Errorf("hnsd: no export %s", export)
 }
 
 // operation is one export of the DLLs.
@@ -200,44 +194,47 @@ var ops = func() map[uint32]operation {
 
 // answer counts a call, does it, and tells the observer.
 func (s *Server) answer(ctx context.Context, r request) hnstest.CallAnswer {
-	op := ops[r.op]
 	s.mu.Lock()
-	s.counts[op.name]++
+	s.counts[r.name]++
 	seen := s.seen
 	s.mu.Unlock()
-	if seen != nil && slices.Contains([]string{"Create", "Modify", "Delete"}, op.verb) {
+	if seen != nil && slices.Contains([]string{"Create", "Modify", "Delete"}, r.verb) {
 		s.seeing.Lock()
 		defer s.seeing.Unlock()
-		defer seen(op.name)
+		defer seen(r.name)
 	}
-	a, err := s.run(ctx, op, r)
-	if err != nil {
-		return refusal(err)
+	a, err := s.run(ctx, r)
+	if err != nil { // the record has the form of the HNS schema's Response
+		code := cmp.Or(hns.CodeOf(err), codeFail)
+		return hnstest.CallAnswer{Code: code, Record: encode(settings{"Success": false, "Error": err.Error(), "ErrorCode": code}).Output}
 	}
 	return a
 }
 
 // run carries out a call.
-func (s *Server) run(ctx context.Context, op operation, r request) (a hnstest.CallAnswer, err error) {
+func (s *Server) run(ctx context.Context, r request) (a hnstest.CallAnswer, err error) {
 	var o *object
-	switch op.verb {
-	case "":
-		return version(r.text), nil
+	switch r.verb {
+	case "": // the one request of the older API that programs make
+		if r.text != "GET /globals/version" {
+			return encode(settings{"Success": false, "Error": "no such request: " + r.text}), nil
+		}
+		return encode(settings{"Success": true, "Output": settings{"Major": 15, "Minor": 0}}), nil
 	case "Enumerate":
-		return s.enumerate(op.kind, r.text)
+		return s.enumerate(r.kind, r.text)
 	case "Create":
-		o, err = s.create(op.kind, r)
+		o, err = s.create(r)
 	case "Open", "Delete":
-		o, err = s.find(op.kind, r.id)
+		o, err = s.find(r.kind, r.id)
 	default:
-		if o, err = s.held(r, op.kind); err == nil && op.verb != "Close" {
-			o, err = s.find(op.kind, o.id)
+		if o, err = s.held(r, r.kind); err == nil && r.verb != "Close" {
+			o, err = s.find(r.kind, o.id)
 		}
 	}
 	if err != nil {
 		return a, err
 	}
-	switch op.verb {
+	switch r.verb {
 	case "Create", "Open":
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -261,14 +258,6 @@ func (s *Server) run(ctx context.Context, op operation, r request) (a hnstest.Ca
 	return a, err
 }
 
-// version does the one request of the older API that programs make.
-func version(request string) hnstest.CallAnswer {
-	if request != "GET /globals/version" {
-		return encode(settings{"Success": false, "Error": "no such request: " + request})
-	}
-	return encode(settings{"Success": true, "Output": schemaVersion{15, 0}})
-}
-
 // held returns the object that the handle of r stands for. It must be open, and of this kind. The
 // object may be gone.
 func (s *Server) held(r request, k kind) (*object, error) {
@@ -281,11 +270,6 @@ func (s *Server) held(r request, k kind) (*object, error) {
 	return o, nil
 }
 
-// v2 is the version of the HCN documents.
-var v2 = schemaVersion{Major: 2}
-
-type schemaVersion struct{ Major, Minor int }
-
 // filter is the one of a query; it comes as JSON inside a string. What is nil
 // filters nothing. Its keys are of the older schema.
 type filter struct {
@@ -296,7 +280,7 @@ type filter struct {
 // parseQuery reads a HostComputeQuery.
 func parseQuery(text string) (f filter, err error) {
 	var q struct {
-		SchemaVersion schemaVersion
+		SchemaVersion settings
 		Flags         uint32
 		Filter        string
 	}
@@ -306,22 +290,18 @@ func parseQuery(text string) (f filter, err error) {
 	return f, decode(q.Filter, &f)
 }
 
-// matches reports whether a query asks for an object. The case of GUIDs does not count.
-func (f filter) matches(o *object) bool {
-	is := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
-	state := hnssim.Uninitialized
-	if o.kind == kindEndpoint {
-		e, _ := o.sim.Endpoint(o.id)
-		state = e.State
-	}
-	return is(f.ID, o.id) && is(f.VirtualNetwork, o.network) && (f.Name == nil || *f.Name == o.name) && (f.State == nil || *f.State == state)
-}
-
+// enumerate returns the GUIDs of the objects that match a query. The case of GUIDs does not count.
 func (s *Server) enumerate(k kind, query string) (hnstest.CallAnswer, error) {
 	f, err := parseQuery(query)
+	is := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }
 	ids := []string{}
 	for _, o := range s.objects(k) {
-		if f.matches(o) {
+		state := hnssim.Uninitialized
+		if k == kindEndpoint {
+			e, _ := o.sim.Endpoint(o.id)
+			state = e.State
+		}
+		if is(f.ID, o.id) && is(f.VirtualNetwork, o.network) && (f.Name == nil || *f.Name == o.name) && (f.State == nil || *f.State == state) {
 			ids = append(ids, o.id)
 		}
 	}

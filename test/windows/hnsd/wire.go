@@ -2,7 +2,6 @@ package hnsd
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -19,10 +18,10 @@ import (
 // The wire is described in test/windows/dll/hnsd.h.
 type (
 	requestHead struct {
-		Op, PID uint32
-		ID      [16]byte
-		Handle  uint64
-		Len     [2]uint32
+		Length, Op, PID uint32
+		ID              [16]byte
+		Handle          uint64
+		Len             [2]uint32
 	}
 	replyHead struct {
 		Length, Code   uint32
@@ -33,7 +32,7 @@ type (
 
 // request is one call of a DLL.
 type request struct {
-	op     uint32
+	operation
 	id     string // GUID in capitals; empty: NULL
 	handle uint64
 	text   string
@@ -41,30 +40,19 @@ type request struct {
 
 // readRequest reads one frame.
 func readRequest(from io.Reader) (request, error) {
-	var length uint32
-	if err := binary.Read(from, binary.LittleEndian, &length); err != nil {
-		return request{}, err
-	}
-	frame := make([]byte, length)
-	if _, err := io.ReadFull(from, frame); err != nil {
-		return request{}, err
-	}
 	var head requestHead
-	n, err := binary.Decode(frame, binary.LittleEndian, &head)
-	if err != nil {
+	if err := binary.Read(from, binary.LittleEndian, &head); err != nil {
 		return request{}, err
 	}
-	r := request{op: head.Op, handle: head.Handle, text: decodeText(frame[n:])}
+	text := make([]uint16, (head.Len[0]+head.Len[1])/2)
+	if err := binary.Read(from, binary.LittleEndian, text); err != nil {
+		return request{}, err
+	}
+	r := request{operation: ops[head.Op], handle: head.Handle, text: string(utf16.Decode(text))}
 	if head.ID != [16]byte{} {
 		r.id = strings.ToUpper(guid.FromWindowsArray(head.ID).String())
 	}
 	return r, nil
-}
-
-func decodeText(b []byte) string {
-	units := make([]uint16, len(b)/2)
-	_, _ = binary.Decode(b, binary.LittleEndian, units) // it fits
-	return string(utf16.Decode(units))
 }
 
 // frame returns the frame of an answer, in which an empty text is NULL.
@@ -90,7 +78,6 @@ func frame(a hnstest.CallAnswer) []byte {
 const (
 	codeFail               uint32 = 0x80004005 // E_FAIL
 	codeInvalidHandle      uint32 = 0x80070006 // ERROR_INVALID_HANDLE
-	codeInvalidArgument    uint32 = 0x80070057 // E_INVALIDARG
 	codeElementNotFound    uint32 = 0x80070490 // ERROR_NOT_FOUND
 	codeNetworkNotFound    uint32 = 0x803B0001 // HCN_E_NETWORK_NOT_FOUND
 	codeEndpointNotFound   uint32 = 0x803B0002 // HCN_E_ENDPOINT_NOT_FOUND
@@ -103,13 +90,6 @@ const (
 
 func refuse(code uint32, format string, args ...any) error {
 	return &hns.OpError{Op: "hnsd", Code: code, Err: fmt.Errorf(format, args...)}
-}
-
-// refusal returns the answer to a call that failed, with an error record in the form of the HNS
-// schema's Response.
-func refusal(err error) hnstest.CallAnswer {
-	code := cmp.Or(hns.CodeOf(err), codeFail)
-	return hnstest.CallAnswer{Code: code, Record: encode(settings{"Success": false, "Error": err.Error(), "ErrorCode": code}).Output}
 }
 
 // encode returns the output with v as JSON. Settings in it are as they were
