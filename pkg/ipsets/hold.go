@@ -85,9 +85,8 @@ func (c *Cache) Awaited(owner string) bool {
 	return false
 }
 
-// seen reports whether rules may name the set, or a nested set that contains it. A nested set
-// that HNS lacks counts if the set should be its member, as it is created before leaf sets are
-// updated. With desired, every nested set counts that should contain the set.
+// seen reports whether rules may name the set, or a nested set that contains it or, with desired,
+// should contain it. A nested set that HNS lacks is created with everything that it should contain.
 func (c *Cache) seen(s *set, desired bool) bool {
 	for r := range s.refs {
 		switch sight := c.sights[r.Owner]; {
