@@ -55,7 +55,7 @@ func TestIdlePolicyCostsItsText(t *testing.T) {
 				}
 			}
 			text := fmt.Sprintf(`{podSelector: {matchLabels: {app: bomb}}, `+bomb.spec+`}`, strings.Join(terms, ", "))
-			w := newWorld(t, "")
+			w := newWorld(t)
 			w.tx = cluster10k()
 			w.do("apply")
 

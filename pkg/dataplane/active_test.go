@@ -10,22 +10,22 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// guarding are policies of one name that allow who is in two sets, or in a computed
+// narrow and wide are versions of a policy that allows who is in two sets, or in a computed
 // one; the second is for all pods.
-var guarding = func() string {
-	const rules = `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}, namespaceSelector: {matchLabels: {team: a}}}, ` +
-		`{podSelector: {matchExpressions: [{key: a, operator: NotIn, values: [v1]}]}}]}]`
-	narrow := policyText("p", `{podSelector: {matchLabels: {role: guarded}}, `+rules+`}`)
-	return narrow + "-- wide --\n" + policyText("p", `{podSelector: {}, `+rules+`}`)[len("-- p --\n"):] +
-		policyText("other", `{podSelector: {}, ingress: [{ports: [{port: 81}]}]}`)
-}()
+const (
+	narrow = `policy x/p {podSelector: {matchLabels: {role: guarded}}, ` + guardRules
+	wide   = `policy x/p {podSelector: {}, ` + guardRules
+
+	guardRules = `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}, namespaceSelector: {matchLabels: {team: a}}}, ` +
+		`{podSelector: {matchExpressions: [{key: a, operator: NotIn, values: [v1]}]}}]}]}`
+)
 
 // guarded is a node with a pod that only the policy for port 81 selects, and an
 // endpoint without a pod.
-func guarded(t *testing.T) *script {
-	w := newWorld(t, guarding)
-	w.do("dataplane grace=1m", "namespace x", "namespace y team=a", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
-		"pod x/w 10.0.0.1", "pod x/q 10.0.1.1 remote", "pod y/r 10.0.1.2 b=v1 remote", "policy p", "policy other", "apply")
+func guarded(t *testing.T) *world {
+	w := newWorld(t)
+	w.do("restart grace=1m", "namespace x", "namespace y team=a", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
+		"pod x/w 10.0.0.1", "pod x/q 10.0.1.1 remote", "pod y/r 10.0.1.2 b=v1 remote", narrow, `policy x/other {podSelector: {}, ingress: [{ports: [{port: 81}]}]}`, "apply")
 	return w
 }
 
@@ -43,18 +43,18 @@ func TestIdlePolicy(t *testing.T) {
 
 	w.do("pod x/w 10.0.0.1 role=guarded", "apply")
 	require.Equal(t, []string{"rule ep-1", "selector x/p", "applied ep-1"}, holders(w, "podlabel-b:v1"))
-	require.Equal(t, []string{"10.0.1.2"}, membersOf(w, "podlabel-b:v1"))
+	require.Equal(t, []string{"10.0.1.2"}, w.has("podlabel-b:v1"))
 
-	w.do("pod x/w 10.0.0.1", "apply", "advance 1m", "apply")
+	w.do("pod x/w 10.0.0.1", "apply", "wait 1m", "apply")
 	require.Empty(t, w.dp.Dump().Sets)
 	require.Empty(t, w.sim.Sets())
 
-	bad := newWorld(t, policyText("bad", `{podSelector: {matchLabels: {app: none}}, ingress: [{from: [{ipBlock: {cidr: "2001:db8::/32"}}]}]}`))
-	bad.do("policy bad", "apply")
+	bad := newWorld(t)
+	bad.do(`policy x/bad {podSelector: {matchLabels: {app: none}}, ingress: [{from: [{ipBlock: {cidr: "2001:db8::/32"}}]}]}`, "apply")
 	require.Len(t, bad.report.Warnings, 1, "what is wrong with it is told before it has a pod here")
 }
 
-func holders(w *script, set string) []string {
+func holders(w *world, set string) []string {
 	for _, s := range w.dp.Dump().Sets {
 		if s.Name == set {
 			return slices.SortedFunc(slices.Values(s.Holders), func(a, b string) int { return len(a) - len(b) })
@@ -71,8 +71,8 @@ func TestActivationOpensNoWindow(t *testing.T) {
 	for name, way := range map[string]struct{ there, back string }{
 		"label":    {"pod x/w 10.0.0.1 role=guarded", "pod x/w 10.0.0.1"},
 		"new pod":  {"pod x/n 10.0.0.2 role=guarded", "delete pod x/n"},
-		"selector": {"policy wide", "policy p"},
-		"policy":   {"policy wide", "delete policy x/p"},
+		"selector": {wide, narrow},
+		"policy":   {wide, "delete policy x/p"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := guarded(t)
@@ -90,10 +90,10 @@ func TestActivationOpensNoWindow(t *testing.T) {
 			w.do(way.there, "apply")
 			require.Positive(t, stop())
 			require.Empty(t, cmp.Diff(active, verdicts(t, w.sim, all)))
-			require.Equal(t, []string{"10.0.1.3"}, membersOf(w, "podlabel-b:v1"))
+			require.Equal(t, []string{"10.0.1.3"}, w.has("podlabel-b:v1"))
 
 			stop = watchI4(t, w.sim, idle, active)
-			w.do(way.back, "apply", "advance 1m", "apply")
+			w.do(way.back, "apply", "wait 1m", "apply")
 			require.Positive(t, stop())
 			if name != "new pod" { // whose endpoint keeps what it has
 				require.Empty(t, cmp.Diff(idle, verdicts(t, w.sim, all)))

@@ -25,12 +25,12 @@ func TestScenario_A3_OneWriter(t *testing.T) {
 	defer cancel()
 	points := 0
 	for ; ; points++ {
-		w := newWorld(t, cPolicies)
+		w := newWorld(t)
 		w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/web 10.0.0.1 app=web", "apply",
-			"pod x/other 10.0.0.2 app=db", "policy deny")
+			"pod x/other 10.0.0.2 app=db", cDeny)
 		second := w.tx
 		w.tx = dataplane.NewTransaction()
-		w.do("policy web", "node 10.1.0.4")
+		w.do(cWeb, "node 10.1.0.4")
 
 		var at, inside, overlaps atomic.Int32
 		done := make(chan state.Report, 1)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -17,16 +16,15 @@ import (
 
 // asked is a node without HNS: an ask that notes each request, and answers that it was done.
 type asked struct {
-	*script
+	*world
 	plan  []string
 	fails func(call int) error // nil: none does
 }
 
 func newAsked(t *testing.T) *asked {
-	a := &asked{}
-	a.script = newScript(t, txtar.Parse([]byte(cPolicies)), func(cfg *dataplane.Config) { cfg.Client, cfg.Unchecked = nil, true })
+	a := &asked{world: newWorld(t, func(cfg *dataplane.Config) { cfg.Client, cfg.Unchecked = nil, true })}
 	a.dp.SetAsk(a.answer)
-	a.do("namespace x", "pod x/web 10.0.0.1 app=v1", "policy versions")
+	a.do("namespace x", "pod x/web 10.0.0.1 app=v1", cVersions)
 	return a
 }
 

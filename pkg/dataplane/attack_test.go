@@ -57,17 +57,15 @@ func TestWhateverClosesIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, policyText("p", `{podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{ports: [{port: 443}]}]}`))
-			w.dp = dataplane.New(dataplane.Config{Client: choosy{w.sim, refuses}, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
-			w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4 bare", "pod x/web 10.0.0.4", "policy p")
+			w := newWorld(t)
+			w.start(func(cfg *dataplane.Config) { cfg.Client = choosy{w.sim, refuses} })
+			w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4 bare", "pod x/web 10.0.0.4", `policy x/p {podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{ports: [{port: 443}]}]}`)
 			tries := 0
 			for began := w.now; w.now.Sub(began) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
-				report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-				require.NoError(t, err)
-				w.tx, w.report = dataplane.NewTransaction(), report
+				w.transact()
 				w.do(stranger + "block")
-				tries += report.Calls[hns.OpACLAdd] + report.Calls[hns.OpACLUpdate]
-				if report.Next() == 0 {
+				tries += w.report.Calls[hns.OpACLAdd] + w.report.Calls[hns.OpACLUpdate]
+				if w.report.Next() == 0 {
 					break
 				}
 			}
@@ -90,8 +88,7 @@ func (b secretive) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, er
 // TestRulesThatAreNotShown: they do not pile up, writes are those of a dispute, and what
 // is taken away goes.
 func TestRulesThatAreNotShown(t *testing.T) {
-	w := newbornWorld(t)
-	w.dp = dataplane.New(dataplane.Config{Client: secretive{w.sim}, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
+	w := newbornWorld(t, func(cfg *dataplane.Config) { cfg.Client = secretive{cfg.Client.(*hnsfault.Sim)} })
 	tries := 0
 	hour := func() {
 		tries = 0

@@ -2,7 +2,6 @@ package dataplane_test
 
 import (
 	"encoding/json"
-	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,19 +11,23 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// calicoWorld is a node whose CNI gives nothing, with two pods, of which the
-// policy selects one.
-func calicoWorld(t *testing.T) *script {
-	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {}}]}]}`))
+// basePolicy selects one pod of calicoWorld.
+const basePolicy = `policy x/p {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {}}]}]}`
+
+// calicoWorld is a node whose CNI gives nothing, with two pods, of which
+// basePolicy selects one.
+func calicoWorld(t *testing.T) *world {
+	w := newWorld(t)
 	w.sim = hnsfault.New(hnsfault.Options{Network: "Calico"})
-	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: acl.CalicoBase()})
+	w.start(onCalico)
 	w.do("endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint nobody 10.0.0.9",
 		"node 10.1.0.4", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2")
 	return w
 }
+
+func onCalico(cfg *dataplane.Config) { cfg.BaseACLs = acl.CalicoBase() }
 
 func oursOn(t *testing.T, sim *hnsfault.Sim) map[string][]hns.ACL {
 	t.Helper()
@@ -55,7 +58,7 @@ func TestCalicoBase(t *testing.T) {
 		require.Equal(t, !wireServer || toNobody, allowed, "%+v", p)
 	}
 
-	w.do("policy p", "apply", "calls ACL/Add=1 SetPolicy/Add=1")
+	w.do(basePolicy, "apply", "calls ACL/Add=1 SetPolicy/Add=1")
 	require.Len(t, oursOn(t, w.sim)["ep-1"], len(acl.CalicoBase())+4, "node, two blocks, one rule")
 	after := verdicts(t, w.sim, closed)
 	for p, allowed := range after {
@@ -67,10 +70,9 @@ func TestCalicoBase(t *testing.T) {
 		}
 	}
 
-	restarted := dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, BaseACLs: acl.CalicoBase()})
 	dump := w.sim.Dump()
-	w.dp = restarted
-	w.do("node 10.1.0.4", "policy p", "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2", "apply", "calls")
+	w.start(onCalico)
+	w.do("node 10.1.0.4", basePolicy, "pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2", "apply", "calls")
 	require.Empty(t, cmp.Diff(dump, w.sim.Dump()), "a restart writes nothing")
 }
 
@@ -78,7 +80,7 @@ func TestCalicoBase(t *testing.T) {
 // is no moment in which the base alone opens it.
 func TestCalicoBaseComesWithTheIsolation(t *testing.T) {
 	w := calicoWorld(t)
-	w.do("policy p", "apply")
+	w.do(basePolicy, "apply")
 	for _, c := range w.sim.Calls() {
 		if c.Op == "ACL/Add" && c.Target == "ep-1" {
 			require.Len(t, c.ACLs, len(acl.CalicoBase())+4)
@@ -111,29 +113,4 @@ func canonicalRules(acls []hns.ACL) []hns.ACL {
 		out[i] = a.Canonical()
 	}
 	return out
-}
-
-// TestClosedByItsCNI: an endpoint that its CNI made closed, behind all of our rules, opens when
-// its pod is known and nothing isolates it, and is as its policies say otherwise.
-func TestClosedByItsCNI(t *testing.T) {
-	const in, out = "trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in ", "trace 10.0.0.1 -> 10.9.9.9 TCP/80 ep out "
-	w := newWorld(t, policyText("p", `{podSelector: {}}`))
-	var closed []hns.EndpointPolicy
-	for _, dir := range []hns.Direction{hns.In, hns.Out} {
-		closed = append(closed, hns.NewACLPolicy(hns.ACL{Action: hns.Block, Direction: dir, RuleType: hns.Switch, Priority: 65500}))
-	}
-	require.NoError(t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: []netip.Addr{mustAddr("10.0.0.1")}, Policies: closed}))
-	w.do("namespace x", "apply", in+"block", out+"block") // nobody's
-	w.do("pod x/w 10.0.0.1 app=web", "apply", in+"allow", out+"allow")
-	w.do("policy p", "apply", in+"block", out+"allow")
-	w.do("delete policy x/p", "apply", in+"allow", out+"allow")
-	dump := w.sim.Dump()
-	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock})
-	w.do("namespace x", "pod x/w 10.0.0.1 app=web", "apply", "calls")
-	require.Equal(t, dump, w.sim.Dump(), "a restart writes nothing")
-
-	// A block that somebody puts before our rules is not ours to overrule.
-	before := hns.NewACLPolicy(hns.ACL{Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: 100})
-	require.NoError(t, w.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "held", Addrs: []netip.Addr{mustAddr("10.0.0.2")}, Policies: []hns.EndpointPolicy{before}}))
-	w.do("pod x/held 10.0.0.2", "observe", "apply", "calls", "trace 10.9.9.9 -> 10.0.0.2 TCP/80 held in block")
 }

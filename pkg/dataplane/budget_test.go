@@ -2,91 +2,54 @@ package dataplane_test
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	networkingv1 "k8s.io/api/networking/v1"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
-	"sigs.k8s.io/yaml"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/test/script"
 )
 
-// overWorld is a node with a pod of ordinary size and one that is over its budget.
-type overWorld struct {
-	t   *testing.T
-	sim *hnsfault.Sim
-	dp  *dataplane.Dataplane
-}
+// The pods of overWorld, which a test may put over their budget. The last one is on another node.
+const (
+	bigPod  = "pod x/big 10.0.0.2"
+	hugePod = "pod x/huge 10.0.0.3 remote"
+)
 
-const webAddr, bigAddr, overNode = "10.0.0.1", "10.0.0.2", "10.9.0.1"
+const (
+	bigToWeb = "trace 10.0.0.2 -> 10.0.0.1 TCP/80 ep-web in "
+	webToBig = "trace 10.0.0.1 -> 10.0.0.2 TCP/80 ep-big in "
+	bigOut   = "trace 10.0.0.2 -> 192.0.2.1 TCP/80 ep-big out "
+)
 
-func newOverWorld(t *testing.T) overWorld {
-	sim := hnsfault.New(hnsfault.Options{})
-	w := overWorld{t, sim, dataplane.New(dataplane.Config{Client: sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }})}
-	for id, addr := range map[string]string{"ep-web": webAddr, "ep-big": bigAddr} {
-		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{mustAddr(addr)}}))
-	}
+// overWorld is a node with three pods within their budgets, and policies.
+func overWorld(t *testing.T, acls int, policies ...string) *world {
+	w := newWorld(t)
+	w.do(fmt.Sprintf("restart acls=%d", acls), "endpoint ep-web 10.0.0.1 bare", "endpoint ep-big 10.0.0.2 bare", "node 10.9.0.1", "namespace x",
+		"pod x/web 10.0.0.1 app=web", bigPod, hugePod)
+	w.do(policies...)
+	w.do("apply")
 	return w
-}
-
-// apply applies a cluster: the two pods, a third one that is over its budget too, and policies.
-func (w overWorld) apply(excess string, specs ...string) state.Report {
-	tx := dataplane.NewTransaction()
-	tx.SetNodeAddrs([]netip.Addr{mustAddr(overNode)})
-	tx.SetNamespace(desired.Namespace{Name: "x"})
-	tx.SetPod(desired.Pod{Namespace: "x", Name: "web", UID: "1", Addr: mustAddr(webAddr), Local: true, Labels: map[string]string{"app": "web"}})
-	tx.SetPod(desired.Pod{Namespace: "x", Name: "big", UID: "2", Addr: mustAddr(bigAddr), Local: true, OverBudget: excess})
-	tx.SetPod(desired.Pod{Namespace: "x", Name: "huge", UID: "3", Addr: mustAddr("10.0.0.3"), OverBudget: excess})
-	for i, spec := range specs {
-		np := &networkingv1.NetworkPolicy{}
-		require.NoError(w.t, yaml.UnmarshalStrict([]byte(spec), &np.Spec))
-		np.Namespace, np.Name = "x", fmt.Sprint("p", i)
-		tx.SetPolicy(np)
-	}
-	report, err := w.dp.ApplyDataplane(w.t.Context(), tx)
-	require.NoError(w.t, err)
-	require.Empty(w.t, report.Errors)
-	return report
-}
-
-func (w overWorld) allows(ep string, dir hns.Direction, src, dst string) bool {
-	v, err := w.sim.Trace(ep, dir, hnssim.Packet{Src: mustAddr(src), Dst: mustAddr(dst), Protocol: 6, DstPort: 80})
-	require.NoError(w.t, err)
-	return v.Allowed
 }
 
 // A pod that is over its budget is in no set, not even in those that a pod without
 // labels is in; blocks of addresses have it all the same.
 func TestPodOverItsBudgetIsNoPeer(t *testing.T) {
-	for spec, block := range map[string]bool{
-		`{podSelector: {}}`:       false,
-		`{namespaceSelector: {}}`: false,
-		`{podSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                              false,
-		`{podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`:                        false,
-		`{namespaceSelector: {}, podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`: false,
-		`{namespaceSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                        false,
-		`{ipBlock: {cidr: 10.0.0.0/24}}`: true,
+	for peer, verdict := range map[string]string{
+		`{podSelector: {}}`:       "block",
+		`{namespaceSelector: {}}`: "block",
+		`{podSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                              "block",
+		`{podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`:                        "block",
+		`{namespaceSelector: {}, podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`: "block",
+		`{namespaceSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                        "block",
+		`{ipBlock: {cidr: 10.0.0.0/24}}`: "allow",
 	} {
-		t.Run(spec, func(t *testing.T) {
-			w := newOverWorld(t)
-			on := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [` + spec + `]}]}`
-			w.apply("", on)
-			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr), "within its budget it is a peer")
-			w.apply("300 labels", on)
-			require.Equal(t, block, w.allows("ep-web", hns.In, bigAddr, webAddr))
-			w.apply("", on)
-			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+		t.Run(peer, func(t *testing.T) {
+			w := overWorld(t, 0, `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [`+peer+`]}]}`)
+			w.do(bigToWeb+"allow", "over-budget "+bigPod, "apply", bigToWeb+verdict, bigPod, "apply", bigToWeb+"allow")
 		})
 	}
 }
@@ -95,71 +58,35 @@ func TestPodOverItsBudgetIsNoPeer(t *testing.T) {
 // whatever policies allow; the node reaches it. It is told once for a namespace, with a
 // count.
 func TestPodOverItsBudgetIsClosed(t *testing.T) {
-	for _, specs := range [][]string{nil, {`{podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}`}} {
-		w := newOverWorld(t)
-		require.Empty(t, w.apply("", specs...).Warnings)
-		require.True(t, w.allows("ep-big", hns.In, webAddr, bigAddr) && w.allows("ep-big", hns.Out, bigAddr, "192.0.2.1"))
-		report := w.apply("300 labels", specs...)
-		require.False(t, w.allows("ep-big", hns.In, webAddr, bigAddr))
-		require.False(t, w.allows("ep-big", hns.Out, bigAddr, "192.0.2.1"))
-		require.True(t, w.allows("ep-big", hns.In, overNode, bigAddr), "the kubelet's probes")
+	for _, policies := range [][]string{nil, {`policy x/p {podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}`}} {
+		w := overWorld(t, 0, policies...)
+		require.Empty(t, w.report.Warnings)
+		w.do(webToBig+"allow", bigOut+"allow", "over-budget "+bigPod, "over-budget "+hugePod, "apply",
+			webToBig+"block", bigOut+"block", "trace 10.9.0.1 -> 10.0.0.2 TCP/80 ep-big in allow") // the kubelet's probes
 		require.Equal(t, []state.Warning{{
 			Object: "x/big", Kind: "Pod", Reason: state.ReasonOverBudget,
 			Message: "it has 300 labels: it is in no set, and closed in both directions; so are 1 more pods of the namespace",
-		}}, report.Warnings)
-		require.Empty(t, w.apply("", specs...).Warnings)
-		require.True(t, w.allows("ep-big", hns.In, webAddr, bigAddr))
+		}}, w.report.Warnings)
+		w.do(bigPod, hugePod, "apply", webToBig+"allow")
+		require.Empty(t, w.report.Warnings)
 	}
-}
-
-// A namespace that is over its budget is in no set of a namespaceSelector, whatever
-// that asks for; its own pods are peers of its own policies.
-func TestNamespaceOverItsBudgetIsNoPeer(t *testing.T) {
-	w := newOverWorld(t)
-	over := func(excess string) state.Report {
-		tx := dataplane.NewTransaction()
-		tx.SetNamespace(desired.Namespace{Name: "x", OverBudget: excess})
-		report, err := w.dp.ApplyDataplane(t.Context(), tx)
-		require.NoError(t, err)
-		return report
-	}
-	w.apply("", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}]}]}`)
-	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-	report := over("300 labels")
-	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-	require.Equal(t, []state.Warning{{
-		Object: "x", Kind: "Namespace", Reason: state.ReasonOverBudget, Message: "it has 300 labels: no namespaceSelector matches it",
-	}}, report.Warnings)
-	require.Empty(t, over("").Warnings)
-	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-	over("300 labels")
-	w.apply("", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}]}]}`)
-	over("300 labels")
-	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
 }
 
 // TestPoliciesCloseOnAPod: what the policies of a pod come to is bounded. If it is too much, all of
 // them close on the pod, and isolate it.
 func TestPoliciesCloseOnAPod(t *testing.T) {
-	w := newOverWorld(t)
-	w.dp = dataplane.New(dataplane.Config{
-		Client: w.sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Budgets: policy.Budgets{ACLs: 30},
-	})
-	report := w.apply("", peersOfWeb("a", 20), peersOfWeb("b", 19), `{podSelector: {matchLabels: {app: other}}, ingress: [{}]}`)
-	var closed []string
-	for _, one := range report.Warnings {
-		require.Equal(t, state.ReasonOverBudget, one.Reason)
-		closed = append(closed, one.Object)
+	w := overWorld(t, 30, peersOfWeb("p0", "a", 20), peersOfWeb("p1", "b", 19), `policy x/p2 {podSelector: {matchLabels: {app: other}}, ingress: [{}]}`)
+	require.Equal(t, []string{"x/p0", "x/p1"}, objects(w.report))
+	for _, warning := range w.report.Warnings {
+		require.Equal(t, state.ReasonOverBudget, warning.Reason)
 	}
-	require.Equal(t, []string{"x/p0", "x/p1"}, closed)
-	i := slices.IndexFunc(w.dp.Dump().Endpoints, func(e state.Endpoint) bool { return e.ID == "ep-web" })
-	require.Len(t, w.dp.Dump().Endpoints[i].Applied, 4, "the block, the node and the allow-all pair")
-	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+	require.Len(t, w.rulesOf("ep-web"), 4, "the block, the node and the allow-all pair")
+	w.do(bigToWeb + "block")
 }
 
-// peersOfWeb returns the spec of a policy of the pod web, with so many peers, and all pods.
-func peersOfWeb(key string, n int) string {
-	text := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}`
+// peersOfWeb returns a policy of the pod web, with so many peers, and all pods.
+func peersOfWeb(name, key string, n int) string {
+	text := `policy x/` + name + ` {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {}}`
 	for i := range n {
 		text += fmt.Sprintf(", {podSelector: {matchLabels: {%s: v%d}}}", key, i)
 	}
@@ -175,107 +102,59 @@ func TestBytesOfAPod(t *testing.T) {
 	for i := range 2500 {
 		ports = append(ports, fmt.Sprintf("{port: %d}", 2*i+1))
 	}
-	w := newOverWorld(t)
-	report := w.apply("", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [`+strings.Join(peers, ",")+`], ports: [`+strings.Join(ports, ",")+`]}]}`)
-	require.Len(t, report.Warnings, 1)
-	require.Contains(t, report.Warnings[0].Message, "MaxACLsPerPod")
-	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+	w := overWorld(t, 0, `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [`+strings.Join(peers, ",")+`], ports: [`+strings.Join(ports, ",")+`]}]}`)
+	require.Len(t, w.report.Warnings, 1)
+	require.Contains(t, w.report.Warnings[0].Message, "MaxACLsPerPod")
+	w.do(bigToWeb + "block")
 }
 
 // A policy that is over its budget has one warning and counts once, and what the pod
 // may is nothing, until it is within again.
 func TestPolicyOverItsBudget(t *testing.T) {
-	w := newOverWorld(t)
-	set := func(np *networkingv1.NetworkPolicy) state.Report {
-		tx := dataplane.NewTransaction()
-		tx.SetPolicy(np)
-		report, err := w.dp.ApplyDataplane(t.Context(), tx)
-		require.NoError(t, err)
-		return report
-	}
-	w.apply("")
-	np := &networkingv1.NetworkPolicy{}
-	require.NoError(t, yaml.UnmarshalStrict([]byte(`{podSelector: {matchLabels: {app: web}}, ingress: [{}]}`), &np.Spec))
-	np.Namespace, np.Name = "x", "p"
-	require.Empty(t, set(np).Warnings)
-	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-	closed := np.DeepCopy()
-	closed.Spec = policy.Close(&np.Spec, "it is too long")
+	const p = `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{}]}`
+	w := overWorld(t, 0, p)
+	require.Empty(t, w.report.Warnings)
+	w.do(bigToWeb + "allow")
+	_, is := w.reader.Read(script.Words(p))
+	is.Policy.Spec = policy.Close(&is.Policy.Spec, "it is too long")
+	w.tx.SetPolicy(is.Policy)
+	w.do("apply", bigToWeb+"block", "trace 10.0.0.1 -> 10.0.0.2 TCP/80 ep-web out allow") // it was about ingress alone
 	require.Equal(t, []state.Warning{{
 		Object: "x/p", Kind: "NetworkPolicy", Reason: state.ReasonOverBudget,
 		Message: "spec: it is too long; the policy isolates and allows nothing. Make it smaller, or raise that key of the configuration",
-	}}, set(closed).Warnings)
-	require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-	require.True(t, w.allows("ep-web", hns.Out, webAddr, bigAddr), "it was about ingress alone")
-	require.Empty(t, set(np).Warnings)
-	require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
+	}}, w.report.Warnings)
+	w.do(p, "apply", bigToWeb+"allow")
+	require.Empty(t, w.report.Warnings)
 }
 
 // TestRoomOnAPodAgain: a policy that closed for the budget of a pod is in force again as soon as it
 // fits: when another policy is deleted, becomes smaller, or no longer selects the pod. The same
 // holds if a ClusterNetworkPolicy used up the budget.
 func TestRoomOnAPodAgain(t *testing.T) {
-	small := `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 192.0.2.9/32}}]}]}`
-	other := `{podSelector: {matchLabels: {app: no}}, ingress: [{from: [{ipBlock: {cidr: 192.0.2.9/32}}]}]}`
-	set := func(w overWorld, spec string) func(*dataplane.Transaction) {
-		return func(tx *dataplane.Transaction) {
-			np := &networkingv1.NetworkPolicy{}
-			require.NoError(w.t, yaml.UnmarshalStrict([]byte(spec), &np.Spec))
-			np.Namespace, np.Name = "x", "p0"
-			tx.SetPolicy(np)
-		}
-	}
+	const other = `policy x/p0 {podSelector: {matchLabels: {app: no}}, ingress: [{from: [{ipBlock: {cidr: 192.0.2.9/32}}]}]}`
 	// Of 30 ACLs the first policy takes 20, a little less than the second. Its peers are no pods.
-	first := strings.Replace(peersOfWeb("a", 19), "{podSelector: {}}, ", "", 1)
-	for name, makeRoom := range map[string]func(overWorld) func(*dataplane.Transaction){
-		"deleted": func(overWorld) func(*dataplane.Transaction) {
-			return func(tx *dataplane.Transaction) { tx.DeletePolicy(policy.Key{Namespace: "x", Name: "p0"}) }
-		},
-		"smaller":         func(w overWorld) func(*dataplane.Transaction) { return set(w, small) },
-		"of another pod":  func(w overWorld) func(*dataplane.Transaction) { return set(w, other) },
-		"tiered, deleted": nil,
+	first := strings.Replace(peersOfWeb("p0", "a", 19), "{podSelector: {}}, ", "", 1)
+	tiers := `cluster c {tier: Admin, priority: 1, subject: {pods: {podSelector: {matchLabels: {app: web}}}}, ingress: [`
+	for i := range 12 {
+		tiers += fmt.Sprintf("{action: Deny, from: [{pods: {podSelector: {matchLabels: {c: v%d}}}}]}, {action: Accept, from: [{pods: {podSelector: {matchLabels: {d: v%d}}}}]}, ", i, i)
+	}
+	tiers += "]}"
+	for name, test := range map[string]struct{ fills, makesRoom string }{
+		"deleted":         {first, "delete policy x/p0"},
+		"smaller":         {first, strings.Replace(other, "app: no", "app: web", 1)},
+		"of another pod":  {first, other},
+		"tiered, deleted": {tiers, "delete cluster c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newOverWorld(t)
-			w.dp = dataplane.New(dataplane.Config{
-				Client: w.sim, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }, Budgets: policy.Budgets{ACLs: 30},
-			})
-			apply := func(change func(*dataplane.Transaction)) state.Report {
-				tx := dataplane.NewTransaction()
-				change(tx)
-				report, err := w.dp.ApplyDataplane(t.Context(), tx)
-				require.NoError(t, err)
-				require.Empty(t, report.Errors)
-				return report
-			}
 			isClosed := func(r state.Report) bool {
 				return slices.ContainsFunc(r.Warnings, func(x state.Warning) bool { return x.Object == "x/p1" && x.Reason == state.ReasonOverBudget })
 			}
-			var report state.Report
-			if makeRoom == nil {
-				require.Empty(t, w.apply("", other, peersOfWeb("b", 19)).Warnings)
-				require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-				cnp := &v1alpha2.ClusterNetworkPolicy{}
-				text := `{tier: Admin, priority: 1, subject: {pods: {podSelector: {matchLabels: {app: web}}}}, ingress: [`
-				for i := range 12 {
-					text += fmt.Sprintf("{action: Deny, from: [{pods: {podSelector: {matchLabels: {c: v%d}}}}]}, {action: Accept, from: [{pods: {podSelector: {matchLabels: {d: v%d}}}}]}, ", i, i)
-				}
-				require.NoError(t, yaml.Unmarshal([]byte(text+"]}"), &cnp.Spec))
-				cnp.Name, cnp.UID = "c", "c"
-				report = apply(func(tx *dataplane.Transaction) { tx.SetClusterPolicy(cnp) })
-				makeRoom = func(overWorld) func(*dataplane.Transaction) {
-					return func(tx *dataplane.Transaction) { tx.DeleteClusterPolicy("c") }
-				}
-			} else {
-				report = w.apply("", first, peersOfWeb("b", 19))
-			}
-			require.True(t, isClosed(report), "%v", report.Warnings)
-			require.False(t, w.allows("ep-web", hns.In, bigAddr, webAddr))
-
-			report = apply(makeRoom(w))
-			require.False(t, isClosed(report))
-			require.True(t, w.allows("ep-web", hns.In, bigAddr, webAddr), "there is room again")
-			require.False(t, w.allows("ep-web", hns.In, "192.0.2.1", webAddr))
+			w := overWorld(t, 30, other, peersOfWeb("p1", "b", 19))
+			require.Empty(t, w.report.Warnings)
+			w.do(bigToWeb+"allow", test.fills, "apply", bigToWeb+"block")
+			require.True(t, isClosed(w.report), "%v", w.report.Warnings)
+			w.do(test.makesRoom, "apply", bigToWeb+"allow", "trace 192.0.2.1 -> 10.0.0.1 TCP/80 ep-web in block") // there is room again
+			require.False(t, isClosed(w.report))
 		})
 	}
 }

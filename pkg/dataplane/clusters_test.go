@@ -9,14 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // rulesOf returns our rules of an endpoint, in the order of their priorities.
-func (s *script) rulesOf(id string) []hns.ACL {
+func (s *world) rulesOf(id string) []hns.ACL {
 	for _, e := range s.sim.Endpoints() {
 		if e.ID == id {
 			ours, _ := hns.Endpoint{Policies: e.Policies}.Split()
@@ -41,115 +40,24 @@ func TestClusterACLID(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestOnlyTheSubjectsOfClusterPolicies: what no ClusterNetworkPolicy selects, or only one
-// without a rule, keeps its rules: a pod of another namespace, of the host's network, one
-// that has finished, and one that is over its budget, which is closed anyway.
-func TestOnlyTheSubjectsOfClusterPolicies(t *testing.T) {
-	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{ports: [{port: 80}]}]}`)+
-		tierText("none", `{tier: Admin, priority: 1, subject: {namespaces: {}}}`)+
-		tierText("y", `{tier: Admin, priority: 2, subject: {namespaces: {matchLabels: {team: yy}}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}`))
-	w.do("namespace x team=xx", "namespace y team=yy", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3", "endpoint ep-4 10.0.0.4",
-		"pod x/a 10.0.0.1", "pod y/host 10.0.0.2 host", "pod y/done 10.0.0.3 finished", "policy p", "apply")
-	w.tx.SetPod(desired.Pod{Namespace: "y", Name: "over", UID: "over", Addr: mustAddr("10.0.0.4"), Local: true, OverBudget: "too many labels"})
-	w.do("apply")
-	before := w.sim.Dump()
-	w.do("cluster none", "cluster y", "apply", "calls")
-	require.Equal(t, before, w.sim.Dump())
-}
-
-// TestEachRuleOnce: an endpoint has no two equal rules, however a policy writes its ports, and even
-// if several ClusterNetworkPolicies deny the same.
-func TestEachRuleOnce(t *testing.T) {
-	const yy = `[{namespaces: {matchLabels: {team: yy}}}]`
-	w := tierWorld(t, policyText("p", `{podSelector: {}, ingress: [{ports: [{protocol: TCP}]}, {ports: [{port: 1, endPort: 65535}]}]}`)+
-		tierText("c", `{`+fromBoth+`, ingress: [{action: Deny, from: `+yy+`, protocols: [{tcp: {destinationPort: {number: 80}}}, {udp: {destinationPort: {number: 53}}}]}]}`)+
-		tierText("d", `{`+fromBoth+`, ingress: [{action: Deny, from: `+yy+`, protocols: [{tcp: {destinationPort: {number: 80}}}]}]}`))
-	once := func(len int) {
-		rules := w.rulesOf("ep")
-		seen := map[hns.ACL]bool{}
-		for _, a := range rules {
-			a.ID = ""
-			require.False(t, seen[a.Canonical()], "%+v is there twice", a)
-			seen[a.Canonical()] = true
-		}
-		require.Len(t, rules, len, w.sim.Dump())
-	}
-	w.do("policy p", "apply")
-	once(3) // the node, TCP, and the block
-	w.do("cluster c", "cluster d", "apply")
-	once(7) // twice 80/TCP and 53/UDP: of y, and of addresses in doubt
-	w.do("apply", "calls")
-}
-
-// TestNodeComesBeforeTiers: the kubelet's probes pass whatever Admin denies, and no
-// other rule has the node rule's number.
-func TestNodeComesBeforeTiers(t *testing.T) {
-	w := tierWorld(t, tierText("c", `{tier: Admin, priority: 0, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}, {action: Accept, from: [{namespaces: {}}]}], egress: [{action: Deny, to: [{networks: [0.0.0.0/0]}]}]}`))
-	w.do("cluster c", "apply", "trace 10.0.0.100 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block", "trace 10.0.0.1 -> 10.0.0.100 TCP/80 ep out block")
-	rules := w.rulesOf("ep")
-	require.Equal(t, hns.PriorityNode, rules[0].Priority)
-	actions := map[hns.Direction]map[uint16]hns.Action{hns.In: {}, hns.Out: {}}
-	for _, a := range rules[1:] {
-		require.Greater(t, a.Priority, hns.PriorityNode)
-		if was, ok := actions[a.Direction][a.Priority]; ok {
-			require.Equal(t, was, a.Action, "%+v", a)
-		}
-		actions[a.Direction][a.Priority] = a.Action
-	}
-}
-
-// TestMaybeSubject: while the namespace of a pod is not known, or over its budget, each
-// policy that may select it denies what it would deny or pass, and accepts nothing.
-func TestMaybeSubject(t *testing.T) {
-	w := newWorld(t, tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: yy}}}, ingress: [
-  {action: Accept, from: [{namespaces: {matchLabels: {team: xx}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
-  {action: Pass, from: [{namespaces: {matchLabels: {team: xx}}}], protocols: [{tcp: {destinationPort: {number: 81}}}]},
-  {action: Deny, from: [{namespaces: {matchLabels: {team: xx}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 82}}}}]}]}`))
-	w.do("namespace x team=xx", "endpoint ep 10.0.0.1", "pod x/peer 10.0.1.1 remote", "cluster c", "apply", "pod y/w 10.0.0.1", "apply")
-	peer := []string{"10.0.1.1"}
-	require.Equal(t, "block block block allow", w.in(peer, 80, 81, 82, 83))
-	w.do("namespace y team=yy", "apply")
-	require.Equal(t, "allow allow block allow", w.in(peer, 80, 81, 82, 83))
-	w.do("namespace y team=zz", "apply")
-	require.Equal(t, "allow allow allow allow", w.in(peer, 80, 81, 82, 83))
-	w.tx.SetNamespace(desired.Namespace{Name: "y", OverBudget: "too many labels"})
-	w.do("apply")
-	require.Equal(t, "block block block allow", w.in(peer, 80, 81, 82, 83))
-}
-
-// TestContestedSubjects: two pods of the node claim an address. What a policy denies
-// one of them is denied, and nothing that one alone is accepted opens what the other's
-// policies close.
-func TestContestedSubjects(t *testing.T) {
-	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{ports: [{port: 82}]}]}`)+
-		tierText("a", `{tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {team: yy}}}, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}]}`)+
-		tierText("b", `{tier: Admin, priority: 2, subject: {namespaces: {}}, ingress: [{action: Accept, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {range: {start: 80, end: 81}}}}]}]}`))
-	w.do("namespace x team=xx", "namespace y team=yy", "namespace z team=zz", "endpoint ep 10.0.0.1", "pod z/peer 10.0.1.1 remote",
-		"pod x/w 10.0.0.1", "pod y/w 10.0.0.1", "cluster a", "cluster b", "policy p", "apply")
-	require.Equal(t, "block allow allow block", w.in([]string{"10.0.1.1"}, 80, 81, 82, 83))
-	w.do("delete pod y/w", "apply")
-	require.Equal(t, "allow allow allow block", w.in([]string{"10.0.1.1"}, 80, 81, 82, 83))
-}
-
 // TestNamedPortsOfDeny: towards pods a named port is denied under each number that one of
 // them serves. With more numbers than count it is denied on all ports, and passed on none.
 func TestNamedPortsOfDeny(t *testing.T) {
 	for _, action := range []string{"Deny", "Pass"} {
 		t.Run(action, func(t *testing.T) {
-			w := newWorld(t, tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [
+			w := newWorld(t)
+			w.do("namespace x team=xx", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 port=http:80 remote", "pod x/b 10.0.1.2 port=http:81 remote",
+				`cluster c {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [
   {action: `+action+`, to: [{namespaces: {matchLabels: {team: xx}}}], protocols: [{destinationNamedPort: http}]},
-  {action: Accept, to: [{namespaces: {matchLabels: {team: xx}}}]}]}`)+
-				tierText("d", `{tier: Baseline, priority: 1, subject: {namespaces: {}}, egress: [{action: Deny, to: [{namespaces: {}}]}]}`))
-			w.do("namespace x team=xx", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 port=http:TCP:80 remote", "pod x/b 10.0.1.2 port=http:TCP:81 remote",
-				"cluster c", "cluster d", "apply",
+  {action: Accept, to: [{namespaces: {matchLabels: {team: xx}}}]}]}`, `cluster d {tier: Baseline, priority: 1, subject: {namespaces: {}}, egress: [{action: Deny, to: [{namespaces: {}}]}]}`, "apply",
 				"trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.0.1.1 TCP/81 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/81 ep out block", "trace 10.0.0.1 -> 10.0.1.2 UDP/81 ep out allow",
-				"pod x/b 10.0.1.2 port=http:TCP:82 remote", "apply",
+				"pod x/b 10.0.1.2 port=http:82 remote", "apply",
 				"trace 10.0.0.1 -> 10.0.1.2 TCP/81 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/82 ep out block")
 			rules := len(w.rulesOf("ep"))
 			w.do("apply", "calls", "delete pod x/b", "apply")
 			require.Less(t, len(w.rulesOf("ep")), rules, "the rules of a number that nobody serves go")
 			for i := range 70 {
-				w.do(fmt.Sprintf("pod x/p%d 10.0.2.%d port=http:TCP:%d remote", i, i+1, 1000+i))
+				w.do(fmt.Sprintf("pod x/p%d 10.0.2.%d port=http:%d remote", i, i+1, 1000+i))
 			}
 			w.do("apply", "trace 10.0.0.1 -> 10.0.2.70 TCP/1069 ep out block", "trace 10.0.0.1 -> 10.0.1.1 TCP/9999 ep out block", "trace 10.0.0.1 -> 10.0.1.1 UDP/80 ep out allow")
 			require.Len(t, w.report.Warnings, 1)
@@ -166,8 +74,8 @@ func TestTiersOverBudget(t *testing.T) {
 	for i := range 8 {
 		denies = append(denies, fmt.Sprintf("{action: Deny, from: [{namespaces: {matchLabels: {team: t%d}}}]}, {action: Accept, from: [{namespaces: {matchLabels: {team: u%d}}}]}", i, i))
 	}
-	files := policyText("p", `{podSelector: {}, ingress: [{from: [{podSelector: {}}, {podSelector: {matchLabels: {a: a}}, namespaceSelector: {}}, {ipBlock: {cidr: 10.0.2.0/24}}]}]}`) +
-		tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: q}}}}]}, `+strings.Join(denies, ", ")+`]}`)
+	const p = `policy x/p {podSelector: {}, ingress: [{from: [{podSelector: {}}, {podSelector: {matchLabels: {a: a}}, namespaceSelector: {}}, {ipBlock: {cidr: 10.0.2.0/24}}]}]}`
+	c := `cluster c {tier: Admin, priority: 1, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: q}}}}]}, ` + strings.Join(denies, ", ") + `]}`
 	for _, test := range []struct {
 		acls    int
 		want    string
@@ -178,9 +86,9 @@ func TestTiersOverBudget(t *testing.T) {
 		{20, "block block", []string{"c", "x/p"}},
 		{5, "block block", []string{"c", "x/p"}},
 	} {
-		w := newScript(t, newWorld(t, files).archive, func(c *dataplane.Config) { c.Budgets.ACLs = test.acls })
+		w := newWorld(t, func(c *dataplane.Config) { c.Budgets.ACLs = test.acls })
 		w.do("namespace x team=xx", "namespace y team=u3", "namespace z team=zz", "node 10.0.0.100", "endpoint ep 10.0.0.1",
-			"pod x/w 10.0.0.1", "pod y/p 10.0.1.1 remote", "pod z/q 10.0.2.1 app=q remote", "policy p", "cluster c", "apply")
+			"pod x/w 10.0.0.1", "pod y/p 10.0.1.1 remote", "pod z/q 10.0.2.1 app=q remote", p, c, "apply")
 		require.Equal(t, test.want, w.in([]string{"10.0.1.1", "10.0.2.1"}, 80), "%d", test.acls)
 		require.LessOrEqual(t, len(w.rulesOf("ep")), test.acls+1, "and the node")
 		var objects []string

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 )
 
 // claimant has the policies of one pod's namespace for one direction. With isolates or opens, a
@@ -31,12 +30,11 @@ var claimants = map[string]claimant{
 }
 
 // put sets the policies of a namespace for the claimant.
-func (c claimant) put(w *script, ns string, ingress bool) {
+func (c claimant) put(w *world, ns string, ingress bool) {
 	this, that, from := "ingress", "Egress", "from"
 	if !ingress {
 		this, that, from = "egress", "Ingress", "to"
 	}
-	add := func(files string) { w.archive.Files = append(w.archive.Files, txtar.Parse([]byte(files)).Files...) }
 	for tier, text := range map[string]string{"Admin": c.admin, "Baseline": c.baseline} {
 		var rules []string
 		for rule := range strings.SplitSeq(text, "; ") {
@@ -45,9 +43,7 @@ func (c claimant) put(w *script, ns string, ingress bool) {
 			}
 		}
 		if len(rules) > 0 {
-			name := strings.ToLower(tier) + "-" + ns
-			add(tierText(name, fmt.Sprintf("{tier: %s, priority: 1, subject: {namespaces: {matchLabels: {team: %s}}}, %s: [%s]}", tier, ns, this, strings.Join(rules, ", "))))
-			w.do("cluster " + name)
+			w.do(fmt.Sprintf("cluster %s-%s {tier: %s, priority: 1, subject: {namespaces: {matchLabels: {team: %s}}}, %s: [%s]}", strings.ToLower(tier), ns, tier, ns, this, strings.Join(rules, ", ")))
 		}
 	}
 	spec := ""
@@ -59,8 +55,7 @@ func (c claimant) put(w *script, ns string, ingress bool) {
 	default:
 		return
 	}
-	add(strings.ReplaceAll(policyText("np-"+ns, spec), "namespace: x", "namespace: "+ns))
-	w.do("policy np-" + ns)
+	w.do("policy " + ns + "/np " + spec)
 }
 
 // TestContestedIsNoMoreThanEach: two local pods claim one address, and each has its Deny rules at
@@ -69,12 +64,12 @@ func (c claimant) put(w *script, ns string, ingress bool) {
 // reaches the endpoint.
 func TestContestedIsNoMoreThanEach(t *testing.T) {
 	for _, ingress := range []bool{true, false} {
-		world := func(t *testing.T) *script {
-			w := newWorld(t, "")
+		fresh := func(t *testing.T) *world {
+			w := newWorld(t)
 			w.do("namespace one team=one", "namespace two team=two", "namespace z team=z", "node 10.0.0.100", "endpoint ep 10.0.0.1", "pod z/peer 10.0.1.1 remote")
 			return w
 		}
-		verdicts := func(w *script) (out [4]bool) {
+		verdicts := func(w *world) (out [4]bool) {
 			for i := range out {
 				trace := "10.0.1.1 -> 10.0.0.1 TCP/%d ep in allow"
 				if !ingress {
@@ -87,7 +82,7 @@ func TestContestedIsNoMoreThanEach(t *testing.T) {
 		alone := map[string][4]bool{} // by namespace and claimant
 		for name, c := range claimants {
 			for _, ns := range []string{"one", "two"} {
-				w := world(t)
+				w := fresh(t)
 				c.put(w, ns, ingress)
 				w.do("pod "+ns+"/w 10.0.0.1", "apply")
 				alone[ns+" "+name] = verdicts(w)
@@ -97,7 +92,7 @@ func TestContestedIsNoMoreThanEach(t *testing.T) {
 		for first, a := range claimants {
 			for second, b := range claimants {
 				t.Run(fmt.Sprintf("ingress=%v/%s/%s", ingress, first, second), func(t *testing.T) {
-					w := world(t)
+					w := fresh(t)
 					a.put(w, "one", ingress)
 					b.put(w, "two", ingress)
 					w.do("pod two/w 10.0.0.1", "apply", "pod one/w 10.0.0.1", "apply", "trace 10.0.0.100 -> 10.0.0.1 TCP/80 ep in allow")

@@ -2,7 +2,6 @@ package dataplane_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,15 +24,10 @@ func TestCostOfARemotePodEvent(t *testing.T) {
 // with so many isolated pods.
 func podEventAllocs(t *testing.T, locals int) float64 {
 	const policies = 10
-	var text strings.Builder
-	for i := range policies {
-		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(
-			`{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: a%d}}}, {namespaceSelector: {}}]}]}`, i)))
-	}
-	w := newWorld(t, text.String())
+	w := newWorld(t)
 	w.do("namespace x")
 	for i := range policies {
-		w.do(fmt.Sprintf("policy p%d", i))
+		w.do(fmt.Sprintf("policy x/p%d {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: a%d}}}, {namespaceSelector: {}}]}]}", i, i))
 	}
 	for i := range locals {
 		w.do(fmt.Sprintf("endpoint ep-%d 10.0.0.%d", i, i+1), fmt.Sprintf("pod x/p%d 10.0.0.%d", i, i+1))
@@ -56,8 +50,8 @@ func podEventAllocs(t *testing.T, locals int) float64 {
 // TestCostOfALocalPodEvent: a local pod that stays where it is and what it is to
 // the policies makes nobody read or write anything.
 func TestCostOfALocalPodEvent(t *testing.T) {
-	w := newWorld(t, cPolicies)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/p 10.0.0.1 app=v1", "policy versions", "policy deny", "apply",
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/p 10.0.0.1 app=v1", cVersions, cDeny, "apply",
 		"pod x/p 10.0.0.1 app=v2 hash=1", "apply")
 	require.Empty(t, w.report.Calls)
 }

@@ -1,24 +1,15 @@
 package dataplane_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/desired"
 )
 
-// clusterText returns a txtar file with a ClusterNetworkPolicy.
-func clusterText(name, spec string) string {
-	return fmt.Sprintf("-- %s --\napiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: %s}\nspec: %s\n",
-		name, name, spec)
-}
-
 // denyTeamA closes every pod to the namespaces of team a.
-var denyTeamA = clusterText("deny", `{tier: Admin, priority: 1, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: a}}}]}]}`)
+const denyTeamA = `cluster deny {tier: Admin, priority: 1, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: a}}}]}]}`
 
 const (
 	doubtSet   = "deny-doubt-all"
@@ -28,7 +19,7 @@ const (
 
 // has returns the members of a set in HNS, by name, without the permanent one; nil when
 // there is no such set.
-func (s *script) has(set string) []string {
+func (s *world) has(set string) []string {
 	names := map[string]string{}
 	for _, p := range s.sim.Sets() {
 		names[p.ID] = p.Name
@@ -53,41 +44,35 @@ func (s *script) has(set string) []string {
 // doubts are ways in which nobody knows to which sets 10.0.1.1 belongs, and how that ends.
 var doubts = map[string]struct {
 	before       []string // what comes first and is applied
-	unsure, sure func(w *script)
+	unsure, sure []string
 	addrs        []string // in doubt as such
 	leaves       []string // of namespaces in doubt
 	writes       string   // what the end of the doubt costs
 }{
 	"a namespace without an object": {
-		unsure: func(w *script) { w.do("pod a/q 10.0.1.1 remote") },
-		sure:   func(w *script) { w.do("namespace a team=a") },
+		unsure: []string{"pod a/q 10.0.1.1 remote"},
+		sure:   []string{"namespace a team=a"},
 		leaves: []string{"deny-ns-a"}, writes: "SetPolicy/Update=1",
 	},
 	"a namespace whose object went": {
 		before: []string{"namespace a team=a", "pod a/q 10.0.1.1 remote", "apply"},
-		unsure: func(w *script) { w.do("pod a/q 10.0.1.1 remote", "delete namespace a") },
-		sure:   func(w *script) { w.do("namespace a team=a") },
+		unsure: []string{"pod a/q 10.0.1.1 remote", "delete namespace a"},
+		sure:   []string{"namespace a team=a"},
 		leaves: []string{"deny-ns-a"}, writes: "SetPolicy/Update=1",
 	},
 	"a namespace over its budget": {
-		unsure: func(w *script) {
-			w.tx.SetNamespace(desired.Namespace{Name: "a", OverBudget: "labels"})
-			w.do("pod a/q 10.0.1.1 remote")
-		},
-		sure:   func(w *script) { w.do("namespace a team=a") },
+		unsure: []string{"over-budget namespace a", "pod a/q 10.0.1.1 remote"},
+		sure:   []string{"namespace a team=a"},
 		leaves: []string{"deny-ns-a"}, writes: "SetPolicy/Update=1",
 	},
 	"a pod over its budget": {
-		unsure: func(w *script) {
-			w.do("namespace a team=a")
-			w.tx.SetPod(desired.Pod{Namespace: "a", Name: "q", UID: "a/q", Addr: mustAddr("10.0.1.1"), OverBudget: "labels"})
-		},
-		sure:  func(w *script) { w.do("pod a/q 10.0.1.1 remote") },
-		addrs: []string{"10.0.1.1"}, writes: "SetPolicy/Update=1",
+		unsure: []string{"namespace a team=a", "over-budget pod a/q 10.0.1.1 remote"},
+		sure:   []string{"pod a/q 10.0.1.1 remote"},
+		addrs:  []string{"10.0.1.1"}, writes: "SetPolicy/Update=1",
 	},
 	"pods of two namespaces": {
-		unsure: func(w *script) { w.do("namespace a team=a", "pod a/q 10.0.1.1 remote", "pod b/q 10.0.1.1 remote") },
-		sure:   func(w *script) { w.do("delete pod b/q") },
+		unsure: []string{"namespace a team=a", "pod a/q 10.0.1.1 remote", "pod b/q 10.0.1.1 remote"},
+		sure:   []string{"delete pod b/q"},
 		addrs:  []string{"10.0.1.1"}, writes: "SetPolicy/Update=1",
 	},
 }
@@ -99,18 +84,18 @@ func TestDoubt(t *testing.T) {
 	for title, tc := range doubts {
 		for how, late := range map[string]bool{"policy first": false, "policy last": true} {
 			t.Run(title+"/"+how, func(t *testing.T) {
-				w := newWorld(t, denyTeamA)
+				w := newWorld(t)
 				w.do("namespace x", "namespace b team=b", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod b/r 10.0.1.2 remote", "apply")
 				require.Nil(t, w.has(doubtSet), "nobody names it")
 				if !late {
-					w.do("cluster deny", "apply")
+					w.do(denyTeamA, "apply")
 					require.Equal(t, []string{doubtAddrs}, w.has(doubtSet))
 				}
 				w.do(tc.before...)
-				tc.unsure(w)
+				w.do(tc.unsure...)
 				w.do("apply")
 				if late {
-					w.do("cluster deny", "apply")
+					w.do(denyTeamA, "apply")
 				}
 				want := append([]string{doubtAddrs}, tc.leaves...)
 				require.ElementsMatch(t, want, w.has(doubtSet))
@@ -119,7 +104,7 @@ func TestDoubt(t *testing.T) {
 
 				now := verdicts(t, w.sim, probes(w.sim, []string{"10.0.1.1", "10.0.1.2"}, 80))
 				stop := watchI4(t, w.sim, now)
-				tc.sure(w)
+				w.do(tc.sure...)
 				w.do("apply", "calls "+tc.writes)
 				require.Equal(t, 1, stop())
 				require.Equal(t, []string{doubtAddrs}, w.has(doubtSet))
@@ -140,29 +125,29 @@ func TestDoubt(t *testing.T) {
 func TestDoubtAfterRestart(t *testing.T) {
 	for title, tc := range doubts {
 		t.Run(title, func(t *testing.T) {
-			w := newWorld(t, denyTeamA)
+			w := newWorld(t)
 			tell := func() {
 				w.do("namespace x", "namespace b team=b", "pod x/w 10.0.0.1", "pod b/r 10.0.1.2 remote")
 			}
-			w.do("endpoint ep 10.0.0.1", "cluster deny")
+			w.do("endpoint ep 10.0.0.1", denyTeamA)
 			tell()
 			w.do(tc.before...)
-			tc.unsure(w)
+			w.do(tc.unsure...)
 			w.do("apply")
 			before := w.sim.Dump()
 
-			w.do("dataplane", "cluster deny")
+			w.do("restart", denyTeamA)
 			tell()
-			tc.unsure(w)
+			w.do(tc.unsure...)
 			w.do("apply", "calls")
 			require.Empty(t, cmp.Diff(before, w.sim.Dump()))
 
-			w.do("dataplane")
+			w.do("restart")
 			tell()
-			tc.unsure(w)
+			w.do(tc.unsure...)
 			w.do("fault ACL/Update * refuse", "! apply")
 			require.Empty(t, cmp.Diff(before, w.sim.Dump()))
-			tc.sure(w)
+			w.do(tc.sure...)
 			w.do("apply", fromQ+"block")
 			require.Equal(t, []string{doubtAddrs}, w.has(doubtSet), "as if the policy still named it")
 			require.Empty(t, w.has(doubtAddrs))
@@ -171,15 +156,4 @@ func TestDoubtAfterRestart(t *testing.T) {
 			w.do(fromQ + "allow")
 		})
 	}
-}
-
-// TestDoubtOfANamespaceThatLosesItsPods: only namespaces that have pods are in doubt.
-func TestDoubtOfANamespaceThatLosesItsPods(t *testing.T) {
-	w := newWorld(t, denyTeamA)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "cluster deny", "pod a/q 10.0.1.1 remote", "pod a/r 10.0.1.2 app=r remote", "apply")
-	require.Equal(t, []string{doubtAddrs, "deny-ns-a"}, w.has(doubtSet))
-	w.do("delete pod a/q", "apply")
-	require.Equal(t, []string{doubtAddrs, "deny-ns-a"}, w.has(doubtSet), "it has another one")
-	w.do("delete pod a/r", "apply")
-	require.Equal(t, []string{doubtAddrs}, w.has(doubtSet))
 }

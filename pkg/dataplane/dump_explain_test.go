@@ -20,9 +20,9 @@ const explained = `{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress
 // TestDumpExplains: what an explanation needs is in the dump, and only where
 // there is something to explain.
 func TestDumpExplains(t *testing.T) {
-	w := newWorld(t, policyText("p", explained))
+	w := newWorld(t)
 	w.do("namespace x", "node 10.8.0.1", "endpoint ep 10.0.0.1", "pod x/db 10.0.0.1 app=db",
-		"pod x/web 10.0.1.1 app=web port=http:TCP:8080 remote", "policy p", "apply")
+		"pod x/web 10.0.1.1 app=web port=http:8080 remote", "policy x/p "+explained, "apply")
 	d := w.dp.Dump()
 	require.Equal(t, w.now, d.Time)
 	require.Equal(t, []string{"http:8080/TCP"}, d.Pods[1].Ports)
@@ -43,14 +43,14 @@ func TestDumpExplains(t *testing.T) {
 	}
 
 	// A set that HNS refuses to write, and rules of which nobody knows.
-	w.do("advance 1m", "pod x/w2 10.0.1.2 app=web remote", "delete pod x/web", "fault SetPolicy/Update * refuse", "! apply")
+	w.do("wait 1m", "pod x/w2 10.0.1.2 app=web remote", "delete pod x/web", "fault SetPolicy/Update * refuse", "! apply")
 	d = w.dp.Dump()
 	web := setOf(t, d, "podlabel-app:web")
 	require.Equal(t, []string{"10.0.1.2"}, web.Missing)
 	require.Equal(t, []string{"10.0.1.1"}, web.Surplus)
 	require.Equal(t, w.now, web.Since)
 	w.settle()
-	w.do("foreign ep TierAcl {}", "observe", "apply", "advance 1m",
+	w.do("foreign ep TierAcl {}", "observe", "apply", "wait 1m",
 		"delete policy x/p", "before ACL/Update ep fault Endpoint/Get ep refuse", "! apply")
 	ep = w.dp.Dump().Endpoints[0]
 	require.Len(t, ep.Maybe, 2, "the old list or the new one")

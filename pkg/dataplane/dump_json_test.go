@@ -10,8 +10,8 @@ import (
 // TestDumpHasNoNull: scripts read the dump's JSON; a list without entries is []
 // there.
 func TestDumpHasNoNull(t *testing.T) {
-	w := dWorld(t, policyText("p", `{podSelector: {matchLabels: {app: nobody}}, ingress: [{from: [{podSelector: {matchLabels: {app: none}}}]}]}`))
-	w.do("policy p", "pod x/waits 10.0.0.9", "fault ACL/Add ep-1 refuse", "apply",
+	w := dWorld(t)
+	w.do(`policy x/p {podSelector: {matchLabels: {app: nobody}}, ingress: [{from: [{podSelector: {matchLabels: {app: none}}}]}]}`, "pod x/waits 10.0.0.9", "fault ACL/Add ep-1 refuse", "apply",
 		"pod x/w1 10.0.0.1 app=nobody", "! apply")
 	text, err := json.Marshal(w.dp.Dump())
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ const dumpPolicy = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{
 
 // stall makes the next call of a kind wait in HNS: began is closed when it does,
 // release lets it go on.
-func (s *script) stall(op string, side hnsfault.When) (began <-chan struct{}, release func()) {
+func (s *world) stall(op string, side hnsfault.When) (began <-chan struct{}, release func()) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
@@ -60,8 +60,8 @@ func TestDumpNeverWaitsForHNS(t *testing.T) {
 		"Endpoint/Get", "ACL/Update", "SetPolicy/Remove", // the policy goes
 	} {
 		t.Run(op, func(t *testing.T) {
-			w := newWorld(t, policyText("p", dumpPolicy))
-			w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/api 10.0.1.1 app=api remote", "policy p")
+			w := newWorld(t)
+			w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/api 10.0.1.1 app=api remote", "policy x/p "+dumpPolicy)
 			policies := 1
 			switch op {
 			case "SetPolicy/Update":
@@ -93,7 +93,7 @@ func TestDumpNeverWaitsForHNS(t *testing.T) {
 // TestLookThatHangs: while the reconciler's reading hangs, dumps answer. The event that comes
 // meanwhile is applied after it.
 func TestLookThatHangs(t *testing.T) {
-	w := newWorld(t, policyText("p", dumpPolicy))
+	w := newWorld(t)
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "apply")
 	began, release := w.stall("Endpoint/Enumerate", hnsfault.After)
 	var both sync.WaitGroup
@@ -104,7 +104,7 @@ func TestLookThatHangs(t *testing.T) {
 	})
 	<-began
 	answers(t, func() { w.dp.Dump() }, func() { w.dp.Warnings() })
-	both.Go(func() { w.do("policy p", "apply", "calls SetPolicy/Add=1 ACL/Add=1") })
+	both.Go(func() { w.do("policy x/p "+dumpPolicy, "apply", "calls SetPolicy/Add=1 ACL/Add=1") })
 	release()
 	both.Wait()
 	require.True(t, w.report.Converged())
@@ -113,8 +113,8 @@ func TestLookThatHangs(t *testing.T) {
 // TestCanceled: a transaction whose caller does not wait is staged all the same
 // and programmed by a later one.
 func TestCanceled(t *testing.T) {
-	w := newWorld(t, policyText("p", dumpPolicy))
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy p")
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy x/p "+dumpPolicy)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	report, err := w.dp.ApplyDataplane(ctx, w.tx)

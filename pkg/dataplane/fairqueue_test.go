@@ -3,14 +3,12 @@ package dataplane_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -23,20 +21,26 @@ const (
 )
 
 // turns applies the transaction, which yields after so many endpoints.
-func (s *script) turns(n int) []string {
+func (s *world) turns(n int) []string {
 	s.t.Helper()
 	s.tx.SetYield(func(turns int) bool { return turns >= n })
 	s.do("apply")
 	return writtenEndpoints(s.sim)
 }
 
+// turnsAll selects all pods of turnsWorld, turnsV1 those that a test labels, and the others one
+// pod each.
+const (
+	turnsAll = `policy x/all {podSelector: {}, ingress: [{ports: [{port: 80}]}]}`
+	turnsV1  = `policy x/v1 {podSelector: {matchLabels: {v: "1"}}, ingress: [{ports: [{port: 81}]}]}`
+	turnsOne = `policy x/one {podSelector: {matchLabels: {app: w09}}, ingress: [{ports: [{port: 443}]}]}`
+	turnsTwo = `policy x/two {podSelector: {matchLabels: {app: w08}}, ingress: [{ports: [{port: 443}]}]}`
+)
+
 // turnsWorld is a node with pods x/w00, x/w01 … on ep-00, ep-01 …, each with its
 // name as label app, and no policy that selects one.
-func turnsWorld(t *testing.T, pods int) *script {
-	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{ports: [{port: 80}]}]}`)+
-		policyText("v1", `{podSelector: {matchLabels: {v: "1"}}, ingress: [{ports: [{port: 81}]}]}`)+
-		policyText("one", `{podSelector: {matchLabels: {app: w09}}, ingress: [{ports: [{port: 443}]}]}`)+
-		policyText("two", `{podSelector: {matchLabels: {app: w08}}, ingress: [{ports: [{port: 443}]}]}`))
+func turnsWorld(t *testing.T, pods int) *world {
+	w := newWorld(t)
 	w.do("namespace x")
 	for i := range pods {
 		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
@@ -46,7 +50,7 @@ func turnsWorld(t *testing.T, pods int) *script {
 	return w
 }
 
-func (s *script) pod0(i int, label string) {
+func (s *world) pod0(i int, label string) {
 	s.t.Helper()
 	s.do(fmt.Sprintf("pod x/w%02d 10.0.1.%d app=w%02d %s", i, i+1, i, label))
 }
@@ -55,7 +59,7 @@ func (s *script) pod0(i int, label string) {
 // due at once and goes on where it ended; each makes one update at least.
 func TestTransactionYields(t *testing.T) {
 	w := turnsWorld(t, 5)
-	w.do("policy all")
+	w.do(turnsAll)
 	require.Equal(t, []string{"ep-00", "ep-01"}, w.turns(2))
 	require.Equal(t, 2, w.report.Yielded)
 	require.Equal(t, 3, w.report.Pending)
@@ -72,13 +76,13 @@ func TestTransactionYields(t *testing.T) {
 // there, however often its wish changes.
 func TestWaiting(t *testing.T) {
 	w := turnsWorld(t, 10)
-	w.do("policy all")
+	w.do(turnsAll)
 	w.turns(7)
 	first := w.report.Generation
-	w.do("policy one")
+	w.do(turnsOne)
 	require.Equal(t, []string{"ep-07", "ep-09"}, w.turns(2))
 	require.Equal(t, []state.Span{{From: first, To: first}}, w.report.Waiting, "of the policy on one pod nothing")
-	w.do("policy v1")
+	w.do(turnsV1)
 	w.pod0(8, "v=1")
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-08"})
 	_ = w.apply()
@@ -90,31 +94,31 @@ func TestWaiting(t *testing.T) {
 func TestTurnsOfCauses(t *testing.T) {
 	t.Run("policies", func(t *testing.T) {
 		w := turnsWorld(t, 10)
-		w.do("policy all")
+		w.do(turnsAll)
 		require.Equal(t, []string{"ep-00", "ep-01", "ep-02"}, w.turns(3))
-		w.do("policy one", "policy two")
+		w.do(turnsOne, turnsTwo)
 		require.Equal(t, []string{"ep-03", "ep-08", "ep-09", "ep-04"}, w.turns(4))
 		require.Equal(t, []string{"ep-05", "ep-06", "ep-07"}, w.turns(never))
 	})
 	t.Run("policies that come together", func(t *testing.T) {
 		w := turnsWorld(t, 10)
-		w.do("policy all", "policy one", "policy two")
+		w.do(turnsAll, turnsOne, turnsTwo)
 		require.Equal(t, []string{"ep-00", "ep-08", "ep-09", "ep-01"}, w.turns(4))
 	})
 	t.Run("pods", func(t *testing.T) {
 		w := turnsWorld(t, 10)
-		w.do("policy v1", "policy all")
+		w.do(turnsV1, turnsAll)
 		w.turns(never)
 		for i := range 10 {
 			w.pod0(i, "v=1")
 		}
 		require.Equal(t, []string{"ep-00", "ep-01"}, w.turns(2))
-		w.do("policy one")
+		w.do(turnsOne)
 		require.Equal(t, []string{"ep-09", "ep-02"}, w.turns(2))
 	})
 	t.Run("a newborn endpoint", func(t *testing.T) { // it is open until then
 		w := turnsWorld(t, 9)
-		w.do("policy v1", "policy all")
+		w.do(turnsV1, turnsAll)
 		w.turns(never)
 		for i := range 9 {
 			w.pod0(i, "v=1")
@@ -132,14 +136,9 @@ func TestTurnsOfCauses(t *testing.T) {
 func TestNobodyStarves(t *testing.T) {
 	const pods = 10
 	w := turnsWorld(t, pods)
-	var allow networkingv1.NetworkPolicy
-	require.NoError(t, yaml.UnmarshalStrict(w.file("all"), &allow))
 	rounds := map[string]int{}
 	for round := range 10 * pods {
-		w.do([]string{"policy one", "delete policy x/one", "policy two", "delete policy x/two"}[round%4])
-		np := allow.DeepCopy()
-		np.Spec.Ingress[0].Ports[0].Port = new(intstr.FromInt(1 + round))
-		w.tx.SetPolicy(np)
+		w.do([]string{turnsOne, "delete policy x/one", turnsTwo, "delete policy x/two"}[round%4], strings.Replace(turnsAll, "80", strconv.Itoa(1+round), 1))
 		for _, ep := range w.turns(yieldEach) {
 			require.LessOrEqual(t, round-rounds[ep], 3*pods, "%s in round %d", ep, round)
 			rounds[ep] = round
@@ -162,14 +161,13 @@ func values(m map[string]int) func(func(int) bool) {
 // TestOpenEndpointsAreAheadForAWhile: pods of one namespace that begin all the time have
 // their endpoints closed first, but keep another one from its turn for a while only.
 func TestOpenEndpointsAreAheadForAWhile(t *testing.T) {
-	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{ports: [{port: 80}]}]}`)+
-		strings.ReplaceAll(policyText("other", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`), "namespace: x", "namespace: z"))
-	w.do("namespace x", "namespace z", "endpoint ep-z 10.0.2.1", "pod z/v 10.0.2.1", "policy all", "apply", "calls")
+	w := newWorld(t)
+	w.do("namespace x", "namespace z", "endpoint ep-z 10.0.2.1", "pod z/v 10.0.2.1", `policy x/all {podSelector: {}, ingress: [{ports: [{port: 80}]}]}`, "apply", "calls")
 	begins := func(i int) {
 		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
 		w.pod0(i, "")
 	}
-	w.do("policy other")
+	w.do(`policy z/other {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`)
 	begins(99) // one always waits
 	for i := range 40 {
 		begins(i)

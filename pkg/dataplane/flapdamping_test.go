@@ -14,7 +14,7 @@ import (
 // live lets time pass as in the worker: HNS is observed at every interval, and
 // what is due is retried. After each transaction other has his turn. It returns
 // the writes.
-func (s *script) live(lasts, every time.Duration, other func()) (writes int) {
+func (s *world) live(lasts, every time.Duration, other func()) (writes int) {
 	s.t.Helper()
 	end, look := s.now.Add(lasts), s.now.Add(every)
 	for {
@@ -37,7 +37,7 @@ func (s *script) live(lasts, every time.Duration, other func()) (writes int) {
 }
 
 // foreignWrites returns the warnings of that reason.
-func (s *script) foreignWrites() []state.Warning {
+func (s *world) foreignWrites() []state.Warning {
 	var out []state.Warning
 	for _, w := range s.dp.Warnings() {
 		if w.Reason == state.ReasonForeignWrites {
@@ -72,8 +72,8 @@ func TestScenario_B7_NoFight(t *testing.T) {
 			{10 * time.Second, 24}, // of 720
 		}[:effort.Of(1, 2)] {
 			t.Run(name+" "+tc.every.String(), func(t *testing.T) {
-				w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
-				w.do("policy p", "apply")
+				w := dWorld(t)
+				w.do("policy x/p "+webFromAPI, "apply")
 				right := w.sim.Dump()
 				undo := func() {
 					if w.sim.Dump() == right {
@@ -122,8 +122,8 @@ func TestScenario_B7_NoFight(t *testing.T) {
 // While an object is disputed and its repair waits, other objects are repaired
 // at once, and so is what an event changes, be it of the object itself.
 func TestEventsWhileDamped(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
-	w.do("policy p", "apply")
+	w := dWorld(t)
+	w.do("policy x/p "+webFromAPI, "apply")
 	rules, set := fights["rules"], fights["set"]
 	for range 9 {
 		w.do(rules.undo, set.undo, "observe", "apply")
@@ -137,9 +137,8 @@ func TestEventsWhileDamped(t *testing.T) {
 	w.clear("ep-2")
 	w.do("observe", "apply", "calls ACL/Add=1")
 	require.Equal(t, []state.Repair{{Kind: "acl", Object: "ep-2", Pod: "x/w2", Found: "2 rules missing"}}, w.report.Repairs)
-	w.do("pod x/api2 10.0.1.77 app=api remote", "apply", "calls SetPolicy/Update=1")
-	w.do("trace 10.0.1.77 -> 10.0.0.2 TCP/80 ep-2 in allow", "trace 10.7.7.7 -> 10.0.0.2 TCP/80 ep-2 in block")
-	w.do("policy q", "apply", "calls ACL/Add=3")
+	w.do("pod x/api2 10.0.1.77 app=api remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.77 -> 10.0.0.2 TCP/80 ep-2 in allow", "trace 10.7.7.7 -> 10.0.0.2 TCP/80 ep-2 in block")
+	w.do(`policy x/q {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`, "apply", "calls ACL/Add=3")
 	require.True(t, w.report.Converged())
 	w.do("trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in allow", "trace 10.0.0.9 -> 10.0.0.1 TCP/80 ep-1 in block")
 	w.do(rules.undo, "observe", "delete policy x/q", "apply") // found in the transaction of the event
@@ -158,8 +157,8 @@ func TestDampedEndpointIsReadAgain(t *testing.T) {
 		"unchanged": {"", "ACL/Add=1", "1 rule missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := dWorld(t, policyText("p", webFromAPI))
-			w.do("policy p", "apply")
+			w := dWorld(t)
+			w.do("policy x/p "+webFromAPI, "apply")
 			right := w.sim.Dump()
 			for range 2 {
 				w.do(fights["rules"].undo, "observe", "apply")

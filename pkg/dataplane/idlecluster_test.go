@@ -13,11 +13,10 @@ import (
 func TestIdleClusterPolicy(t *testing.T) {
 	for _, end := range []string{"delete pod z/w", "pod z/w 10.0.0.2 finished", "namespace z team=x", "delete cluster admin"} {
 		t.Run(end, func(t *testing.T) {
-			w := newWorld(t, movedFiles)
+			w := newWorld(t)
 			w.do("namespace x", "namespace a team=a", "namespace b team=b", "namespace z team=z", "endpoint other 10.0.0.1", "endpoint ep 10.0.0.2", "pod x/w 10.0.0.1",
-				"pod a/q 10.0.1.7 app=a port=http:TCP:80 remote", "pod z/elsewhere 10.0.3.1 remote", "pod z/starts -", "cluster admin", "cluster base")
-			w.tx.SetNode(nodeOf("n", "db", "10.0.1.9"))
-			w.do("apply", "calls", "cluster admin", "cluster base", "pod a/q 10.0.1.8 app=a port=http:TCP:81 remote", "apply", "calls")
+				"pod a/q 10.0.1.7 app=a port=http:80 remote", "pod z/elsewhere 10.0.3.1 remote", "pod z/starts -", movedAdmin, movedBase,
+				"peer n 10.0.1.9 role=db", "apply", "calls", movedAdmin, movedBase, "pod a/q 10.0.1.8 app=a port=http:81 remote", "apply", "calls")
 			require.Empty(t, w.dp.Dump().Sets)
 			require.Empty(t, w.sim.Sets())
 

@@ -15,7 +15,7 @@ import (
 )
 
 // reaches reports whether somebody whom no policy allows reaches an endpoint.
-func (s *script) reaches(id string) bool {
+func (s *world) reaches(id string) bool {
 	s.t.Helper()
 	return s.trace(strings.Fields("10.0.1.9 -> 10.0.0.1 TCP/80 "+id+" in allow")) == nil
 }
@@ -24,16 +24,15 @@ func (s *script) reaches(id string) bool {
 // agent, is not the one of a pod that starts with its address.
 func TestStartInherited(t *testing.T) {
 	w := starting(t)
-	early(w)
-	w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 1s") // nobody's, and lately seen
-	w.create("new", "10.0.0.1")
-	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
+	w.do("early")
+	w.do("endpoint old 10.0.0.1", "observe", "apply", "wait 1s") // nobody's, and lately seen
+	w.do("new-endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	for range 70 {
 		if why := w.notReady("s1"); why == "" {
 			require.False(t, w.reaches("new"), "ready while its endpoint is open")
 			return
 		}
-		w.do("advance 1s", "apply")
+		w.do("wait 1s", "apply")
 	}
 	t.Fatal("never ready")
 }
@@ -44,10 +43,9 @@ func TestStartRelists(t *testing.T) {
 	for name, unreadable := range map[string]bool{"its own cannot be read": true, "its own is not there yet": false} {
 		t.Run(name, func(t *testing.T) {
 			w := starting(t)
-			early(w)
-			w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old", "advance 10s", "pod x/w 10.0.0.1 app=web sandbox=s1")
+			w.do("early", "endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old", "wait 10s", "pod x/w 10.0.0.1 app=web sandbox=s1")
 			if unreadable {
-				w.create("new", "10.0.0.1")
+				w.do("new-endpoint new 10.0.0.1")
 				w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "new", Times: -1, Mode: hnsfault.Refuse})
 			}
 			_ = w.apply()
@@ -65,20 +63,17 @@ func TestStartRelists(t *testing.T) {
 // says "not found" of an endpoint that is there.
 func TestStartVanished(t *testing.T) {
 	w := starting(t)
-	early(w)
-	w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old")
+	w.do("early", "endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old")
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "old", Err: hns.ErrNotFound})
 	_ = w.apply()
 	require.Empty(t, w.sim.UnusedFaults(), "the read came")
-	w.do("advance 10s", "observe", "apply", "advance 10s")
-	w.create("new", "10.0.0.1")
-	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
+	w.do("wait 10s", "observe", "apply", "wait 10s", "new-endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	for range 70 {
 		if why := w.notReady("s1"); why == "" {
 			require.False(t, w.reaches("new"), "ready while its endpoint is open")
 			return
 		}
-		w.do("advance 1s", "apply")
+		w.do("wait 1s", "apply")
 	}
 	t.Fatal("never ready")
 }
@@ -87,30 +82,29 @@ func TestStartVanished(t *testing.T) {
 // whatever else has its address, and however often HNS does not show it at first.
 func TestStartNamespace(t *testing.T) {
 	const told = "pod x/w 10.0.0.1 app=web sandbox=s1 netns=n1"
-	for name, before := range map[string]func(*script){
-		"an endpoint without a namespace": func(w *script) { w.do("endpoint old 10.0.0.1") },
-		"one of another namespace":        func(w *script) { w.createIn("old", "10.0.0.1", "n0") },
-		"one that a read denied": func(w *script) {
+	for name, before := range map[string]func(*world){
+		"an endpoint without a namespace": func(w *world) { w.do("endpoint old 10.0.0.1") },
+		"one of another namespace":        func(w *world) { w.do("new-endpoint old 10.0.0.1 n0") },
+		"one that a read denied": func(w *world) {
 			w.do("endpoint old 10.0.0.1", "pod x/old 10.0.0.1 app=web", "apply", "delete pod x/old")
 			w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "old", Err: hns.ErrNotFound})
 			_ = w.apply()
-			w.do("advance 1s")
+			w.do("wait 1s")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := starting(t)
-			early(w)
-			w.createIn("other", "10.0.0.9", "N9")
+			w.do("early", "new-endpoint other 10.0.0.9 N9")
 			before(w)
 			w.do("pod x/w 10.0.0.1 app=web") // the endpoint came for it, as far as we know
-			w.do("observe", "apply", "advance 1s", told, "apply")
+			w.do("observe", "apply", "wait 1s", told, "apply")
 			for range 260 { // nearly as long as a CNI may wait
 				require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
-				w.do("advance 1s", "apply")
+				w.do("wait 1s", "apply")
 			}
-			w.createIn("new", "10.0.0.1", "N1")
+			w.do("new-endpoint new 10.0.0.1 N1")
 			for range 30 {
-				w.do("advance 1s", "apply", "advance 1ms", "apply")
+				w.do("wait 1s", "apply", "wait 1ms", "apply")
 			}
 			require.Empty(t, w.notReady("s1"))
 			require.False(t, w.reaches("new"))
@@ -121,15 +115,12 @@ func TestStartNamespace(t *testing.T) {
 // TestStartNamespaceLate: a namespace that HNS shows after the endpoint is read again for.
 func TestStartNamespaceLate(t *testing.T) {
 	w := starting(t)
-	early(w)
-	w.createIn("other", "10.0.0.9", "n9")
-	w.create("new", "10.0.0.1")
-	w.do("pod x/w 10.0.0.1 app=web sandbox=s1 netns=n1", "apply", "apply")
+	w.do("early", "new-endpoint other 10.0.0.9 n9", "new-endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1 netns=n1", "apply", "apply")
 	require.NotEmpty(t, w.notReady("s1"))
 	require.NoError(t, w.sim.SetNetns("new", "n1"))
-	w.do("advance 1s", "apply", "advance 1ms", "apply")
+	w.do("wait 1s", "apply", "wait 1ms", "apply")
 	require.Empty(t, w.notReady("s1"))
-	w.do("advance 1m", "apply")
+	w.do("wait 1m", "apply")
 	require.Zero(t, w.report.Calls[hns.OpEndpointNew], "nobody waits")
 }
 
@@ -148,20 +139,6 @@ func TestStartRound(t *testing.T) {
 	require.NoError(t, ask())
 }
 
-// TestStartMadeBefore: where HNS shows no namespaces, an endpoint that was there long before
-// the CNI asked is not the one that it made, though no pod ever had it.
-func TestStartMadeBefore(t *testing.T) {
-	w := starting(t)
-	early(w)
-	w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 6s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply", "advance 1s", "apply", "advance 1s", "apply")
-	require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
-
-	w = starting(t)
-	early(w)
-	w.do("endpoint new 10.0.0.1", "observe", "apply", "advance 4s", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
-	require.Empty(t, w.notReady("s1"), "another plugin of the list took its time")
-}
-
 // TestStartUnread: where HNS shows no namespaces, an endpoint that is known only from the list
 // of new ones, and that cannot be read at first, keeps the pod waiting, for as long as it
 // cannot be read. An enumeration, which does not show such endpoints, does not forget it.
@@ -169,9 +146,9 @@ func TestStartUnread(t *testing.T) {
 	for name, failures := range map[string]int{"one failed read": 1, "a minute of failed reads": 8} {
 		t.Run(name, func(t *testing.T) {
 			w := starting(t)
-			early(w)
-			w.do("endpoint old 10.0.0.1", "observe", "apply", "advance 1s") // met within five seconds of the claim
-			w.create("new", "10.0.0.1")
+			w.do("early")
+			w.do("endpoint old 10.0.0.1", "observe", "apply", "wait 1s") // met within five seconds of the claim
+			w.do("new-endpoint new 10.0.0.1")
 			w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "new", Times: failures, Mode: hnsfault.Refuse})
 			w.do("pod x/w 10.0.0.1 app=web sandbox=s1")
 			_ = w.apply()
@@ -193,12 +170,11 @@ func TestStartUnread(t *testing.T) {
 // of the pod's CNI, delays the pod for half a minute at most.
 func TestStartBesideUnread(t *testing.T) {
 	w := starting(t)
-	early(w)
-	w.do("endpoint other 10.0.0.7")
+	w.do("early", "endpoint other 10.0.0.7")
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "other", Times: -1, Mode: hnsfault.Refuse})
 	w.do("observe")
 	_ = w.apply()
-	w.do("advance 10s", "endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1")
+	w.do("wait 10s", "endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1")
 	for range 80 {
 		_ = w.apply()
 		if w.notReady("s1") == "" {

@@ -6,18 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
+// newbornQ is the second policy of newbornWorld.
+const newbornQ = `policy x/q {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`
+
 // newbornWorld has a pod whose endpoint was never written, and what a policy on it
 // needs.
-func newbornWorld(t *testing.T) *script {
+func newbornWorld(t *testing.T, change ...func(*dataplane.Config)) *world {
 	t.Helper()
-	w := newWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
+	w := newWorld(t, change...)
 	w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4 app=web",
-		"pod x/api 10.0.1.5 app=api remote", "policy p", "policy q")
+		"pod x/api 10.0.1.5 app=api remote", "policy x/p "+webFromAPI, newbornQ)
 	return w
 }
 
@@ -25,7 +28,7 @@ func newbornWorld(t *testing.T) *script {
 const stranger = "trace 10.9.9.9 -> 10.0.0.4 TCP/80 ep in "
 
 // writesTo notes the writes to an endpoint: the Ids of the rules of each.
-func (s *script) writesTo(id string) *[][]string {
+func (s *world) writesTo(id string) *[][]string {
 	var all [][]string
 	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		if when == hnsfault.Before && isWrite(c.Op) && c.Target == id {
@@ -85,45 +88,6 @@ func TestBlockOfAnEndpointThatCannotBeRead(t *testing.T) {
 		}
 	}
 	require.Len(t, *writes, 4, "three that failed, and no second block")
-}
-
-// TestSharedRuleIsRefused: HNS refuses the rule for the node. The pod is isolated
-// without it, is told of, and gets it as soon as HNS takes it.
-func TestSharedRuleIsRefused(t *testing.T) {
-	w := newbornWorld(t)
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.ID == "azure-acl-npm-node" })
-	_ = w.apply()
-	w.do(stranger+"block", "trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in block")
-	require.True(t, w.report.Converged())
-	require.Len(t, w.report.Warnings, 1)
-	require.Equal(t, state.ReasonHNSRejected, w.report.Warnings[0].Reason)
-	require.Contains(t, w.report.Warnings[0].Message, "rule azure-acl-npm-node on endpoint ep (0x803b000d HCN_E_INVALID_POLICY)")
-	w.sim.RejectACL(nil)
-	w.do("advance 30s", "apply", "calls ACL/Add=1", "trace 10.1.0.4 -> 10.0.0.4 TCP/80 ep in allow")
-	require.Empty(t, w.report.Warnings)
-}
-
-// TestAskedAgain: what was refused is asked for after 30 s, 1, 2, 5 and 10 min, and
-// then every 10 min; when HNS takes it that is all there is to it.
-func TestAskedAgain(t *testing.T) {
-	w := newbornWorld(t)
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "443" })
-	_ = w.apply()
-	require.True(t, w.report.Converged())
-	var pauses []string
-	for range 7 {
-		pauses = append(pauses, w.report.Next().String())
-		require.NotEmpty(t, w.report.Warnings)
-		w.now = w.now.Add(w.report.Next())
-		_ = w.apply()
-		require.Equal(t, 1, w.writes())
-	}
-	require.Equal(t, []string{"30s", "1m0s", "2m0s", "5m0s", "10m0s", "10m0s", "10m0s"}, pauses)
-	w.sim.RejectACL(nil)
-	w.now = w.now.Add(w.report.Next())
-	w.do("apply", "calls ACL/Add=1", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in allow")
-	require.Empty(t, w.report.Warnings)
-	require.Zero(t, w.report.Next())
 }
 
 // TestLostBlockComesFirst: HNS loses the rules of a pod. The block is what comes

@@ -18,7 +18,7 @@ func manyPeers(name, app string, peers int) string {
 	for i := range peers {
 		fmt.Fprintf(&from, "{podSelector: {matchLabels: {peer: p%d}}},", i)
 	}
-	return policyText(name, fmt.Sprintf(`{podSelector: {matchLabels: {app: %s}}, ingress: [{from: [%s]}]}`, app, from.String()))
+	return fmt.Sprintf("policy x/%s {podSelector: {matchLabels: {app: %s}}, ingress: [{from: [%s]}]}", name, app, from.String())
 }
 
 // TestManyPeers: an endpoint takes a few requests, however many rules it has, and one
@@ -27,7 +27,7 @@ func TestManyPeers(t *testing.T) {
 	for _, peers := range []int{200, 2000}[:effort.Of(1, 2)] {
 		for _, running := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%d, running=%t", peers, running), func(t *testing.T) {
-				w := newWorld(t, manyPeers("p", "web", peers))
+				w := newWorld(t)
 				w.do("namespace x", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4 app=web")
 				want := map[string]int{hns.OpACLUpdate: 1, hns.OpEndpointGet: 2}
 				if running {
@@ -37,7 +37,7 @@ func TestManyPeers(t *testing.T) {
 				}
 				all := w.writesTo("ep")
 				w.sim.ResetCalls()
-				w.do("policy p", "apply")
+				w.do(manyPeers("p", "web", peers), "apply")
 				require.True(t, w.report.Converged())
 				for op, n := range want {
 					require.Equal(t, n, w.sim.Counts()[op], op)
@@ -55,13 +55,13 @@ func TestManyPeers(t *testing.T) {
 // TestTurnEndsWithinAnEndpoint: between the batches of one endpoint another one has its
 // turn, and a pod that is new is closed throughout.
 func TestTurnEndsWithinAnEndpoint(t *testing.T) {
-	w := newWorld(t, manyPeers("big", "w00", 100)+policyText("one", `{podSelector: {matchLabels: {app: w01}}, ingress: [{ports: [{port: 443}]}]}`))
+	w := newWorld(t)
 	w.do("namespace x")
 	for i := range 2 {
 		w.do(fmt.Sprintf("endpoint ep-%02d 10.0.1.%d", i, i+1))
 		w.pod0(i, "")
 	}
-	w.do("policy big")
+	w.do(manyPeers("big", "w00", 100))
 	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		if when == hnsfault.After && c.Target == "ep-00" && c.Op == hns.OpACLAdd {
 			w.do("trace 10.9.9.9 -> 10.0.1.1 TCP/80 ep-00 in block")
@@ -69,7 +69,7 @@ func TestTurnEndsWithinAnEndpoint(t *testing.T) {
 	})
 	require.Equal(t, []string{"ep-00"}, w.turns(3), "two turns to read, one to write")
 	require.False(t, w.report.Converged())
-	w.do("policy one")
+	w.do(`policy x/one {podSelector: {matchLabels: {app: w01}}, ingress: [{ports: [{port: 443}]}]}`)
 	var order []string
 	for range 3 {
 		order = append(order, w.turns(yieldEach)...)

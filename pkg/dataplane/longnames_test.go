@@ -18,8 +18,7 @@ import (
 
 // longPolicy names a set of each kind whose name may be longer than sets are called: of
 // pods that are not of many versions, of pods of one of many, and of namespaces.
-func longPolicy(t *testing.T) string {
-	t.Helper()
+func longPolicy() string {
 	var many []string
 	for i := range 60 {
 		many = append(many, fmt.Sprintf("version-%d", i))
@@ -27,18 +26,16 @@ func longPolicy(t *testing.T) string {
 	term := func(key, op string) string {
 		return fmt.Sprintf(`matchExpressions: [{key: %s, operator: %s, values: [%s]}]`, key, op, strings.Join(many, ", "))
 	}
-	return policyText("long", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {`+term("v", "NotIn")+`}}, `+
-		`{podSelector: {`+term("w", "In")+`}}, {namespaceSelector: {`+term("team", "NotIn")+`}}]}]}`)
+	return `policy x/long {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {` + term("v", "NotIn") + `}}, ` +
+		`{podSelector: {` + term("w", "In") + `}}, {namespaceSelector: {` + term("team", "NotIn") + `}}]}]}`
 }
 
 // longObjects tells a dataplane of the state, and of the policies.
-func longObjects(w *script, policies ...string) {
+func longObjects(w *world, policies ...string) {
 	w.do("namespace x team=version-1", "namespace y team=a", "pod x/web 10.0.0.1 app=web",
 		"pod x/good 10.0.1.1 v=none remote", "pod x/bad 10.0.1.2 v=version-7 remote", "pod x/two 10.0.1.3 v=version-7 w=version-9 remote",
 		"pod y/far 10.0.1.4 v=version-7 remote")
-	for _, p := range policies {
-		w.do("policy " + p)
-	}
+	w.do(policies...)
 }
 
 const (
@@ -50,19 +47,19 @@ const (
 
 // longWorld is a node where the policy is in force, in an HNS that takes no longer
 // names than the predecessor gives.
-func longWorld(t *testing.T) *script {
+func longWorld(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(t, longPolicy(t))
+	w := newWorld(t)
 	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	w.sim.RejectSet(func(s hns.SetPolicy) bool { return len(s.Name) > ipsets.MaxName })
-	w.do("dataplane", "endpoint ep-1 10.0.0.1")
-	longObjects(w, "long")
+	w.do("restart", "endpoint ep-1 10.0.0.1")
+	longObjects(w, longPolicy())
 	w.do("apply", goodIn, badOut, twoIn, farIn)
 	return w
 }
 
 // viewed checks that a dump tells what HNS calls each set.
-func viewed(t *testing.T, w *script) {
+func viewed(t *testing.T, w *world) {
 	t.Helper()
 	is := setsByName(w.sim)
 	for _, s := range w.dp.Dump().Sets {
@@ -92,15 +89,15 @@ func TestLongNames(t *testing.T) {
 	w := longWorld(t)
 	require.Len(t, longNames(w.dp.Dump()), 3)
 	before := w.sim.Dump()
-	w.do("dataplane")
-	longObjects(w, "long")
+	w.do("restart")
+	longObjects(w, longPolicy())
 	w.do("apply", "calls")
 	require.Empty(t, gocmp.Diff(before, w.sim.Dump()))
 	viewed(t, w)
 	w.do("pod x/good 10.0.1.1 v=version-3 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
 	w.do("namespace y team=version-2", "apply", "trace 10.0.1.4 -> 10.0.0.1 TCP/80 ep-1 in block")
 
-	w.do("delete policy x/long", "apply", "dataplane", "apply")
+	w.do("delete policy x/long", "apply", "restart", "apply")
 	w.settle()
 	require.Empty(t, w.sim.Sets(), "what nobody names goes under the name that it has")
 }
@@ -110,13 +107,13 @@ func TestLongNames(t *testing.T) {
 // ones, which are fed, until the rules that name them are gone, with the next Update.
 func TestLongNamesLeftOver(t *testing.T) {
 	w := longWorld(t)
-	w.do("dataplane")
+	w.do("restart")
 	longObjects(w)
 	w.do("fault ACL/Update * refuse", "! apply", goodIn, badOut, twoIn, farIn)
-	w.do("pod x/two 10.0.1.3 v=version-7 remote", "pod y/far 10.0.1.9 remote", "advance 10m", "fault ACL/Update * refuse", "! apply",
+	w.do("pod x/two 10.0.1.3 v=version-7 remote", "pod y/far 10.0.1.9 remote", "wait 10m", "fault ACL/Update * refuse", "! apply",
 		"trace 10.0.1.3 -> 10.0.0.1 TCP/80 ep-1 in block", "trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep-1 in allow")
-	w.do("advance 10m")
+	w.do("wait 10m")
 	w.settle()
-	w.do("advance 10m", "apply")
+	w.do("wait 10m", "apply")
 	require.Empty(t, w.sim.Sets())
 }

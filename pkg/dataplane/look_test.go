@@ -14,7 +14,7 @@ import (
 // TestWhatATransactionReadCanWait: the sets and the GUIDs were read by the first
 // transaction, so neither is looked at at once.
 func TestWhatATransactionReadCanWait(t *testing.T) {
-	w := newWorld(t, "")
+	w := newWorld(t)
 	began := w.now
 	w.settle()
 	look, at := w.dp.NextLook()
@@ -27,8 +27,8 @@ func TestWhatATransactionReadCanWait(t *testing.T) {
 func TestLooksAlternate(t *testing.T) {
 	for _, endpoints := range []int{0, 1, 2, 3, 10, effort.Of(40, 110)} {
 		t.Run(fmt.Sprint(endpoints), func(t *testing.T) {
-			w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`))
-			w.do("namespace x", "policy all")
+			w := newWorld(t)
+			w.do("namespace x", `policy x/all {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
 			for i := range endpoints {
 				w.do(fmt.Sprintf("endpoint ep-%03d 10.0.1.%d", i, i+1), fmt.Sprintf("pod x/w%03d 10.0.1.%d", i, i+1))
 			}

@@ -46,7 +46,7 @@ func TestUnreadEndpointThatCannotBeRead(t *testing.T) {
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Code: 0x803B0031})
 	w.do("! apply", stranger+"block", "trace 10.9.9.9 -> 10.0.0.9 TCP/80 z in block")
 	require.Equal(t, time.Second, w.report.Next())
-	w.do("advance 1s", "! apply", "calls")
+	w.do("wait 1s", "! apply", "calls")
 	require.Equal(t, 1, w.report.Calls[hns.OpEndpointGet], "that one alone")
 }
 
@@ -61,7 +61,7 @@ func TestRulesInHNSsOwnSpelling(t *testing.T) {
 	}})
 	w.do("apply", "calls SetPolicy/Add=1 ACL/Add=1")
 	for range 10 {
-		w.do("advance 5m", "observe", "apply", "calls")
+		w.do("wait 5m", "observe", "apply", "calls")
 		require.Empty(t, w.report.Warnings)
 		require.True(t, w.report.Converged())
 	}
@@ -102,7 +102,7 @@ func TestOthersCutIsRemembered(t *testing.T) {
 	require.Len(t, w.report.Spellings, 1)
 	require.Equal(t, "others", w.report.Spellings[0].Kind)
 	require.Empty(t, w.report.Warnings)
-	w.do("policy q", "apply", "delete policy x/q", "apply", "calls ACL/Update=1")
+	w.do(newbornQ, "apply", "delete policy x/q", "apply", "calls ACL/Update=1")
 	require.Empty(t, w.report.Spellings)
 	n := 0
 	for _, p := range w.policiesOf("ep") {

@@ -2,14 +2,11 @@ package dataplane_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // orphan is a policy that goes while no process runs, and a pod that is no
@@ -77,28 +74,27 @@ var orphans = map[string]orphan{
 	},
 	"named port": {
 		old: fmt.Sprintf(served, `{podSelector: {matchLabels: {b: v1}}}`), next: `policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {b: v1, is: new}}}]}]`,
-		before: []string{"pod x/q 10.0.1.1 port=http:TCP:81"}, after: []string{"pod x/q 10.0.1.1 b=v1 port=http:TCP:80"}, set: "namedport:http:TCP:81",
+		before: []string{"pod x/q 10.0.1.1 port=http:81"}, after: []string{"pod x/q 10.0.1.1 b=v1 port=http:80"}, set: "namedport:http:TCP:81",
 	},
 	"named port of blocks": {
 		old: fmt.Sprintf(served, `{ipBlock: {cidr: 10.0.1.0/30, except: [10.0.1.2/32]}}`), next: `policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {is: new}}}]}]`,
-		before: []string{"pod x/q 10.0.1.1 port=http:TCP:81"}, after: []string{"pod x/q 10.0.1.3 port=http:TCP:81", "pod x/r 10.0.1.2 port=http:TCP:81"},
+		before: []string{"pod x/q 10.0.1.1 port=http:81"}, after: []string{"pod x/q 10.0.1.3 port=http:81", "pod x/r 10.0.1.2 port=http:81"},
 		set: "namedport:http:TCP:81@10.0.1.0/31,10.0.1.3",
 	},
 }
 
-// orphanWorld is a node on which nothing was applied yet.
-func orphanWorld(t *testing.T, l orphan) *script {
-	t.Helper()
-	idle := policyText("old", `{podSelector: {matchLabels: {app: none}}, `+l.old+`}`)
-	w := newWorld(t, policyText("old", `{podSelector: {matchLabels: {app: web}}, `+l.old+`}`)+
-		strings.Replace(idle, "-- old --", "-- idle --", 1)+
-		policyText("next", `{podSelector: {matchLabels: {app: web}}, `+l.next+`}`))
-	w.do("endpoint ep-1 10.0.0.1")
-	return w
+// policy returns the policy before a restart, which selects the pods of an app, and next the one
+// that comes instead.
+func (l orphan) policy(app string) string {
+	return `policy x/old {podSelector: {matchLabels: {app: ` + app + `}}, ` + l.old + `}`
+}
+
+func (l orphan) nextPolicy() string {
+	return `policy x/next {podSelector: {matchLabels: {app: web}}, ` + l.next + `}`
 }
 
 // tell puts the whole state into the next transaction.
-func (l orphan) tell(w *script, pods []string, policies ...string) {
+func (l orphan) tell(w *world, pods []string, policies ...string) {
 	w.do("namespace x", "namespace y team=a", "namespace z team=b", "pod x/w 10.0.0.1 app=web")
 	for _, pod := range pods {
 		if strings.HasPrefix(pod, "pod ") {
@@ -106,42 +102,41 @@ func (l orphan) tell(w *script, pods []string, policies ...string) {
 		}
 		w.do(pod)
 	}
-	for _, p := range policies {
-		w.do("policy " + p)
-	}
+	w.do(policies...)
 }
 
 // reached is a node that was always in this state.
-func (l orphan) reached(t *testing.T, pods []string, policies ...string) *script {
+func (l orphan) reached(t *testing.T, pods []string, policies ...string) *world {
 	t.Helper()
-	w := orphanWorld(t, l)
+	w := newWorld(t)
+	w.do("endpoint ep-1 10.0.0.1")
 	l.tell(w, pods, policies...)
 	w.settle()
 	return w
 }
 
 // restarts are the ways in which a new process may come to know of what is there.
-var restarts = map[string]func(w *script, tell func()){
-	"at once": func(w *script, tell func()) {
+var restarts = map[string]func(w *world, tell func()){
+	"at once": func(w *world, tell func()) {
 		tell()
 		w.do("fault ACL/Update * refuse", "! apply")
 	},
-	"sets later": func(w *script, tell func()) {
+	"sets later": func(w *world, tell func()) {
 		tell()
-		w.do("fault Network/Get * refuse", "! apply", "advance 1s", "fault ACL/Update * refuse", "! apply")
+		w.do("fault Network/Get * refuse", "! apply", "wait 1s", "fault ACL/Update * refuse", "! apply")
 	},
-	"endpoints later": func(w *script, tell func()) {
+	"endpoints later": func(w *world, tell func()) {
 		tell()
-		w.do("fault Endpoint/Enumerate * refuse", "! apply", "advance 1s", "fault ACL/Update * refuse", "! apply")
+		w.do("fault Endpoint/Enumerate * refuse", "! apply", "wait 1s", "fault ACL/Update * refuse", "! apply")
 	},
-	"by the reconciler": func(w *script, tell func()) {
+	"by the reconciler": func(w *world, tell func()) {
 		tell()
 		w.do("fault Endpoint/Enumerate * refuse", "! apply", "observe", "fault ACL/Update * refuse", "! apply")
 	},
-	"an endpoint that was out of sight": func(w *script, tell func()) {
+	"an endpoint that was out of sight": func(w *world, tell func()) {
 		w.do("state ep-1 Created")
 		tell()
-		w.do("apply", "state ep-1 AttachedSharing", "advance 1s", "fault ACL/Update * refuse", "! apply")
+		w.do("apply", "state ep-1 AttachedSharing", "wait 1s", "fault ACL/Update * refuse", "! apply")
 	},
 }
 
@@ -151,14 +146,14 @@ var restarts = map[string]func(w *script, tell func()){
 // left of them. A policy that does not select the pod any more is like one that went.
 func TestOrphanedSetsMove(t *testing.T) {
 	for name, l := range orphans {
-		between, end := l.reached(t, l.after, "old"), l.reached(t, l.after, "next")
+		between, end := l.reached(t, l.after, l.policy("web")), l.reached(t, l.after, l.nextPolicy())
 		require.NotContains(t, setsByName(end.sim), l.set)
 		for how, restart := range restarts {
-			for now, policies := range map[string][]string{"gone": {"next"}, "idle": {"next", "idle"}} {
+			for now, policies := range map[string][]string{"gone": {l.nextPolicy()}, "idle": {l.nextPolicy(), strings.Replace(l.policy("none"), "x/old", "x/idle", 1)}} {
 				t.Run(name+"/"+how+"/"+now, func(t *testing.T) {
-					w := l.reached(t, l.before, "old")
+					w := l.reached(t, l.before, l.policy("web"))
 					require.Contains(t, setsByName(w.sim), l.set)
-					w.do("dataplane grace=1m")
+					w.do("restart grace=1m")
 					all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2"}, 80, 81)
 					stop := watchI4(t, w.sim, verdicts(t, w.sim, all), verdicts(t, between.sim, all), verdicts(t, end.sim, all))
 
@@ -166,7 +161,7 @@ func TestOrphanedSetsMove(t *testing.T) {
 					require.Equal(t, setsByName(between.sim)[l.set].Values, setsByName(w.sim)[l.set].Values, "as if the policy still mentioned it")
 					w.settle()
 					require.Contains(t, setsByName(w.sim), l.set, "for the grace period")
-					w.do("advance 1m", "apply")
+					w.do("wait 1m", "apply")
 					require.Equal(t, w.report.Calls["SetPolicy/Remove"], w.writes())
 					require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()))
 					require.Positive(t, stop())
@@ -174,37 +169,6 @@ func TestOrphanedSetsMove(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestOrphansOfAnOwnerlessEndpoint are fed as long as the endpoint has its
-// rules, by one process after the other.
-func TestOrphansOfAnOwnerlessEndpoint(t *testing.T) {
-	l := orphans["several values"]
-	w := l.reached(t, []string{"pod x/q 10.0.1.1 a=v2 b=v1"}, "old")
-	for _, addr := range []string{"10.0.1.2", "10.0.1.3"} {
-		w.do("dataplane", "namespace x", "pod x/q "+addr+" a=v2 b=v1 remote", "apply", "calls SetPolicy/Update=1",
-			"trace "+addr+" -> 10.0.0.1 TCP/80 ep-1 in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
-	}
-	w.do("pod x/q 10.0.1.1 a=v2 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep-1 in block")
-	w.do("no-endpoint ep-1", "observe", "apply", "observe", "apply")
-	require.Empty(t, w.sim.Sets())
-	require.Empty(t, w.dp.Dump().Sets)
-}
-
-// TestOrphanWithoutThePermanentMember: a nested set of ours from which a foreign
-// hand took the permanent member is ours all the same, and gets it back.
-func TestOrphanWithoutThePermanentMember(t *testing.T) {
-	l := orphans["several values"]
-	w := l.reached(t, l.before, "old")
-	put := setsByName(w.sim)[l.set]
-	whole := put.Values
-	put.Values = slices.DeleteFunc(slices.Clone(whole), func(id string) bool { return id == ipsets.Empty().ID() })
-	require.Less(t, len(put.Values), len(whole))
-	require.NoError(t, w.sim.PutSet(put))
-	w.do("dataplane")
-	l.tell(w, l.before)
-	w.do("fault ACL/Update * refuse", "! apply")
-	require.Equal(t, whole, setsByName(w.sim)[l.set].Values)
 }
 
 // unusedPort are peers of a rule with a named port; the last one has too many
@@ -224,40 +188,28 @@ func TestUnusedPortAfterRestart(t *testing.T) {
 	for name, peer := range unusedPort {
 		for how, first := range map[string][]string{
 			"at once":         nil,
-			"sets later":      {"fault Network/Get * refuse", "fault ACL/Update * refuse", "! apply", "advance 1s"},
-			"endpoints later": {"fault Endpoint/Enumerate * refuse", "! apply", "calls", "advance 1s"},
+			"sets later":      {"fault Network/Get * refuse", "fault ACL/Update * refuse", "! apply", "wait 1s"},
+			"endpoints later": {"fault Endpoint/Enumerate * refuse", "! apply", "calls", "wait 1s"},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				l := orphan{old: fmt.Sprintf(served, peer), next: onlyB}
-				w := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:TCP:80", "pod x/r 10.0.1.3 port=http:TCP:81"}, "old")
+				w := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:80", "pod x/r 10.0.1.3 port=http:81"}, l.policy("web"))
 				w.do("delete pod x/r", "apply", "calls SetPolicy/Update=1")
 				before := w.sim.Dump()
 				require.Equal(t, 2, strings.Count(before, "remote="), before)
 
-				w.do("dataplane")
-				l.tell(w, []string{"pod x/q 10.0.1.1 port=http:TCP:80"}, "old")
+				w.do("restart")
+				l.tell(w, []string{"pod x/q 10.0.1.1 port=http:80"}, l.policy("web"))
 				w.do(append(first, "apply", "calls")...)
 				require.True(t, w.report.Converged())
 				require.Empty(t, cmp.Diff(before, w.sim.Dump()))
 
-				w.do("pod x/r 10.0.1.3 port=http:TCP:81 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.0.1 -> 10.0.1.3 TCP/81 ep-1 out allow",
-					"delete pod x/r", "apply", "calls SetPolicy/Update=1", "policy next", "delete policy x/old", "apply")
+				w.do("pod x/r 10.0.1.3 port=http:81 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.0.1 -> 10.0.1.3 TCP/81 ep-1 out allow",
+					"delete pod x/r", "apply", "calls SetPolicy/Update=1", l.nextPolicy(), "delete policy x/old", "apply")
 				w.settle()
-				end := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:TCP:80"}, "next")
+				end := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:80"}, l.nextPolicy())
 				require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()), "it goes with the Update")
 			})
 		}
 	}
-}
-
-// TestUnusedPortIsKnownBeforeTheUpdate: the endpoint was read before the sets, and
-// its update waits for sets that are to be made. When it goes on the number is
-// known to be unused: what is new is added, and no rule is rewritten.
-func TestUnusedPortIsKnownBeforeTheUpdate(t *testing.T) {
-	l := orphan{old: fmt.Sprintf(served, unusedPort["pods"]), next: `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]`}
-	w := l.reached(t, []string{"pod x/r 10.0.1.3 port=http:TCP:81"}, "old")
-	w.do("delete pod x/r", "apply", "dataplane")
-	l.tell(w, nil, "old", "next")
-	w.do("fault Network/Get * refuse", "! apply", "calls ACL/Add=1", "advance 1s", "apply", "calls SetPolicy/Add=1 ACL/Add=1")
-	require.True(t, w.report.Converged())
 }

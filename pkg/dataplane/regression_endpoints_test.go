@@ -2,34 +2,21 @@ package dataplane_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
-
-// TestSharedRuleAcceptedBeforeAndRefusedNow: the same of a rule that all policies
-// share, here the node's.
-func TestSharedRuleAcceptedBeforeAndRefusedNow(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "policy later", "policy good", "apply")
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.RemoteAddresses == "10.1.0.4" })
-	w.do("delete policy x/later", "! apply", "retry 30s", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in block")
-	require.Len(t, w.report.Warnings, 1)
-	require.Contains(t, w.report.Warnings[0].Message, "azure-acl-npm-node")
-}
 
 // TestHiddenEndpointsAreReadByLooks: endpoints drop out of listings while HNS restarts, and are
 // there. The look that finds that has read them: the next event does not wait for it to be done
 // again.
 func TestHiddenEndpointsAreReadByLooks(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w1 10.0.0.1", "pod x/w2 10.0.0.2", "policy good", "apply",
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w1 10.0.0.1", "pod x/w2 10.0.0.2", bGood, "apply",
 		"state ep-1 Detached", "observe", "pod x/a 10.0.1.1 app=api remote", "apply", "calls SetPolicy/Update=1")
 	require.Zero(t, w.report.Calls["Endpoint/Get"])
 
@@ -45,19 +32,17 @@ func TestHiddenEndpointsAreReadByLooks(t *testing.T) {
 // tried again their sets cannot be written, or the endpoint cannot be read. The agent
 // does not spin.
 func TestProbeThatGetsNoAnswer(t *testing.T) {
-	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 6666}]}]}`)
+	const p = `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 6666}]}]}`
 	for _, op := range []string{"SetPolicy/Update", hns.OpEndpointGet} {
 		t.Run(op, func(t *testing.T) {
-			w := dWorld(t, text)
+			w := dWorld(t)
 			w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
-			w.do("policy p", "! apply", "pod x/api2 10.0.1.9 app=api remote")
+			w.do(p, "! apply", "pod x/api2 10.0.1.9 app=api remote")
 			w.sim.Inject(hnsfault.Fault{Op: op, Times: -1})
 			for range 20 {
-				report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-				require.NoError(t, err)
-				require.Greater(t, report.Next(), 100*time.Millisecond)
-				w.tx = dataplane.NewTransaction()
-				w.now = w.now.Add(report.Next())
+				_ = w.apply()
+				require.Greater(t, w.report.Next(), 100*time.Millisecond)
+				w.now = w.now.Add(w.report.Next())
 			}
 		})
 	}
@@ -66,41 +51,27 @@ func TestProbeThatGetsNoAnswer(t *testing.T) {
 // TestEndpointIsGoneWhateverTheCode: HNS enumerates it no more, and answers a read
 // with a code that says nothing.
 func TestEndpointIsGoneWhateverTheCode(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "policy good", "apply", "no-endpoint ep-1")
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", bGood, "apply", "no-endpoint ep-1")
 	w.sim.SetPersonality(hnsfault.Personality{Code: func(*hns.OpError) uint32 { return 0x803B0031 }})
 	w.do("observe", "! apply")
 	require.Len(t, w.dp.Dump().Endpoints, 1)
-}
-
-// TestRefusedSetOfANamedPort: no policy lists it among its sets. The warning names
-// the set and the code.
-func TestRefusedSetOfANamedPort(t *testing.T) {
-	w := dWorld(t, policyText("p", `{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{port: http}]}]}`))
-	w.sim.RejectSet(func(s hns.SetPolicy) bool { return strings.HasPrefix(s.Name, "namedport:") })
-	w.do("pod x/w1 10.0.0.1 app=web port=http:TCP:80", "policy p", "! apply")
-	require.NotEmpty(t, w.report.Warnings)
-	for _, warning := range w.report.Warnings {
-		require.Equal(t, "Set", warning.Kind)
-		require.Contains(t, warning.Message, "0x803b000d")
-	}
 }
 
 // TestStrangerIsReadAgain: one read says that an endpoint is elsewhere. Its pod has no
 // other, so it is read once more, and less and less often; without a pod that waits it
 // is never read.
 func TestStrangerIsReadAgain(t *testing.T) {
-	w := newWorld(t, bPolicies)
+	w := newWorld(t)
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "ep-1", Err: hns.ErrElsewhere})
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "ep-9", Times: -1, Err: hns.ErrElsewhere})
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-9 10.0.0.9", "pod x/w 10.0.0.1", "policy good", "apply",
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-9 10.0.0.9", "pod x/w 10.0.0.1", bGood, "apply",
 		"trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in allow")
 	for began := w.now; w.report.Next() > 0; w.now = w.now.Add(w.report.Next()) {
 		require.Less(t, w.now.Sub(began), 10*time.Second)
 		_ = w.apply()
 	}
-	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block")
-	w.do("advance 1h")
+	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep-1 in block", "wait 1h")
 	w.sim.ResetCalls()
 	w.do("observe")
 	require.Equal(t, 1, w.sim.Counts()[hns.OpEndpointGet], "ep-1 only")
@@ -139,12 +110,12 @@ func TestPodWithAnotherAddress(t *testing.T) {
 		},
 		"none yet": {
 			nil, "[ep of ]", "calls SetPolicy/Update=1",
-			[]string{"trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in block", "no-endpoint ep", "endpoint next 10.0.0.2", "advance 1s", "apply", "trace 10.9.9.9 -> 10.0.0.2 TCP/80 next in block"},
+			[]string{"trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in block", "no-endpoint ep", "endpoint next 10.0.0.2", "wait 1s", "apply", "trace 10.9.9.9 -> 10.0.0.2 TCP/80 next in block"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, policyText("p", policy))
-			w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 a=v1 remote", "policy p", "apply")
+			w := newWorld(t)
+			w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 a=v1 remote", "policy x/p "+policy, "apply")
 			w.do(tt.hns...)
 			w.do("pod x/w 10.0.0.2", "apply", tt.writes)
 			var endpoints []string

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -16,13 +15,13 @@ import (
 // TestUnknownRemovalDelaysNobody: HNS hangs at a removal, and then cannot be read. What
 // comes in is written all the same.
 func TestUnknownRemovalDelaysNobody(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", "policy good", "apply", "delete policy x/good")
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", bGood, "apply", "delete policy x/good")
 	w.sim.Inject(hnsfault.Fault{Op: "SetPolicy/Remove", Times: -1})
 	require.Error(t, w.apply())
 	w.sim.Inject(hnsfault.Fault{Op: "Network/Get", Times: -1})
 	require.True(t, w.report.Converged())
-	w.do("policy later", "apply", "calls ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in allow")
+	w.do(bLater, "apply", "calls ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in allow")
 	var reads []time.Duration
 	for start := w.now; w.now.Sub(start) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Second)) {
 		_ = w.apply()
@@ -32,14 +31,14 @@ func TestUnknownRemovalDelaysNobody(t *testing.T) {
 	}
 	require.Less(t, len(reads), 130, "every 30 s in the end")
 	require.Greater(t, len(reads), 100)
-	w.do("policy good") // now it has to be read
+	w.do(bGood) // now it has to be read
 	require.Error(t, w.apply())
 	require.False(t, w.report.Converged())
 }
 
 // TestManyRemovalsFail: they are found in steps, as sets that are refused are.
 func TestManyRemovalsFail(t *testing.T) {
-	w := newWorld(t, "")
+	w := newWorld(t)
 	w.sim.OnCall(nil)
 	const sets = 200
 	for i := range sets {
@@ -65,9 +64,8 @@ func TestManyRemovalsFail(t *testing.T) {
 // of them is refused with a code of no known meaning. The other goes in the same
 // transaction: neither begins another grace period.
 func TestRemovalAfterAGracePeriod(t *testing.T) {
-	w := newScript(t, txtar.Parse([]byte(policyText("gone", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: none}}}, {podSelector: {matchLabels: {app: nobody}}}]}]}`))),
-		func(c *dataplane.Config) { c.GracePeriod = time.Minute })
-	w.do("namespace x", "policy gone", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "apply", "delete policy x/gone", "apply", "advance 1m")
+	w := newWorld(t, func(c *dataplane.Config) { c.GracePeriod = time.Minute })
+	w.do("namespace x", `policy x/gone {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: none}}}, {podSelector: {matchLabels: {app: nobody}}}]}]}`, "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web", "apply", "delete policy x/gone", "apply", "wait 1m")
 	w.sim.Inject(hnsfault.Fault{Op: "SetPolicy/Remove", Target: "podlabel-app:none", Times: -1, Code: 0x80004005})
 	w.do("! apply")
 	var left []string

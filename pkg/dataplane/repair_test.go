@@ -15,13 +15,13 @@ import (
 )
 
 // clear is somebody else who takes all our rules from an endpoint.
-func (s *script) clear(id string) {
+func (s *world) clear(id string) {
 	s.t.Helper()
 	require.NoError(s.t, s.sim.SetPolicies(id, hnssim.DefaultForeign()))
 }
 
 // requireAgreement checks that the counters are those of the repairs so far.
-func (s *script) requireAgreement(all []state.Repair) {
+func (s *world) requireAgreement(all []state.Repair) {
 	s.t.Helper()
 	want := map[string]uint64{"set": 0, "acl": 0}
 	for _, r := range all {
@@ -35,9 +35,8 @@ func (s *script) requireAgreement(all []state.Repair) {
 // middle does not wait for all, and goes first.
 func TestScenario_B6_RepairIsBounded(t *testing.T) {
 	const endpoints, bound = 110, 32
-	w := newWorld(t, policyText("all", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)+
-		policyText("odd", `{podSelector: {matchLabels: {odd: very}}, ingress: [{ports: [{port: 443}]}]}`))
-	w.do("namespace x", "policy all")
+	w := newWorld(t)
+	w.do("namespace x", `policy x/all {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
 	last := fmt.Sprintf("ep-%03d", endpoints-1)
 	for i := range endpoints {
 		w.do(fmt.Sprintf("endpoint ep-%03d 10.0.1.%d", i, i+1))
@@ -55,7 +54,7 @@ func TestScenario_B6_RepairIsBounded(t *testing.T) {
 			w.do("observe")
 		}
 		if round == 1 { // its endpoint is the last of those that wait
-			w.do("policy odd")
+			w.do(`policy x/odd {podSelector: {matchLabels: {odd: very}}, ingress: [{ports: [{port: 443}]}]}`)
 		}
 		w.do("apply")
 		written := writtenEndpoints(w.sim)
@@ -88,24 +87,8 @@ func writtenEndpoints(sim *hnsfault.Sim) []string {
 	return slices.Compact(out)
 }
 
-// What the bound is about is repair: while two endpoints are repaired one by one,
-// all that a policy changes is done in its own round.
-func TestMaxRepairs(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
-	w.do("dataplane repairs=1")
-	dObjects(w)
-	w.do("policy p", "apply")
-	w.clear("ep-1")
-	w.clear("ep-2")
-	w.do("observe", "apply")
-	require.Equal(t, []string{"ep-1"}, writtenEndpoints(w.sim))
-	w.do("policy q", "apply")
-	require.ElementsMatch(t, []string{"ep-1", "ep-2", "ep-3"}, writtenEndpoints(w.sim))
-	require.True(t, w.report.Converged())
-}
-
 // takes lets every write last so long.
-func (s *script) takes(d time.Duration) {
+func (s *world) takes(d time.Duration) {
 	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		if isWrite(c.Op) && when == hnsfault.Before {
 			s.now = s.now.Add(d)
@@ -116,10 +99,10 @@ func (s *script) takes(d time.Duration) {
 // TestRepairsThatFailGoBehind: the first two repairs of a round of two fail, which
 // takes longer than their pause. The others have their turn all the same.
 func TestRepairsThatFailGoBehind(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
-	w.do("dataplane repairs=2")
+	w := dWorld(t)
+	w.do("restart repairs=2")
 	dObjects(w)
-	w.do("policy p", "apply")
+	w.do("policy x/p "+webFromAPI, "apply")
 	for _, ep := range []string{"ep-1", "ep-2", "ep-3"} { // with their block: what is open goes first in any case
 		w.do("drop-acl " + ep + " azure-acl-x.p")
 	}
@@ -139,8 +122,8 @@ func TestRepairsThatFailGoBehind(t *testing.T) {
 func TestPauseAfterSlowFailures(t *testing.T) {
 	for op, target := range map[string]string{hns.OpACLAdd: "ep-1", "SetPolicy/Add": "podlabel-app:api"} {
 		t.Run(op, func(t *testing.T) {
-			w := dWorld(t, policyText("p", webFromAPI))
-			w.do("delete pod x/w2", "delete pod x/w3", "apply", "policy p")
+			w := dWorld(t)
+			w.do("delete pod x/w2", "delete pod x/w3", "apply", "policy x/p "+webFromAPI)
 			w.takes(40 * time.Second)
 			w.sim.Inject(hnsfault.Fault{Op: op, Target: target, Times: -1})
 			for _, pause := range []time.Duration{1, 2, 4} {
@@ -155,10 +138,10 @@ func TestPauseAfterSlowFailures(t *testing.T) {
 // An endpoint is repaired when all of it is, not when the first of two requests
 // got through; what is found meanwhile is part of the same trouble.
 func TestRepairIsSaidWhenItIsDone(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI)+policyText("q", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`))
-	w.do("dataplane batch=1")
+	w := dWorld(t)
+	w.do("restart batch=1")
 	dObjects(w)
-	w.do("policy p", "policy q", "apply")
+	w.do("policy x/p "+webFromAPI, `policy x/q {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`, "apply")
 	w.clear("ep-1")
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-1", Nth: 2})
 	w.do("observe", "! apply")

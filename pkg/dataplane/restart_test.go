@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
@@ -14,34 +13,26 @@ import (
 // writes nothing; one that finds orphans deletes just these, once no rule
 // names them.
 func TestRestartWritesNothing(t *testing.T) {
-	text := policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`)
-	w := dWorld(t, text)
-	w.do("node 10.1.0.4", "policy p", "apply")
+	const p = `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}, {namespaceSelector: {matchLabels: {kind: evil}}}]}]}`
+	w := dWorld(t)
+	w.do("node 10.1.0.4", p, "apply")
 	before := w.sim.Dump()
 
-	again := dWorldOn(t, text, w)
-	again.do("node 10.1.0.4", "policy p", "apply", "calls")
+	w.do("restart")
+	dObjects(w)
+	w.do("node 10.1.0.4", p, "apply", "calls")
 	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
 
 	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: hns.SetIDPrefix + "old", Name: "podlabel-old", Type: hns.IPSet, Values: []string{"10.0.1.9"}}))
 	require.NoError(t, w.sim.PutSet(hns.SetPolicy{ID: "others-set", Name: "others", Type: hns.IPSet}))
-	third := dWorldOn(t, text, w)
-	third.do("node 10.1.0.4", "policy p", "apply", "calls SetPolicy/Remove=1")
-	require.Len(t, w.sim.Sets(), len(again.dp.Dump().Sets)+1, "the others' set stays")
-}
-
-// dWorldOn is dWorld's state, not applied yet, for a new process on the same
-// node.
-func dWorldOn(t *testing.T, policies string, old *script) *script {
-	w := newWorld(t, policies)
-	w.sim = old.sim
-	w.dp = dataplane.New(dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, MaxBatchedACLs: 30})
+	w.do("restart")
 	dObjects(w)
-	return w
+	w.do("node 10.1.0.4", p, "apply", "calls SetPolicy/Remove=1")
+	require.Len(t, w.sim.Sets(), len(w.dp.Dump().Sets)+1, "the others' set stays")
 }
 
 // dObjects tells a dataplane of dWorld's pods and namespaces.
-func dObjects(w *script) {
+func dObjects(w *world) {
 	w.do("namespace x team=x", "namespace y kind=evil", "namespace z",
 		"pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2 app=web", "pod x/w3 10.0.0.3 app=web",
 		"pod x/api 10.0.1.1 app=api remote", "pod x/db 10.0.1.2 app=db remote",

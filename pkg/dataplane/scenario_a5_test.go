@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -16,20 +15,22 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
-// a5Policies share no set; the second one is about to go.
-var a5Policies = policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`) +
-	policyText("q", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: db}}}]}]}`)
+// a5P and a5Q share no set; the second one is about to go.
+const (
+	a5P = `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
+	a5Q = `policy x/q {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: db}}}]}]}`
+)
 
 // a5World is three web pods with both policies.
-func a5World(t *testing.T) *script {
-	w := dWorld(t, a5Policies)
-	w.do("policy p", "policy q", "apply", "delete policy x/q")
+func a5World(t *testing.T) *world {
+	w := dWorld(t)
+	w.do(a5P, a5Q, "apply", "delete policy x/q")
 	return w
 }
 
 // otherWriter changes an endpoint as an agent would that knows nothing of us: it
 // loses the CNI's allow-all and our policy, and adds one of its own.
-func (s *script) otherWriter(id string, n int) {
+func (s *world) otherWriter(id string, n int) {
 	s.t.Helper()
 	policies := slices.DeleteFunc(s.policiesOf(id), func(p hns.EndpointPolicy) bool {
 		a, err := p.ACL()
@@ -41,7 +42,7 @@ func (s *script) otherWriter(id string, n int) {
 
 // requireViews checks that everything that is kept of an endpoint, and what is
 // derived from it, is what HNS has.
-func requireViews(t *testing.T, w *script) {
+func requireViews(t *testing.T, w *world) {
 	t.Helper()
 	dump, total := w.dp.Dump(), 0
 	named := map[string]bool{} // "set endpoint"
@@ -161,10 +162,10 @@ func TestScenario_A5_AfterTheWrite(t *testing.T) {
 // TestScenario_A5_SwitchedOff: one read before an Update, for what others have
 // there, and none for an Add; the policies of others survive all the same.
 func TestScenario_A5_SwitchedOff(t *testing.T) {
-	w := newScript(t, txtar.Parse([]byte(a5Policies)), func(c *dataplane.Config) { c.Unchecked = true })
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/w 10.0.0.1 app=web", "policy p", "apply", "calls SetPolicy/Add=1 ACL/Add=1")
+	w := newWorld(t, func(c *dataplane.Config) { c.Unchecked = true })
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "pod x/w 10.0.0.1 app=web", a5P, "apply", "calls SetPolicy/Add=1 ACL/Add=1")
 	require.Equal(t, 1, w.report.Calls["Endpoint/Get"], "when it was found")
-	w.do("foreign ep-1 Other {}", "policy q", "delete policy x/p", "apply", "calls SetPolicy/Add=1 ACL/Update=1 SetPolicy/Remove=1")
+	w.do("foreign ep-1 Other {}", a5Q, "delete policy x/p", "apply", "calls SetPolicy/Add=1 ACL/Update=1 SetPolicy/Remove=1")
 	require.Equal(t, 1, w.report.Calls["Endpoint/Get"])
 	require.True(t, slices.ContainsFunc(w.policiesOf("ep-1"), func(p hns.EndpointPolicy) bool { return p.Type == "Other" }))
 	require.Zero(t, w.dp.Stats().Conflicts)

@@ -14,25 +14,27 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
-// a1Policies: k1 lets pods with label pod2 into x/a; k2 selects by pod2 itself
+// a1K1 lets pods with label pod2 into x/a; a1K2 selects by pod2 itself
 // and names sets that nothing else needs.
-var a1Policies = policyText("k1", `{podSelector: {matchLabels: {role: a}}, ingress: [{from: [{podSelector: {matchExpressions: [{key: pod2, operator: Exists}]}}]}]}`) +
-	policyText("k2", `{podSelector: {matchExpressions: [{key: pod2, operator: Exists}]}, ingress: [{from: [{podSelector: {matchLabels: {only: k2}}}]}]}`) +
-	policyText("k3", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {role: a}}}]}]}`)
+const (
+	a1K1 = `policy x/k1 {podSelector: {matchLabels: {role: a}}, ingress: [{from: [{podSelector: {matchExpressions: [{key: pod2, operator: Exists}]}}]}]}`
+	a1K2 = `policy x/k2 {podSelector: {matchExpressions: [{key: pod2, operator: Exists}]}, ingress: [{from: [{podSelector: {matchLabels: {only: k2}}}]}]}`
+	a1K3 = `policy x/k3 {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {role: a}}}]}]}`
+)
 
 // a1World is the state before the label goes: x/b is the last pod with it.
-func a1World(t *testing.T) *script {
-	w := newWorld(t, a1Policies)
+func a1World(t *testing.T) *world {
+	w := newWorld(t)
 	w.do("namespace x", "endpoint ep-a 10.0.0.1", "endpoint ep-b 10.0.0.2",
 		"pod x/a 10.0.0.1 role=a", "pod x/b 10.0.0.2 pod2=yes",
-		"policy k1", "policy k2", "apply")
+		a1K1, a1K2, "apply")
 	return w
 }
 
 // a1Steps are the events: the label goes, and then policy events of every kind.
 var a1Steps = [][]string{
 	{"pod x/b 10.0.0.2 other=label"},
-	{"policy k3"},
+	{a1K3},
 	{"delete policy x/k1"},
 	{"delete policy x/k2", "delete policy x/k3"},
 }
@@ -117,7 +119,7 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 
 // beside runs what while a call of HNS is made, and returns when that waits for the apply lock in
 // a method of the dataplane. The function that it returns waits for its end.
-func (s *script) beside(method string, what func() error) (ended func()) {
+func (s *world) beside(method string, what func() error) (ended func()) {
 	done := make(chan error, 1)
 	go func() { done <- what() }()
 	for len(done) == 0 && !waitsIn(method) {
@@ -181,15 +183,14 @@ func requireOnlyInjected(t *testing.T, r state.Report, at string) {
 // TestScenario_A2_AddAndRemoveAcrossFailure: a set joins and leaves a pod, in
 // either order, while HNS fails in between. The net difference is empty.
 func TestScenario_A2_AddAndRemoveAcrossFailure(t *testing.T) {
-	policies := policyText("web", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
 	for _, tc := range []struct{ name, before, between string }{
 		{"added and removed", "app=db", "app=web"},
 		{"removed and added", "app=web", "app=db"},
 	} {
 		for _, mode := range []string{"refuse", "lose"} {
 			t.Run(tc.name+" "+mode, func(t *testing.T) {
-				w := newWorld(t, policies)
-				w.do("namespace x", "endpoint ep 10.0.0.1", "policy web", "pod x/p 10.0.0.1 "+tc.before, "apply")
+				w := newWorld(t)
+				w.do("namespace x", "endpoint ep 10.0.0.1", "policy x/web "+webFromAPI, "pod x/p 10.0.0.1 "+tc.before, "apply")
 				dump := w.sim.Dump()
 
 				op := "ACL/Add"
@@ -200,7 +201,7 @@ func TestScenario_A2_AddAndRemoveAcrossFailure(t *testing.T) {
 				require.Equal(t, 1, w.report.Pending)
 				require.Len(t, w.dp.Dump().Pending, 1)
 
-				w.do("pod x/p 10.0.0.1 "+tc.before, "advance 1m")
+				w.do("pod x/p 10.0.0.1 "+tc.before, "wait 1m")
 				w.settle()
 				if mode == "refuse" {
 					require.Zero(t, w.report.Calls["ACL/Update"]+w.report.Calls["ACL/Add"], "the net difference is empty")

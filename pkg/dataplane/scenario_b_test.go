@@ -10,45 +10,17 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-var bPolicies = policyText("good", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`) +
-	policyText("bad", `{podSelector: {matchLabels: {app: odd}}, ingress: [{ports: [{port: 6666}]}]}`) +
-	policyText("later", `{podSelector: {}, ingress: [{ports: [{port: 443}]}]}`)
-
-// TestScenario_B1_OnePodFailsEveryTime: HNS rejects one rule of one pod. The
-// others go on, the pod has everything else, events are taken, nothing spins.
-func TestScenario_B1_OnePodFailsEveryTime(t *testing.T) {
-	w := newWorld(t, bPolicies)
-	w.sim.RejectACL(func(a hns.ACL) bool { return a.LocalPorts == "6666" })
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3",
-		"pod x/odd 10.0.0.1 app=odd", "pod x/web 10.0.0.2 app=web", "pod x/api 10.0.0.3 app=api",
-		"policy good", "policy bad", "! apply")
-	require.Zero(t, w.report.Pending)
-	require.Equal(t, []state.Warning{{
-		Object: "x/bad", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
-		Message: "HNS refuses its rules on endpoint ep-1 (0x803b000d HCN_E_INVALID_POLICY): there what it accepts is left out and each of its denies blocks everything of its direction, until it changes or HNS takes it; it is asked again",
-	}}, w.report.Warnings)
-	for _, n := range []string{"1", "2", "3"} {
-		to := " -> 10.0.0." + n + " TCP/"
-		w.do("trace 10.0.0.3"+to+"80 ep-"+n+" in allow", "trace 10.0.0.9"+to+"80 ep-"+n+" in block",
-			"trace 10.0.0.9"+to+"6666 ep-"+n+" in block")
-	}
-	w.do("advance 1h", "! apply", "calls ACL/Add=1", "apply", "calls") // it is remembered, and asked for again, alone
-	w.do("policy later", "apply", "calls ACL/Add=3", "trace 10.0.0.9 -> 10.0.0.1 TCP/443 ep-1 in allow")
-
-	// When it changes it is tried again.
-	w.archive.Files = append(w.archive.Files[:1], w.archive.Files[2:]...)
-	fixed := newWorld(t, policyText("bad", `{podSelector: {matchLabels: {app: odd}}, ingress: [{ports: [{port: 7777}]}]}`))
-	w.archive.Files = append(w.archive.Files, fixed.archive.Files...)
-	w.do("policy bad", "apply", "trace 10.0.0.9 -> 10.0.0.1 TCP/7777 ep-1 in allow")
-	require.Empty(t, w.report.Warnings)
-}
+const (
+	bGood  = `policy x/good {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`
+	bLater = `policy x/later {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`
+)
 
 // TestScenario_B1_BacksOff: an endpoint whose writes never get through is tried
 // after 1, 2, 4 … 30 s, or a little sooner, and stops nobody.
 func TestScenario_B1_BacksOff(t *testing.T) {
-	w := newWorld(t, bPolicies)
+	w := newWorld(t)
 	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
-		"pod x/odd 10.0.0.1 app=odd", "pod x/web 10.0.0.2 app=web", "apply", "policy good")
+		"pod x/odd 10.0.0.1 app=odd", "pod x/web 10.0.0.2 app=web", "apply", bGood)
 	for _, op := range []string{"ACL/Add", "ACL/Update"} {
 		for range 7 {
 			w.do("fault " + op + " ep-1 refuse")
@@ -64,7 +36,7 @@ func TestScenario_B1_BacksOff(t *testing.T) {
 		require.LessOrEqual(t, waits[i], want*time.Second)
 		require.GreaterOrEqual(t, waits[i], want*time.Second*4/5)
 	}
-	w.do("trace 10.0.0.9 -> 10.0.0.2 TCP/80 ep-2 in block", "policy later", "apply",
+	w.do("trace 10.0.0.9 -> 10.0.0.2 TCP/80 ep-2 in block", bLater, "apply",
 		"trace 10.0.0.9 -> 10.0.0.2 TCP/443 ep-2 in allow")
 	require.True(t, w.report.Converged())
 }
@@ -72,18 +44,21 @@ func TestScenario_B1_BacksOff(t *testing.T) {
 // TestScenario_B2_HNSRejectsOneSet: policies that need the set are quarantined, the
 // rest is applied; when the set's content changes it is tried again.
 func TestScenario_B2_HNSRejectsOneSet(t *testing.T) {
-	text := policyText("labels", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: evil}}}]}]}`) +
-		policyText("api", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`) +
-		policyText("nested", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 99}]}]}`)
+	policies := []string{
+		`policy x/labels {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: evil}}}]}]}`,
+		`policy x/api {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`,
+		`policy x/nested {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 99}]}]}`,
+	}
 	for _, rejected := range []string{"podlabel-app:evil", "ns-y", "nslabel-all-namespaces"} {
 		t.Run(rejected, func(t *testing.T) {
-			w := newWorld(t, text)
+			w := newWorld(t)
 			w.sim.RejectSet(func(s hns.SetPolicy) bool {
 				return s.Name == rejected && (s.Type == hns.NestedIPSet || len(s.Values) == 1)
 			})
 			w.do("namespace x", "namespace y", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web",
-				"pod x/api 10.0.1.1 app=api remote", "pod x/evil 10.0.1.2 app=evil remote", "pod y/p 10.0.1.3 remote",
-				"policy labels", "policy api", "policy nested", "! apply")
+				"pod x/api 10.0.1.1 app=api remote", "pod x/evil 10.0.1.2 app=evil remote", "pod y/p 10.0.1.3 remote")
+			w.do(policies...)
+			w.do("! apply")
 			w.settle()
 			w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.0.1.9 -> 10.0.0.1 TCP/80 ep in block")
 			require.NotEmpty(t, w.report.Warnings)

@@ -3,10 +3,10 @@ package dataplane_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -17,18 +17,13 @@ import (
 // local pods costs one set request and no ACL request.
 func TestScenario_E1_OneAddressJoinsABusySet(t *testing.T) {
 	policies, locals := effort.Of(100, 500), effort.Of(20, 100)
-	var text strings.Builder
-	for i := range policies {
-		text.WriteString(policyText(fmt.Sprintf("p%d", i), fmt.Sprintf(
-			`{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: %d}]}]}`, i+1)))
-	}
-	w := newWorld(t, text.String())
+	w := newWorld(t)
 	w.do("namespace x", "pod x/api 10.1.0.1 app=api remote")
 	for i := range locals {
 		w.do(fmt.Sprintf("endpoint ep-%d 10.0.0.%d", i, i+1), fmt.Sprintf("pod x/p%d 10.0.0.%d", i, i+1))
 	}
 	for i := range policies {
-		w.do(fmt.Sprintf("policy p%d", i))
+		w.do(fmt.Sprintf("policy x/p%d {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: %d}]}]}", i, i+1))
 	}
 	w.do("apply", "pod x/api2 10.1.0.2 app=api remote", "apply", "calls SetPolicy/Update=1")
 	require.Zero(t, w.report.Calls["Endpoint/Enumerate"]+w.report.Calls["Endpoint/Get"]+w.report.Calls["Network/Get"])
@@ -37,8 +32,8 @@ func TestScenario_E1_OneAddressJoinsABusySet(t *testing.T) {
 // TestScenario_E2_RelabelOfARemotePod: at most two requests, bytes by the sets
 // that it leaves and joins.
 func TestScenario_E2_RelabelOfARemotePod(t *testing.T) {
-	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: a}}}, {podSelector: {matchLabels: {app: b}}}, {podSelector: {matchLabels: {app: big}}}]}]}`))
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy p", "pod x/r 10.1.0.1 app=a remote")
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: a}}}, {podSelector: {matchLabels: {app: b}}}, {podSelector: {matchLabels: {app: big}}}]}]}`, "pod x/r 10.1.0.1 app=a remote")
 	for i := range 1000 {
 		w.do(fmt.Sprintf("pod y/big%d 10.2.%d.%d app=big remote", i, i/250, i%250+1))
 	}
@@ -48,9 +43,8 @@ func TestScenario_E2_RelabelOfARemotePod(t *testing.T) {
 
 // TestScenario_E3_NoProgrammedSetTouched: zero requests.
 func TestScenario_E3_NoProgrammedSetTouched(t *testing.T) {
-	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)+
-		policyText("elsewhere", `{podSelector: {matchLabels: {app: none}}, ingress: [{from: [{podSelector: {matchLabels: {app: other}}}]}]}`))
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy p", "policy elsewhere", "apply")
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`, `policy x/elsewhere {podSelector: {matchLabels: {app: none}}, ingress: [{from: [{podSelector: {matchLabels: {app: other}}}]}]}`, "apply")
 	w.do("pod y/r 10.1.0.1 app=other remote", "apply")
 	require.Empty(t, w.report.Calls)
 	w.do("pod y/r 10.1.0.1 app=another remote", "apply")
@@ -60,12 +54,12 @@ func TestScenario_E3_NoProgrammedSetTouched(t *testing.T) {
 // TestScenario_E4_OnePolicyOnThirtyPods: at most four set requests and thirty
 // endpoint writes.
 func TestScenario_E4_OnePolicyOnThirtyPods(t *testing.T) {
-	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: In, values: [a, b]}]}}, {namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: app, operator: NotIn, values: [a]}]}}]}]}`))
+	w := newWorld(t)
 	w.do("namespace x", "namespace y team=a")
 	for i := range 30 {
 		w.do(fmt.Sprintf("endpoint ep-%d 10.0.0.%d", i, i+1), fmt.Sprintf("pod x/p%d 10.0.0.%d app=a", i, i+1))
 	}
-	w.do("apply", "policy p", "apply")
+	w.do("apply", `policy x/p {podSelector: {}, ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: In, values: [a, b]}]}}, {namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: app, operator: NotIn, values: [a]}]}}]}]}`, "apply")
 	sets := w.report.Calls["SetPolicy/Add"] + w.report.Calls["SetPolicy/Update"]
 	require.LessOrEqual(t, sets, 4)
 	require.Equal(t, 30, w.writes()-sets)
@@ -87,25 +81,36 @@ func TestScenario_E5_ColdStart(t *testing.T) {
 	require.Empty(t, w.report.Calls)
 }
 
+// TestScenario_E6_Restart: on the node of E5 nothing is written, and all that is
+// read is the network and the list of endpoints, once.
+func TestScenario_E6_Restart(t *testing.T) {
+	pods, local, policies := effort.Of(2000, 20_000), 110, effort.Of(50, 500)
+	w := coldStart(t, pods, local, policies)
+	w.do("apply")
+	before := w.sim.Dump()
+	w.do("restart")
+	w.sim.ResetCalls()
+	w.stageCluster(pods, local, policies)
+	w.do("apply")
+	require.True(t, w.report.Converged())
+	require.Equal(t, map[string]int{"Network/Get": 1, "Endpoint/Enumerate": 1, "Endpoint/Get": 110}, w.report.Calls)
+	require.Equal(t, w.report.Calls, w.sim.Counts())
+	require.Empty(t, cmp.Diff(before, w.sim.Dump()))
+	w.do("observe", "apply", "calls")
+}
+
 // coldStart stages a cluster: fifty namespaces, policies that each select one
 // workload of one namespace.
-func coldStart(t testing.TB, pods, local, policies int) *script {
-	var text strings.Builder
-	for i := range policies {
-		fmt.Fprintf(&text, `-- p%d --
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: {namespace: ns%d, name: p%d}
-spec:
-  podSelector: {matchLabels: {app: app%d}}
-  ingress:
-  - from:
-    - podSelector: {matchLabels: {app: app%d}}
-    - namespaceSelector: {matchLabels: {team: t%d}}
-    ports: [{port: %d}]
-`, i, i%50, i, i%40, (i+1)%40, i%10, i%1000+1)
+func coldStart(t testing.TB, pods, local, policies int) *world {
+	w := newWorld(t)
+	for i := range local {
+		w.do(fmt.Sprintf("endpoint ep-%d 10.%d.%d.%d", i, i>>16, i>>8&255, i&255))
 	}
-	w := newWorld(t, text.String())
+	w.stageCluster(pods, local, policies)
+	return w
+}
+
+func (w *world) stageCluster(pods, local, policies int) {
 	for i := range 50 {
 		w.do(fmt.Sprintf("namespace ns%d team=t%d", i, i%10))
 	}
@@ -113,15 +118,13 @@ spec:
 		line := fmt.Sprintf("pod ns%d/p%d 10.%d.%d.%d app=app%d", i%50, i, i>>16, i>>8&255, i&255, i/50%40)
 		if i >= local {
 			line += " remote"
-		} else {
-			w.do(fmt.Sprintf("endpoint ep-%d 10.%d.%d.%d", i, i>>16, i>>8&255, i&255))
 		}
 		w.do(line)
 	}
 	for i := range policies {
-		w.do(fmt.Sprintf("policy p%d", i))
+		w.do(fmt.Sprintf("policy ns%d/p%d {podSelector: {matchLabels: {app: app%d}}, ingress: [{from: [{podSelector: {matchLabels: {app: app%d}}}, {namespaceSelector: {matchLabels: {team: t%d}}}], ports: [{port: %d}]}]}",
+			i%50, i, i%40, (i+1)%40, i%10, i%1000+1))
 	}
-	return w
 }
 
 // BenchmarkStage stages one event a time: a pod of another node becomes one of

@@ -16,24 +16,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
-	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
-	"sigs.k8s.io/yaml"
 
+	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected files of the scripts")
 
-// TestScripts runs testdata/*.txtar: transactions as text. The commands are the
-// methods of script; a line that starts with ! must fail.
+// TestScripts runs testdata/*.txtar. test/torture/README.md describes the lines about the cluster
+// and the node; the cases of command and nodeCommand are the others. A line that starts with !
+// must fail.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(t, err)
@@ -42,12 +42,12 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(file)
 			require.NoError(t, err)
-			s := newScript(t, archive)
+			w := newWorld(t)
+			w.archive = archive
 			for i, line := range strings.Split(string(archive.Comment), "\n") {
-				s.run(fmt.Sprintf("%s:%d", file, i+1), line)
+				w.run(fmt.Sprintf("%s:%d", file, i+1), line)
 			}
-			require.Empty(t, s.sim.UnusedFaults(), "faults that never happened")
-			require.False(t, s.armed, "a call that never came")
+			w.end()
 			if *update {
 				require.NoError(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 			}
@@ -55,8 +55,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// script plays one file.
-type script struct {
+// world is a node with what happened to it; its commands are lines of text.
+type world struct {
 	t       testing.TB
 	archive *txtar.Archive
 	sim     *hnsfault.Sim
@@ -65,204 +65,158 @@ type script struct {
 	now     time.Time
 	report  state.Report
 	armed   bool // a command waits for a call
-	born    int  // for creation times: later lines are later pods
+	reader  script.Reader
 }
 
-func newScript(t testing.TB, archive *txtar.Archive, change ...func(*dataplane.Config)) *script {
-	s := &script{t: t, archive: archive, now: time.Unix(1_700_000_000, 0)}
-	s.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
-	cfg := dataplane.Config{Client: s.sim, Node: "n1", Now: s.clock, MaxBatchedACLs: 30}
+// newWorld returns a node with the dataplane on the simulator.
+func newWorld(t testing.TB, change ...func(*dataplane.Config)) *world {
+	t.Helper()
+	w := &world{t: t, archive: &txtar.Archive{}}
+	w.reset(change...)
+	return w
+}
+
+// reset begins with another node.
+func (w *world) reset(change ...func(*dataplane.Config)) {
+	w.now = time.Unix(1_700_000_000, 0)
+	w.reader = script.Reader{Now: w.clock, Born: map[types.UID]metav1.Time{}}
+	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
+	w.start(change...)
+}
+
+// start starts a process that knows nothing.
+func (w *world) start(change ...func(*dataplane.Config)) {
+	cfg := dataplane.Config{Client: w.sim, Node: "n1", Now: w.clock, MaxBatchedACLs: 30}
 	for _, c := range change {
 		c(&cfg)
 	}
-	s.dp = dataplane.New(cfg)
-	s.tx = dataplane.NewTransaction()
-	return s
+	w.dp, w.tx = dataplane.New(cfg), dataplane.NewTransaction()
+}
+
+// end ends a script.
+func (w *world) end() {
+	require.Empty(w.t, w.sim.UnusedFaults(), "faults that never happened")
+	require.False(w.t, w.armed, "a call that never came")
 }
 
 // clock is the dataplane's.
-func (s *script) clock() time.Time { return s.now }
+func (w *world) clock() time.Time { return w.now }
 
-func (s *script) run(at, line string) {
-	line, _, _ = strings.Cut(line, "#")
-	args := strings.Fields(line)
-	if len(args) == 0 {
+func (w *world) run(at, line string) {
+	words := script.Words(line)
+	if len(words) == 0 {
 		return
 	}
-	mustFail := args[0] == "!"
+	mustFail := words[0] == "!"
 	if mustFail {
-		args = args[1:]
+		words = words[1:]
 	}
-	err := s.command(args)
+	err := w.command(words)
 	if mustFail {
-		require.Error(s.t, err, at)
+		require.Error(w.t, err, at)
 	} else {
-		require.NoError(s.t, err, at)
+		require.NoError(w.t, err, at)
 	}
 }
 
-func (s *script) command(args []string) error {
-	name, args := args[0], args[1:]
+// command runs a line about the cluster or the node, or one of these that only scripts have.
+func (w *world) command(words []string) error {
+	if name, is := w.reader.Read(words); name != "" {
+		script.Tell(w.tx, name, is)
+		return nil
+	}
+	if known, err := script.Change(w.sim, words); known {
+		return err
+	}
+	name, args := words[0], words[1:]
 	switch name {
-	case "namespace": // namespace NAME [k=v]...
-		s.tx.SetNamespace(desired.Namespace{Name: args[0], Labels: labels(args[1:])})
-	case "pod": // pod NS/NAME ADDR [k=v]... [uid=U] [port=name:PROTO:n] [started=DURATION from now] [sandbox=S] [netns=N] [round=R] [trust=N] [remote|host|finished|deleting]
-		return s.pod(args)
-	case "policy": // policy FILE
-		var np networkingv1.NetworkPolicy
-		if err := yaml.UnmarshalStrict(s.file(args[0]), &np); err != nil {
-			return err
-		}
-		s.tx.SetPolicy(&np)
-	case "cluster": // cluster FILE: a ClusterNetworkPolicy
-		var cnp v1alpha2.ClusterNetworkPolicy
-		if err := yaml.UnmarshalStrict(s.file(args[0]), &cnp); err != nil {
-			return err
-		}
-		s.tx.SetClusterPolicy(&cnp)
-	case "delete": // delete pod NS/NAME | namespace NAME | policy NS/NAME | cluster NAME
-		ns, obj, _ := strings.Cut(args[1], "/")
-		switch args[0] {
-		case "pod":
-			s.tx.DeleteFinishedPod(desired.PodKey{Namespace: ns, Name: obj})
-		case "namespace":
-			s.tx.DeleteNamespace(args[1])
-		case "policy":
-			s.tx.DeletePolicy(policy.Key{Namespace: ns, Name: obj})
-		case "cluster":
-			s.tx.DeleteClusterPolicy(args[1])
-		}
-	case "node": // node ADDR...
-		var addrs []netip.Addr
-		for _, a := range args {
-			addrs = append(addrs, netip.MustParseAddr(a))
-		}
-		s.tx.SetNodeAddrs(addrs)
-	case "endpoint": // endpoint ID ADDR[,ADDR]... [bare]
-		e := hnssim.NewEndpoint{ID: args[0]}
-		for addr := range strings.SplitSeq(args[1], ",") {
-			e.Addrs = append(e.Addrs, netip.MustParseAddr(addr))
-		}
-		if len(args) > 2 {
-			e.Policies = []hns.EndpointPolicy{}
-		}
-		return s.sim.CreateEndpoint(e)
-	case "no-endpoint": // no-endpoint ID
-		return s.sim.DeleteEndpoint(args[0])
 	case "fault": // fault OP TARGET refuse|lose|half
 		modes := map[string]hnsfault.Mode{"refuse": hnsfault.Refuse, "lose": hnsfault.LoseReply, "half": hnsfault.Half}
-		s.sim.Inject(hnsfault.Fault{Op: args[0], Target: strings.Trim(args[1], "*"), Mode: modes[args[2]]})
-	case "advance": // advance DURATION
+		w.sim.Inject(hnsfault.Fault{Op: args[0], Target: strings.Trim(args[1], "*"), Mode: modes[args[2]]})
+	case "wait": // wait DURATION
 		d, err := time.ParseDuration(args[0])
-		s.now = s.now.Add(d)
+		w.now = w.now.Add(d)
 		return err
 	case "observe": // observe: the reconciler reads what HNS shows now
-		_, err := s.dp.Observe(s.t.Context(), dataplane.Everything())
+		_, err := w.dp.Observe(w.t.Context(), dataplane.Everything())
 		return err
 	case "apply": // apply: fails when HNS refused something
-		return s.apply()
+		return w.apply()
 	case "calls": // calls [OP=n]...: writes of the last apply, all of them
-		return s.calls(args)
+		return w.calls(args)
+	case "new-node": // new-node: another script begins
+		w.end()
+		w.reset()
+	case "lose": // lose NS/NAME: a pod is deleted that has not finished
+		ns, name, _ := strings.Cut(args[0], "/")
+		w.tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
+	case "ready": // ready SANDBOX [WHY NOT]: whether the pod x/w may start with a sandbox
+		if why := w.notReady(args[0]); why != strings.Join(args[1:], " ") {
+			return fmt.Errorf("not ready, as %q", why)
+		}
+	case "over-budget": // over-budget namespace NAME | over-budget pod NS/NAME ADDR [remote]: it has too many labels
+		if _, is := w.reader.Read(args); is.Namespace != nil {
+			w.tx.SetNamespace(desired.Namespace{Name: is.Namespace.Name, OverBudget: "300 labels"})
+		} else {
+			pod := controllers.PodFrom(is.Pod, "n1")
+			pod.Labels, pod.OverBudget = nil, "300 labels"
+			w.tx.SetPod(pod)
+		}
+	case "converged": // converged: the last apply left nothing to do
+		if !w.report.Converged() {
+			return fmt.Errorf("not converged: %+v", w.report)
+		}
+	case "set": // set NAME [MEMBER...]: what a set has in HNS, of a nested one the names; - for no set
+		got := strings.Join(w.has(args[0]), " ")
+		if w.has(args[0]) == nil {
+			got = "-"
+		}
+		if want := strings.Join(args[1:], " "); got != want {
+			return fmt.Errorf("set %s has %q, want %q", args[0], got, want)
+		}
 	case "retry": // retry DURATION: when the next transaction is due
-		if got := s.report.Next().String(); got != args[0] {
+		if got := w.report.Next().String(); got != args[0] {
 			return fmt.Errorf("retry after %s, want %s", got, args[0])
 		}
 	case "warnings": // warnings FILE
 		var b strings.Builder
-		for _, w := range s.report.Warnings {
+		for _, w := range w.report.Warnings {
 			fmt.Fprintf(&b, "%s %s %s: %s\n", w.Kind, w.Object, w.Reason, w.Message)
 		}
-		return s.compare(args[0], b.String())
+		return w.compare(args[0], b.String())
 	case "hns": // hns FILE: what HNS has
-		return s.compare(args[0], s.sim.Dump())
+		return w.compare(args[0], w.sim.Dump())
 	case "sets": // sets FILE: what the cache has
-		return s.compare(args[0], setsText(s.dp.Dump()))
+		return w.compare(args[0], setsText(w.dp.Dump()))
 	case "pending": // pending FILE
 		var b strings.Builder
-		for _, p := range s.dp.Dump().Pending {
+		for _, p := range w.dp.Dump().Pending {
 			fmt.Fprintf(&b, "%s %s join=%v leave=%v attempts=%d\n", p.Pod, p.Endpoint, p.Join, p.Leave, p.Attempts)
 		}
-		return s.compare(args[0], b.String())
+		return w.compare(args[0], b.String())
 	case "trace": // trace SRC -> DST PROTO/PORT ENDPOINT in|out allow|block
-		return s.trace(args)
+		return w.trace(args)
 	default:
-		return s.nodeCommand(name, args)
+		return w.nodeCommand(name, args)
 	}
 	return nil
 }
 
-func (s *script) pod(args []string) error {
-	ns, name, _ := strings.Cut(args[0], "/")
-	s.born++
-	p := desired.Pod{
-		Namespace: ns, Name: name, UID: types.UID(args[0]), Labels: map[string]string{}, Local: true,
-		Created: s.now, Started: s.now.Add(time.Duration(s.born) * time.Millisecond),
+func (w *world) apply() error {
+	w.sim.ResetCalls()
+	w.transact()
+	require.Equal(w.t, writesOf(w.report.Calls), writesOf(w.sim.Counts()), "the report counts the writes that HNS saw")
+	if len(w.report.Errors) > 0 {
+		return fmt.Errorf("%s", strings.Join(w.report.Errors, "; "))
 	}
-	if args[1] != "-" {
-		p.Addr = netip.MustParseAddr(args[1])
-	}
-	for _, arg := range args[2:] {
-		key, value, isPair := strings.Cut(arg, "=")
-		switch {
-		case arg == "remote":
-			p.Local = false
-		case arg == "host":
-			p.HostNetwork = true
-		case arg == "finished":
-			p.Finished = true
-		case arg == "deleting":
-			p.Deleting = true
-		case key == "trust":
-			trust, err := strconv.ParseInt(value, 10, 8)
-			if err != nil {
-				return err
-			}
-			p.Trust = int8(trust)
-		case key == "uid":
-			p.UID = types.UID(value)
-		case key == "sandbox":
-			p.Sandbox.ID, p.Sandbox.Told = value, s.now
-		case key == "netns":
-			p.Sandbox.Netns = value
-		case key == "round":
-			round, err := strconv.Atoi(value)
-			if err != nil {
-				return err
-			}
-			p.Sandbox.Round = round
-		case key == "started":
-			after, err := time.ParseDuration(value)
-			if err != nil {
-				return err
-			}
-			p.Started = s.now.Add(after)
-		case key == "port":
-			parts := strings.Split(value, ":")
-			n, err := strconv.ParseUint(parts[2], 10, 16)
-			if err != nil {
-				return err
-			}
-			p.Ports = append(p.Ports, desired.PodPort{Name: parts[0], Protocol: policy.Protocol(parts[1]), Number: uint16(n)})
-		case isPair:
-			p.Labels[key] = value
-		default:
-			return fmt.Errorf("unknown pod attribute %q", arg)
-		}
-	}
-	s.tx.SetPod(p)
 	return nil
 }
 
-func (s *script) apply() error {
-	s.sim.ResetCalls()
-	report, err := s.dp.ApplyDataplane(s.t.Context(), s.tx)
-	s.tx, s.report = dataplane.NewTransaction(), report
-	require.NoError(s.t, err)
-	require.Equal(s.t, writesOf(report.Calls), writesOf(s.sim.Counts()), "the report counts the writes that HNS saw")
-	if len(report.Errors) > 0 {
-		return fmt.Errorf("%s", strings.Join(report.Errors, "; "))
-	}
-	return nil
+// transact is apply without a look at the calls.
+func (w *world) transact() {
+	report, err := w.dp.ApplyDataplane(w.t.Context(), w.tx)
+	w.tx, w.report = dataplane.NewTransaction(), report
+	require.NoError(w.t, err)
 }
 
 func writesOf(calls map[string]int) map[string]int {
@@ -271,11 +225,11 @@ func writesOf(calls map[string]int) map[string]int {
 	return out
 }
 
-func (s *script) calls(args []string) error {
+func (w *world) calls(args []string) error {
 	var got []string
-	for _, op := range slices.Sorted(maps.Keys(s.report.Calls)) {
+	for _, op := range slices.Sorted(maps.Keys(w.report.Calls)) {
 		if isWrite(op) {
-			got = append(got, fmt.Sprintf("%s=%d", op, s.report.Calls[op]))
+			got = append(got, fmt.Sprintf("%s=%d", op, w.report.Calls[op]))
 		}
 	}
 	slices.Sort(args)
@@ -285,7 +239,7 @@ func (s *script) calls(args []string) error {
 	return nil
 }
 
-func (s *script) trace(args []string) error {
+func (w *world) trace(args []string) error {
 	protocols := map[string]uint8{"TCP": 6, "UDP": 17, "SCTP": 132}
 	proto, port, _ := strings.Cut(args[3], "/")
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -293,7 +247,7 @@ func (s *script) trace(args []string) error {
 		return err
 	}
 	dir := map[string]hns.Direction{"in": hns.In, "out": hns.Out}[args[5]]
-	verdict, err := s.sim.Trace(args[4], dir, hnssim.Packet{
+	verdict, err := w.sim.Trace(args[4], dir, hnssim.Packet{
 		Src: netip.MustParseAddr(args[0]), Dst: netip.MustParseAddr(args[2]),
 		Protocol: protocols[proto], DstPort: uint16(n),
 	})
@@ -306,23 +260,12 @@ func (s *script) trace(args []string) error {
 	return nil
 }
 
-// file returns a file of the archive.
-func (s *script) file(name string) []byte {
-	for _, f := range s.archive.Files {
-		if f.Name == name {
-			return f.Data
-		}
-	}
-	s.t.Fatalf("the script has no file %s", name)
-	return nil
-}
-
 // compare checks text against a file of the archive, or rewrites the file.
-func (s *script) compare(name, got string) error {
-	for i, f := range s.archive.Files {
+func (w *world) compare(name, got string) error {
+	for i, f := range w.archive.Files {
 		if f.Name == name {
 			if *update {
-				s.archive.Files[i].Data = []byte(got)
+				w.archive.Files[i].Data = []byte(got)
 				return nil
 			}
 			if diff := cmp.Diff(string(f.Data), got); diff != "" {
@@ -332,19 +275,10 @@ func (s *script) compare(name, got string) error {
 		}
 	}
 	if *update {
-		s.archive.Files = append(s.archive.Files, txtar.File{Name: name, Data: []byte(got)})
+		w.archive.Files = append(w.archive.Files, txtar.File{Name: name, Data: []byte(got)})
 		return nil
 	}
 	return fmt.Errorf("the script has no file %s", name)
-}
-
-func labels(args []string) map[string]string {
-	out := map[string]string{}
-	for _, arg := range args {
-		key, value, _ := strings.Cut(arg, "=")
-		out[key] = value
-	}
-	return out
 }
 
 // setsText renders the sets of a dump with their holders.

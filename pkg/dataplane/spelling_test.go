@@ -4,11 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
@@ -27,8 +25,7 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 			{Kind: "set", Object: "podlabel-app:api", Sent: "10.0.1.1", Shown: "010.000.1.1"},
 		}},
 	} {
-		w := newWorld(t, bPolicies)
-		now := w.now
+		w := newWorld(t)
 		w.sim.SetPersonality(hnsfault.Personality{Show: func(_ string, out *hns.Result) {
 			for _, p := range out.Network.Sets {
 				for i, v := range p.Values {
@@ -38,13 +35,10 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 				}
 			}
 		}})
-		cfg := dataplane.Config{Client: w.sim, Node: "n1", Now: func() time.Time { return now }}
-		w.dp = dataplane.New(cfg)
-		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", "policy good", "apply")
+		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", bGood, "apply")
 		look := func() (writes int) {
 			for range 24 {
-				now = now.Add(5 * time.Minute)
-				w.do("observe", "apply")
+				w.do("wait 5m", "observe", "apply")
 				writes += w.writes()
 				require.Empty(t, w.report.Warnings)
 			}
@@ -55,13 +49,12 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 		require.ElementsMatch(t, tc.spelling, w.dp.Spellings())
 		require.Zero(t, w.dp.Stats().DriftFound["set"])
 
-		n, err := cfg.Client.Network(t.Context())
+		n, err := w.sim.Network(t.Context())
 		require.NoError(t, err)
 		inHNS := slices.DeleteFunc(w.dp.Dump().Sets, func(s state.Set) bool { return !s.InHNS })
 		require.Len(t, n.Sets, len(inHNS))
 
-		w.dp = dataplane.New(cfg)
-		w.do("namespace x", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", "policy good", "apply")
+		w.do("restart", "namespace x", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", bGood, "apply")
 		require.LessOrEqual(t, w.report.Calls["SetPolicy/Update"], 1)
 		require.Zero(t, look())
 		require.Len(t, w.dp.Spellings(), len(tc.spelling))

@@ -17,13 +17,11 @@ import (
 // with them, so endpoints of other namespaces are late as well. After half a minute the endpoint
 // is closed, and no member waits any more.
 func TestStaleEndpointIsClosed(t *testing.T) {
-	w := newWorld(t, tierText("c", `{tier: Admin, priority: 5, subject: {namespaces: {matchLabels: {team: aa}}}, ingress: [
-  {action: Accept, from: [{namespaces: {matchLabels: {team: bb}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`)+
-		tierText("d", `{tier: Admin, priority: 6, subject: {namespaces: {matchLabels: {team: bb}}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}`)+
-		tierText("e", `{tier: Admin, priority: 7, subject: {namespaces: {matchLabels: {team: cc}}}, ingress: [
-  {action: Accept, from: [{namespaces: {matchLabels: {team: bb}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`))
+	w := newWorld(t)
 	w.do("namespace x team=aa", "namespace y team=cc", "endpoint ep 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1", "pod y/q 10.0.0.2",
-		"pod x/r 10.0.1.1 remote", "cluster c", "cluster d", "cluster e", "apply")
+		"pod x/r 10.0.1.1 remote", `cluster c {tier: Admin, priority: 5, subject: {namespaces: {matchLabels: {team: aa}}}, ingress: [
+  {action: Accept, from: [{namespaces: {matchLabels: {team: bb}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`, `cluster d {tier: Admin, priority: 6, subject: {namespaces: {matchLabels: {team: bb}}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}`, `cluster e {tier: Admin, priority: 7, subject: {namespaces: {matchLabels: {team: cc}}}, ingress: [
+  {action: Accept, from: [{namespaces: {matchLabels: {team: bb}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`, "apply")
 	passes := func(endpoint, to string) bool {
 		v, err := w.sim.Trace(endpoint, hns.In, hnssim.Packet{Src: mustAddr("10.0.1.1"), Dst: mustAddr(to), Protocol: 6, DstPort: 80})
 		require.NoError(t, err)
@@ -39,7 +37,7 @@ func TestStaleEndpointIsClosed(t *testing.T) {
 	w.do("namespace x team=bb")
 	began := w.now
 	for !passes("ep-2", "10.0.0.2") {
-		apply(w)
+		_ = w.apply()
 		require.False(t, passes("ep", "10.0.0.1"))
 		require.Less(t, w.now.Sub(began), 2*time.Minute)
 		w.now = w.now.Add(max(w.report.RetryAfter, time.Second))

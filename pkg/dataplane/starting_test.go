@@ -2,7 +2,6 @@ package dataplane_test
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,36 +15,19 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // starting is a node with a policy, and a pod x/w whose CNI told of the sandbox s1. The
 // policy lets x/a alone in.
-func starting(t *testing.T) *script {
+func starting(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(t, policyText("p", webFromAPI))
-	w.do("namespace x", "policy p", "pod x/a 10.0.1.1 app=api remote", "apply")
+	w := newWorld(t)
+	w.do("namespace x", "policy x/p "+webFromAPI, "pod x/a 10.0.1.1 app=api remote", "apply")
 	return w
 }
 
-// early has endpoints take rules before they are attached.
-func early(w *script) {
-	w.sim.SetPersonality(hnsfault.Personality{Early: true})
-}
-
-// create makes an endpoint that nothing uses yet.
-func (s *script) create(id, addr string) { s.createIn(id, addr, "") }
-
-// createIn makes an endpoint that nothing uses yet, in an HNS namespace.
-func (s *script) createIn(id, addr, netns string) {
-	s.t.Helper()
-	require.NoError(s.t, s.sim.CreateEndpoint(hnssim.NewEndpoint{
-		ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}, State: hnssim.Created, Netns: netns,
-	}))
-}
-
 // notReady returns why the pod x/w may not start with a sandbox; "" when it may.
-func (s *script) notReady(sandbox string) string {
+func (s *world) notReady(sandbox string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel() // no waiting
@@ -55,127 +37,29 @@ func (s *script) notReady(sandbox string) string {
 	return ""
 }
 
-// TestStarting: a pod whose CNI told of it is ready when its endpoint has its rules, as soon
-// as HNS shows the endpoint, attached or not.
-func TestStarting(t *testing.T) {
-	for name, make := range map[string]func(*script){
-		"attached": func(w *script) { w.do("endpoint new 10.0.0.1") },
-		"created":  func(w *script) { early(w); w.create("new", "10.0.0.1") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := starting(t)
-			make(w)
-			require.Equal(t, "the agent has not come to it yet", w.notReady("s1"))
-			w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
-			require.Empty(t, w.notReady("s1"))
-			w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 new in allow", "trace 10.0.1.9 -> 10.0.0.1 TCP/80 new in block")
-			require.Equal(t, "the agent has not come to it yet", w.notReady("s0"))
-
-			w.do("state new AttachedSharing", "advance 1s", "pod x/w 10.0.0.1 app=web sandbox=s1 port=http:TCP:80", "apply", "calls")
-			require.Empty(t, w.notReady("s1"))
-		})
-	}
-}
-
-// TestStartingRefused: where HNS takes no rules for an endpoint before it is attached, the
-// pod is not ready until it does.
-func TestStartingRefused(t *testing.T) {
-	w := starting(t)
-	w.create("new", "10.0.0.1")
-	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "! apply")
-	require.Contains(t, w.notReady("s1"), "not attached")
-	w.do("state new AttachedSharing", "advance 1m")
-	w.settle()
-	require.Empty(t, w.notReady("s1"))
-}
-
 // TestStartingNotThere: a pod whose endpoint HNS does not show is looked for again.
 func TestStartingNotThere(t *testing.T) {
 	w := starting(t)
 	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply", "retry 1s")
 	require.Equal(t, 1, w.report.Calls[hns.OpEndpointNew])
 	require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
-	early(w)
-	w.create("new", "10.0.0.1")
-	w.do("advance 1s", "apply")
+	w.do("early", "new-endpoint new 10.0.0.1", "wait 1s", "apply")
 	require.Empty(t, w.notReady("s1"))
 
-	w.do("advance 1m", "apply")
+	w.do("wait 1m", "apply")
 	require.Zero(t, w.report.Calls[hns.OpEndpointNew], "nobody waits")
-}
-
-// TestStartingOnOldEndpoint: an endpoint that others have left, or that the pod had for an
-// older sandbox, is not the one that the pod starts with.
-func TestStartingOnOldEndpoint(t *testing.T) {
-	for name, before := range map[string]string{
-		"of another pod":                        "pod x/old 10.0.0.1 app=web",
-		"of an older sandbox":                   "pod x/w 10.0.0.1 app=web sandbox=s0",
-		"of the same pod, of which nobody told": "pod x/w 10.0.0.1 app=web",
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := starting(t)
-			early(w)
-			w.do("endpoint old 10.0.0.1", before, "apply")
-			if name == "of another pod" {
-				w.do("delete pod x/old")
-			}
-			w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
-			require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
-			w.create("new", "10.0.0.1")
-			w.do("advance 1s", "apply")
-			require.Empty(t, w.notReady("s1"))
-			w.do("trace 10.0.1.9 -> 10.0.0.1 TCP/80 new in block")
-		})
-	}
-}
-
-// TestStartingOnTheSameEndpoint: where no other endpoint comes, the one that is there is the
-// pod's.
-func TestStartingOnTheSameEndpoint(t *testing.T) {
-	w := starting(t)
-	w.do("endpoint old 10.0.0.1", "pod x/w 10.0.0.1 app=web", "apply", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
-	for range 5 {
-		require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
-		w.do("advance 30s", "apply")
-	}
-	require.Empty(t, w.notReady("s1"))
-}
-
-// TestStartingWaitsForSets: a pod is not ready while a set in HNS has its address and should
-// not, or should and has not.
-func TestStartingWaitsForSets(t *testing.T) {
-	w := starting(t)
-	w.do("endpoint ep 10.0.0.9", "pod x/other 10.0.0.9 app=web", "apply") // its rule sees podlabel-app:api
-	w.do("endpoint new 10.0.0.1", "fault SetPolicy/Update * refuse", "pod x/w 10.0.0.1 app=api sandbox=s1", "! apply")
-	require.Equal(t, "the sets in HNS do not show its address as they should yet", w.notReady("s1"))
-	w.do("advance 1m")
-	w.settle()
-	require.Empty(t, w.notReady("s1"))
 }
 
 // TestStartingYields: a transaction that leaves reads to the next one, which is due, goes on
 // with that.
 func TestStartingYields(t *testing.T) {
 	w := starting(t)
-	w.do("endpoint one 10.0.0.8", "endpoint two 10.0.0.9", "pod x/w 10.0.0.1 app=web sandbox=s1")
-	early(w)
-	w.create("new", "10.0.0.1")
+	w.do("endpoint one 10.0.0.8", "endpoint two 10.0.0.9", "pod x/w 10.0.0.1 app=web sandbox=s1", "early", "new-endpoint new 10.0.0.1")
 	w.tx.SetYield(func(turns int) bool { return turns == 1 })
 	w.do("apply")
 	require.Zero(t, w.report.Calls[hns.OpEndpointNew])
 	w.settle()
 	require.Empty(t, w.notReady("s1"))
-}
-
-// TestStartingContested: a pod whose address another pod of the node has is not ready.
-func TestStartingContested(t *testing.T) {
-	w := starting(t)
-	w.do("endpoint ep 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1 deleting", "pod x/z 10.0.0.1 app=web", "apply")
-	require.Equal(t, "another pod of this node has its address: 10.0.0.1", w.notReady("s1"))
-	w.do("delete pod x/z", "pod x/w 127.0.0.1 app=web sandbox=s1", "apply")
-	require.Equal(t, "it has no address that a pod can have: 127.0.0.1", w.notReady("s1"))
-	w.do("pod x/w 127.0.0.1 app=web sandbox=s1 host", "apply")
-	require.Equal(t, "it has no address that a pod can have: 127.0.0.1", w.notReady("s1"), "a CNI is called for the pod network alone")
 }
 
 // TestWaitReady: who waits is told as soon as the endpoint is right, while the transaction
@@ -208,17 +92,18 @@ func TestWaitReady(t *testing.T) {
 // TestPodStart: the time from when a pod is known until it has its rules is told once, of
 // pods that policies isolate and that came while the process ran.
 func TestPodStart(t *testing.T) {
-	w := newWorld(t, policyText("p", webFromAPI))
-	w.do("namespace x", "policy p", "endpoint old 10.0.0.8", "pod x/old 10.0.0.8 app=web", "apply")
+	pPolicy := "policy x/p " + webFromAPI
+	w := newWorld(t)
+	w.do("namespace x", pPolicy, "endpoint old 10.0.0.8", "pod x/old 10.0.0.8 app=web", "apply")
 	require.Empty(t, w.report.Starts, "nobody can say how long it was open")
 	w.do("pod x/w 10.0.0.1 app=web", "pod x/free 10.0.0.2", "endpoint free 10.0.0.2", "apply")
 	require.Empty(t, w.report.Starts)
 	since := w.now
-	w.do("advance 400ms", "endpoint new 10.0.0.1", "advance 600ms", "apply")
+	w.do("wait 400ms", "endpoint new 10.0.0.1", "wait 600ms", "apply")
 	start := state.Start{Since: since, Until: w.now}
 	require.Equal(t, []state.PodStart{{Pod: "x/w", Start: start}}, w.report.Starts)
 	require.Equal(t, time.Second, start.Open())
-	w.do("advance 1h", "policy p", "pod x/w 10.0.0.1 app=web port=http:TCP:80", "apply")
+	w.do("wait 1h", pPolicy, "pod x/w 10.0.0.1 app=web port=http:80", "apply")
 	require.Empty(t, w.report.Starts)
 	for _, p := range w.dp.Dump().Pods {
 		if p.Pod == "x/w" {

@@ -18,9 +18,9 @@ const webFromAPI = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{
 // The numbers are those of HNS: sets with the bytes of their values, rules that
 // are really on endpoints.
 func TestStats(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
+	w := dWorld(t)
 	require.Empty(t, w.dp.Stats().Sets)
-	w.do("node 10.1.0.4", "policy p", "apply")
+	w.do("node 10.1.0.4", "policy x/p "+webFromAPI, "apply")
 	got := w.dp.Stats()
 
 	want := state.Stats{
@@ -48,9 +48,9 @@ func pinned(d state.Dump) (n int) {
 // While an endpoint cannot be written its update is pending, for as long as it
 // has been, and its sets are pinned; what came later is not held up by it.
 func TestStatsOfAFailure(t *testing.T) {
-	w := dWorld(t, policyText("p", webFromAPI))
+	w := dWorld(t)
 	w.sim.Inject(hnsfault.Fault{Op: "ACL/Add", Target: "ep-2", Times: -1})
-	w.do("policy p", "! apply")
+	w.do("policy x/p "+webFromAPI, "! apply")
 	failed := w.report
 	require.Equal(t, failed.Generation, failed.Unprogrammed)
 	w.now = w.now.Add(7 * time.Second)
@@ -68,17 +68,18 @@ func TestStatsOfAFailure(t *testing.T) {
 }
 
 func TestChanges(t *testing.T) {
-	w := newWorld(t, policyText("p", webFromAPI))
+	p := "policy x/p " + webFromAPI
+	w := newWorld(t)
 	change := func(kind, operation string, n int) state.Change {
 		return state.Change{Kind: kind, Operation: operation, Count: n}
 	}
-	w.do("endpoint ep-1 10.0.0.1", "node 10.1.0.4", "namespace x team=x", "pod x/a 10.0.0.1 app=web", "pod x/b 10.0.0.2 remote", "policy p", "apply")
+	w.do("endpoint ep-1 10.0.0.1", "node 10.1.0.4", "namespace x team=x", "pod x/a 10.0.0.1 app=web", "pod x/b 10.0.0.2 remote", p, "apply")
 	require.Equal(t, []state.Change{
 		change("namespace", "create", 1), change("node", "create", 1), change("pod", "create", 2), change("policy", "create", 1),
 	}, w.report.Changes)
 	require.Equal(t, []state.EndpointSeen{{ID: "ep-1", Addr: "10.0.0.1"}}, w.report.NewEndpoints)
 
-	w.do("node 10.1.0.5", "namespace x team=y", "pod x/a 10.0.0.1 app=api", "delete pod x/b", "policy p", "apply")
+	w.do("node 10.1.0.5", "namespace x team=y", "pod x/a 10.0.0.1 app=api", "delete pod x/b", p, "apply")
 	require.Equal(t, []state.Change{
 		change("namespace", "update", 1), change("node", "update", 1), change("pod", "delete", 1), change("pod", "update", 1), change("policy", "update", 1),
 	}, w.report.Changes)

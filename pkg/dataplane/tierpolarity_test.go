@@ -17,11 +17,11 @@ import (
 )
 
 // quarantined are four ClusterNetworkPolicies, a to d, of one rule each.
-func quarantined(subject string, rules ...string) (files string) {
+func quarantined(subject string, rules ...string) (policies []string) {
 	for i, rule := range rules {
-		files += tierText(string(rune('a'+i)), fmt.Sprintf("{tier: Admin, priority: %d, subject: {namespaces: %s}, ingress: [%s]}", i, subject, rule))
+		policies = append(policies, fmt.Sprintf("cluster %c {tier: Admin, priority: %d, subject: {namespaces: %s}, ingress: [%s]}", 'a'+i, i, subject, rule))
 	}
-	return files
+	return policies
 }
 
 // TestRefusedSetsOfTiers: HNS refuses a set when it is made, when it changes, or a member
@@ -50,7 +50,7 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 		"changed, a member of a Deny": {"deny-ns-y", true, closed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, list)
+			w := newWorld(t)
 			w.do("namespace x team=xx", "namespace y team=yy", "namespace z team=zz", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1",
 				"pod z/api 10.0.2.1 app=api remote", "pod z/other 10.0.2.3 remote", "apply")
 			refuse := func() {
@@ -59,13 +59,13 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 			if !test.late {
 				refuse()
 			}
-			w.do("cluster a", "cluster b", "cluster c", "cluster d")
-			apply(w)
+			w.do(list...)
+			_ = w.apply()
 			if test.late {
 				refuse()
 			}
 			w.do("pod y/p 10.0.1.1 remote", "pod z/db 10.0.2.2 app=db remote")
-			apply(w)
+			_ = w.apply()
 			require.Equal(t, test.want, w.in(peers, 80, 81, 82), w.sim.Dump())
 			require.True(t, slices.ContainsFunc(w.report.Warnings, func(warning state.Warning) bool {
 				return strings.Contains("abc", warning.Object) && warning.Kind == "ClusterNetworkPolicy" && warning.Reason == state.ReasonHNSRejected
@@ -73,7 +73,7 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 			w.sim.RejectSet(nil)
 			for range 3 {
 				w.now = w.now.Add(11 * time.Minute)
-				apply(w)
+				_ = w.apply()
 			}
 			require.Equal(t, truth, w.in(peers, 80, 81, 82))
 			require.Empty(t, w.report.Warnings)
@@ -81,22 +81,10 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 	}
 }
 
-// apply applies the transaction, whatever HNS refuses.
-func apply(w *script) {
-	report, err := w.dp.ApplyDataplane(w.t.Context(), w.tx)
-	require.NoError(w.t, err)
-	w.tx, w.report = dataplane.NewTransaction(), report
-}
-
 // TestTiersAreWrittenWhole: with small batches a list comes, changes and goes in one
 // Update each, and after every write each packet has the verdict of before or after.
 func TestTiersAreWrittenWhole(t *testing.T) {
-	w := newScript(t, newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`)+
-		tierText("c", `{tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
-  {action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
-  {action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]},
-  {action: Accept, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 81}}}]},
-  {action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}]}]}`)).archive, func(c *dataplane.Config) { c.MaxBatchedACLs = 2 })
+	w := newWorld(t, func(c *dataplane.Config) { c.MaxBatchedACLs = 2 })
 	w.do("namespace x team=xx", "namespace y team=yy", "namespace z team=zz", "node 10.0.0.100", "endpoint ep 10.0.0.1",
 		"pod x/w 10.0.0.1", "pod y/p 10.0.1.1 remote", "pod z/q 10.0.2.1 remote", "apply")
 	all := probes(w.sim, []string{"10.0.1.1", "10.0.2.1", "10.0.0.100", "10.0.9.9"}, 80, 81, 82)
@@ -109,9 +97,13 @@ func TestTiersAreWrittenWhole(t *testing.T) {
 		w.sim.Watch()
 		require.Equal(t, 1, w.report.Calls["ACL/Update"]+w.report.Calls["ACL/Add"], change)
 	}
-	seen("cluster c")
+	seen(`cluster c {tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
+  {action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
+  {action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]},
+  {action: Accept, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 81}}}]},
+  {action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}]}]}`)
 	require.Equal(t, 1, w.report.Calls["ACL/Update"], "it takes more than one Add")
-	seen("policy p")
+	seen(`policy x/p {podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`)
 	seen("delete policy x/p")
 	seen("delete cluster c")
 }
@@ -119,10 +111,9 @@ func TestTiersAreWrittenWhole(t *testing.T) {
 // TestShieldBeforeALongList: a list that takes more than one request comes to a pod that
 // was just born when it is closed: nothing passes that its rules deny.
 func TestShieldBeforeALongList(t *testing.T) {
-	w := newScript(t, newWorld(t, tierText("c", `{tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
-  {action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`)).archive,
-		func(c *dataplane.Config) { c.MaxBatchedACLs = 2 })
-	w.do("namespace x team=xx", "namespace y team=yy", "node 10.0.0.100", "endpoint ep 10.0.0.1", "pod y/p 10.0.1.1 remote", "cluster c", "apply")
+	w := newWorld(t, func(c *dataplane.Config) { c.MaxBatchedACLs = 2 })
+	w.do("namespace x team=xx", "namespace y team=yy", "node 10.0.0.100", "endpoint ep 10.0.0.1", "pod y/p 10.0.1.1 remote", `cluster c {tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
+  {action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`, "apply")
 	w.do("pod x/w 10.0.0.1")
 	var first []hns.ACL
 	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
@@ -144,24 +135,13 @@ func ruleTexts(acls []hns.ACL) string {
 	return strings.Join(out, "\n")
 }
 
-// TestTiersThatComeToNothing: what ends as it was costs no write: a policy that goes and
-// comes back in one transaction or in another form that means the same, and a namespace
-// that loses a label which no policy asks for.
-func TestTiersThatComeToNothing(t *testing.T) {
-	w := tierWorld(t, tierText("c", `{`+fromBoth+`, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}]}`)+
-		strings.Replace(tierText("c", `{`+fromBoth+`, ingress: [{action: Deny, from: [{pods: {namespaceSelector: {matchLabels: {team: yy}}, podSelector: {}}}]}]}`), "-- c --", "-- same --", 1))
-	w.do("cluster c", "apply", "delete cluster c", "cluster c", "apply", "calls", "cluster same", "apply", "calls",
-		"namespace y team=yy other=z", "apply", "calls", "delete cluster c", "fault ACL/Update ep refuse", "! apply", "cluster c", "advance 1m", "apply", "calls")
-}
-
 // TestTierDump: the dump says of each rule what it came from.
 func TestTierDump(t *testing.T) {
-	w := tierWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`)+
-		tierText("c", `{`+fromBoth+`, ingress: [
+	w := tierWorld(t)
+	w.do(`policy x/p {podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`, `cluster c {`+fromBoth+`, ingress: [
   {name: first, action: Accept, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
   {name: second, action: Pass, from: [{namespaces: {matchLabels: {team: yy}}}]},
-  {name: third, action: Deny, from: [{namespaces: {}}]}]}`))
-	w.do("policy p", "cluster c", "apply")
+  {name: third, action: Deny, from: [{namespaces: {}}]}]}`, "apply")
 	dump := w.dp.Dump()
 	require.Len(t, dump.ClusterPolicies, 1)
 	require.Equal(t, []string{"x/w"}, dump.ClusterPolicies[0].Selected)

@@ -9,28 +9,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
-// tierText returns a txtar file with a ClusterNetworkPolicy.
-func tierText(name, spec string) string {
-	return fmt.Sprintf("-- %s --\napiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: %s}\nspec: %s\n", name, name, spec)
-}
-
 // tierWorld is a pod x/w at 10.0.0.1 with the peers y/p at 10.0.1.1 and z/q at 10.0.2.1,
 // each in a namespace whose team is its name twice.
-func tierWorld(t *testing.T, files string) *script {
-	w := newWorld(t, files)
+func tierWorld(t *testing.T) *world {
+	w := newWorld(t)
 	w.do("namespace x team=xx", "namespace y team=yy", "namespace z team=zz", "node 10.0.0.100", "endpoint ep 10.0.0.1",
-		"pod x/w 10.0.0.1 app=web port=http:TCP:80", "pod y/p 10.0.1.1 remote", "pod z/q 10.0.2.1 remote", "apply")
+		"pod x/w 10.0.0.1 app=web port=http:80", "pod y/p 10.0.1.1 remote", "pod z/q 10.0.2.1 remote", "apply")
 	return w
 }
 
 // in is what reaches the pod: for each peer and port whether it does.
-func (s *script) in(peers []string, ports ...int) string {
+func (s *world) in(peers []string, ports ...int) string {
 	s.t.Helper()
 	var out []string
 	for _, peer := range peers {
@@ -71,14 +65,13 @@ func TestRefusedTierRules(t *testing.T) {
 		"the node":           {func(a hns.ACL) bool { return a.Priority == hns.PriorityNode }, "allow block allow allow allow block", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := tierWorld(t, list)
+			w := tierWorld(t)
 			if test.refuse != nil {
 				w.sim.RejectACL(test.refuse)
 			}
-			w.do("cluster a", "cluster b", "cluster c", "cluster d")
-			report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-			require.NoError(t, err)
-			w.report, w.tx = report, dataplane.NewTransaction()
+			w.do(list...)
+			_ = w.apply()
+			report := w.report
 			require.True(t, report.Converged(), "%+v", report)
 			require.Equal(t, test.want, w.in(peers, ports...), w.sim.Dump())
 			require.Len(t, report.Warnings, test.warnings, "%+v", report.Warnings)
@@ -100,8 +93,8 @@ func TestRefusedTierRules(t *testing.T) {
 // TestRefusedTiersNeverOpen: after every write on the way no packet passes that neither the
 // rules before nor the new ones let through.
 func TestRefusedTiersNeverOpen(t *testing.T) {
-	before := `{` + fromBoth + `, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}, {action: Accept, from: [{namespaces: {}}]}]}`
-	after := `{` + fromBoth + `, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}, {action: Accept, from: [{namespaces: {matchLabels: {team: zz}}}]}, {action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}, {action: Pass, from: [{namespaces: {}}]}]}`
+	before := `cluster c {` + fromBoth + `, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}, {action: Accept, from: [{namespaces: {}}]}]}`
+	after := `cluster c {` + fromBoth + `, ingress: [{action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}, {action: Accept, from: [{namespaces: {matchLabels: {team: zz}}}]}, {action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]}, {action: Pass, from: [{namespaces: {}}]}]}`
 	for i, refuse := range []func(hns.ACL) bool{
 		func(a hns.ACL) bool { return a.LocalPorts != "" },
 		func(a hns.ACL) bool { return a.Action == hns.Block && a.LocalAddresses != "" },
@@ -109,23 +102,19 @@ func TestRefusedTiersNeverOpen(t *testing.T) {
 		func(a hns.ACL) bool { return a.Priority == 1002 },
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			w := tierWorld(t, tierText("c", before))
-			w.do("cluster c", "apply")
+			w := tierWorld(t)
+			w.do(before, "apply")
 			all := probes(w.sim, []string{"10.0.1.1", "10.0.2.1", "10.0.0.100"}, 80, 81)
 			states := []map[probe]bool{verdicts(t, w.sim, all)}
-			w.archive = newWorld(t, tierText("c", after)).archive
-			w.do("cluster c", "apply")
+			w.do(after, "apply")
 			states = append(states, verdicts(t, w.sim, all))
-			w.archive = newWorld(t, tierText("c", before)).archive
-			w.do("cluster c", "apply")
+			w.do(before, "apply")
 
-			w.archive = newWorld(t, tierText("c", after)).archive
 			w.sim.RejectACL(refuse)
 			w.sim.Watch(all...)
-			w.do("cluster c")
-			report, err := w.dp.ApplyDataplane(t.Context(), w.tx)
-			require.NoError(t, err)
-			require.True(t, report.Converged(), "%+v", report)
+			w.do(after)
+			_ = w.apply()
+			require.True(t, w.report.Converged(), "%+v", w.report)
 			opened := slices.DeleteFunc(w.sim.Transitions(), func(x hnsfault.Transition) bool { return x.To == hnsfault.Denied })
 			require.Empty(t, strays(opened, states))
 			for p, allowed := range verdicts(t, w.sim, all) {

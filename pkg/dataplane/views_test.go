@@ -7,50 +7,48 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
-// namedWorld is a node with a pod of namespace x whose policy p lets it out to the
-// named port http of a peer; "" for everyone.
-func namedWorld(t testing.TB, peer string) *script {
-	t.Helper()
+// namedPolicy lets the pod of namedWorld out to the named port http of a peer; "" for everyone.
+func namedPolicy(peer string) string {
 	to := ""
 	if peer != "" {
 		to = "to: [" + peer + "], "
 	}
-	w := newWorld(t, policyText("p", `{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{`+to+`ports: [{port: http}]}]}`))
-	w.do("namespace x", "namespace y team=a", "namespace evil", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "policy p",
-		"pod x/a 10.0.1.1 port=http:TCP:60001 remote", "pod x/b 10.0.1.2 port=http:TCP:60002 remote",
-		"pod y/c 10.0.2.1 port=http:TCP:8080 remote", "pod y/d 10.0.2.2 port=http:TCP:60004 remote")
+	return `policy x/p {podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{` + to + `ports: [{port: http}]}]}`
+}
+
+// namedWorld is a node with a pod of namespace x and its namedPolicy.
+func namedWorld(t testing.TB, peer string) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.do("namespace x", "namespace y team=a", "namespace evil", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", namedPolicy(peer),
+		"pod x/a 10.0.1.1 port=http:60001 remote", "pod x/b 10.0.1.2 port=http:60002 remote",
+		"pod y/c 10.0.2.1 port=http:8080 remote", "pod y/d 10.0.2.2 port=http:60004 remote")
 	return w
 }
 
 // serveHTTP sets pods of a namespace that serve http, each under a number of its own,
 // from 1000 on.
-func serveHTTP(w *script, namespace string, n int) {
+func serveHTTP(w *world, namespace string, n int) {
 	for i := range n {
-		w.tx.SetPod(desired.Pod{
-			Namespace: namespace, Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(namespace, i)), Addr: mustAddr(fmt.Sprintf("10.9.%d.%d", i/250, i%250+1)),
-			Ports: []desired.PodPort{{Name: "http", Protocol: policy.TCP, Number: uint16(1000 + i)}},
-		})
+		w.do(fmt.Sprintf("pod %s/%d 10.9.%d.%d port=http:%d remote", namespace, i, i/250, i%250+1, 1000+i))
 	}
 }
 
 // rulesOfP returns the rules of policy x/p on the endpoint.
-func rulesOfP(w *script) (out []hns.ACL) {
+func rulesOfP(w *world) (out []hns.ACL) {
 	ours, _ := hns.Endpoint{Policies: w.policiesOf("ep")}.Split()
 	return slices.DeleteFunc(ours, func(a hns.ACL) bool { return a.ID != "azure-acl-x.p" })
 }
 
 // overBudget returns the warnings of that reason.
-func overBudget(w *script) []state.Warning {
+func overBudget(w *world) []state.Warning {
 	return slices.DeleteFunc(w.dp.Dump().Warnings, func(one state.Warning) bool { return one.Reason != state.ReasonOverBudget })
 }
 
@@ -95,41 +93,21 @@ func TestNumbersAreBounded(t *testing.T) {
 			require.Equal(t, "x/p", overBudget(w)[0].Object)
 
 			tell := w.dp.Dump()
-			w.do("dataplane", "namespace x", "namespace y team=a", "namespace evil", "pod x/web 10.0.0.1 app=web", "policy p",
-				"pod x/a 10.0.1.1 port=http:TCP:60001 remote", "pod x/b 10.0.1.2 port=http:TCP:60002 remote",
-				"pod y/c 10.0.2.1 port=http:TCP:8080 remote", "pod y/d 10.0.2.2 port=http:TCP:60004 remote")
+			w.do("restart", "namespace x", "namespace y team=a", "namespace evil", "pod x/web 10.0.0.1 app=web", namedPolicy(peer),
+				"pod x/a 10.0.1.1 port=http:60001 remote", "pod x/b 10.0.1.2 port=http:60002 remote",
+				"pod y/c 10.0.2.1 port=http:8080 remote", "pod y/d 10.0.2.2 port=http:60004 remote")
 			serveHTTP(w, "evil", 1000)
 			w.do("apply", "calls")
 			require.Equal(t, tell.Warnings, w.dp.Dump().Warnings)
 
 			for i := range 1000 {
-				w.tx.DeletePod(desired.PodKey{Namespace: "evil", Name: fmt.Sprint(i)})
+				w.do(fmt.Sprintf("lose evil/%d", i))
 			}
 			w.do("apply")
 			require.Zero(t, w.report.Calls[hns.OpACLAdd]+w.report.Calls[hns.OpACLUpdate])
 			require.Empty(t, overBudget(w))
 		})
 	}
-}
-
-// TestNumbersFollowNamespaces: a namespace that a selector begins to match brings its
-// numbers, and one that it matches no more takes them along.
-func TestNumbersFollowNamespaces(t *testing.T) {
-	w := namedWorld(t, `{namespaceSelector: {matchLabels: {team: a}}}`)
-	w.do("pod z/q 10.0.3.1 port=http:TCP:7070 remote", "namespace z", "apply", "trace 10.0.0.1 -> 10.0.3.1 TCP/7070 ep out block")
-	require.Len(t, rulesOfP(w), 2)
-	w.do("namespace z team=a", "apply", "calls ACL/Add=1 SetPolicy/Add=1 SetPolicy/Update=1", "trace 10.0.0.1 -> 10.0.3.1 TCP/7070 ep out allow")
-	for _, gone := range []string{"namespace z team=b", "delete namespace z"} {
-		for _, to := range [][2]string{{gone, "block"}, {"namespace z team=a", "allow"}} {
-			w.do(to[0], "apply", "trace 10.0.0.1 -> 10.0.3.1 TCP/7070 ep out "+to[1])
-			require.Zero(t, w.report.Calls[hns.OpACLAdd]+w.report.Calls[hns.OpACLUpdate])
-		}
-	}
-	w.do("pod y/c 10.0.2.1 port=http:TCP:8081 remote", "apply", "delete namespace z", "apply")
-	require.Len(t, rulesOfP(w), 4, "what matches nothing stays")
-	w.do("dataplane", "namespace x", "namespace y team=a", "pod x/web 10.0.0.1 app=web", "policy p", "pod z/q 10.0.3.1 port=http:TCP:7070 remote",
-		"pod y/c 10.0.2.1 port=http:TCP:8081 remote", "pod y/d 10.0.2.2 port=http:TCP:60004 remote",
-		"pod x/a 10.0.1.1 port=http:TCP:60001 remote", "pod x/b 10.0.1.2 port=http:TCP:60002 remote", "apply", "calls")
 }
 
 // TestUnusedNumbersAreBounded: pods come and go under ever other numbers where the
@@ -140,7 +118,7 @@ func TestUnusedNumbersAreBounded(t *testing.T) {
 	most, updates := 0, 0
 	turns := effort.Of(120, 400)
 	for i := range turns {
-		w.do(fmt.Sprintf("pod evil/%d 10.9.%d.%d port=http:TCP:%d remote", i, i/250, i%250+1, 1000+i))
+		w.do(fmt.Sprintf("pod evil/%d 10.9.%d.%d port=http:%d remote", i, i/250, i%250+1, 1000+i))
 		if i > 0 {
 			w.do(fmt.Sprintf("delete pod evil/%d", i-1))
 		}
@@ -158,10 +136,10 @@ func TestUnusedNumbersAreBounded(t *testing.T) {
 // pods of one namespace serve it under more numbers than the limit. The policy then denies all
 // ports of that namespace, and still only single numbers of other namespaces.
 func TestDenyClosesTowardsTheOwnersOfNumbers(t *testing.T) {
-	w := newWorld(t, tierText("c", `{tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [
-  {action: Deny, to: [{namespaces: {}}], protocols: [{destinationNamedPort: http}]}]}`))
-	w.do("namespace x", "namespace y", "namespace evil", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod y/a 10.0.1.1 port=http:TCP:80 remote",
-		"pod y/b 10.0.1.2 remote", "pod evil/z 10.8.0.1 remote", "cluster c", "apply")
+	w := newWorld(t)
+	w.do("namespace x", "namespace y", "namespace evil", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod y/a 10.0.1.1 port=http:80 remote",
+		"pod y/b 10.0.1.2 remote", "pod evil/z 10.8.0.1 remote", `cluster c {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [
+  {action: Deny, to: [{namespaces: {}}], protocols: [{destinationNamedPort: http}]}]}`, "apply")
 	others := func() {
 		w.do("trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.0.1.1 TCP/81 ep out allow",
 			"trace 10.0.0.1 -> 10.0.1.2 TCP/80 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/5432 ep out allow")
@@ -175,7 +153,7 @@ func TestDenyClosesTowardsTheOwnersOfNumbers(t *testing.T) {
 	others()
 	require.Len(t, overBudget(w), 1)
 	for i := range 10 {
-		w.tx.DeletePod(desired.PodKey{Namespace: "evil", Name: fmt.Sprint(i)})
+		w.do(fmt.Sprintf("lose evil/%d", i))
 	}
 	w.do("apply", "trace 10.0.0.1 -> 10.8.0.1 TCP/80 ep out allow")
 	others()
@@ -190,10 +168,9 @@ func TestStrangersNumbersCloseNoPolicy(t *testing.T) {
 	for i := range 8 {
 		rules = append(rules, fmt.Sprintf("{to: [{namespaceSelector: {}}, {namespaceSelector: {matchExpressions: [{key: n, operator: NotIn, values: [v%d]}]}}], ports: [{port: http}, {port: %d}]}", i, 5000+i))
 	}
-	w := newScript(t, newWorld(t, policyText("p", `{podSelector: {}, policyTypes: [Egress], egress: [`+strings.Join(rules, ", ")+`]}`)).archive,
-		func(c *dataplane.Config) { c.Budgets.ACLs = 500 })
-	w.do("namespace x", "namespace y", "namespace evil", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1", "pod x/a 10.0.1.1 port=http:TCP:80 remote",
-		"pod y/b 10.0.1.2 port=http:TCP:8080 remote", "policy p", "apply")
+	w := newWorld(t, func(c *dataplane.Config) { c.Budgets.ACLs = 500 })
+	w.do("namespace x", "namespace y", "namespace evil", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1", "pod x/a 10.0.1.1 port=http:80 remote",
+		"pod y/b 10.0.1.2 port=http:8080 remote", `policy x/p {podSelector: {}, policyTypes: [Egress], egress: [`+strings.Join(rules, ", ")+`]}`, "apply")
 	honest := func() {
 		w.do("trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/8080 ep out allow",
 			"trace 10.0.0.1 -> 10.0.1.2 TCP/5007 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/9999 ep out block")

@@ -12,19 +12,19 @@ import (
 )
 
 // ipv6World is a node with a policy that has so many peers of IPv6, on one of its pods.
-func ipv6World(t testing.TB, peers int) *script {
+func ipv6World(t testing.TB, peers int) *world {
 	t.Helper()
 	from := make([]string, peers)
 	for i := range from {
 		from[i] = fmt.Sprintf("{ipBlock: {cidr: 'fd00::%x/128'}}", i)
 	}
-	w := newWorld(t, policyText("p", `{podSelector: {}, ingress: [{from: [`+strings.Join(from, ", ")+`], ports: [{port: 80, protocol: ICMP}]}]}`))
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1", "policy p", "apply")
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1", `policy x/p {podSelector: {}, ingress: [{from: [`+strings.Join(from, ", ")+`], ports: [{port: 80, protocol: ICMP}]}]}`, "apply")
 	return w
 }
 
 // remotePodEvent applies one pod event that asks HNS for nothing.
-func remotePodEvent(w *script, n int) {
+func remotePodEvent(w *world, n int) {
 	w.do(fmt.Sprintf("pod elsewhere/r 10.0.9.9 version=%d remote", n), "apply")
 }
 
@@ -41,7 +41,7 @@ func TestOneWarningForEachReason(t *testing.T) {
 	require.Len(t, w.dp.Dump().Policies[0].Problems, policy.MaxProblems+1)
 	require.Equal(t, w.report.Warnings, w.dp.Dump().Warnings)
 
-	allocs := func(w *script) float64 {
+	allocs := func(w *world) float64 {
 		n := 0
 		return testing.AllocsPerRun(20, func() { n++; remotePodEvent(w, n) })
 	}

@@ -8,50 +8,38 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// newWorld returns a script without a file: a node with the dataplane on the
-// simulator, driven by the commands of script. Policies are those of the txtar
-// text.
-func newWorld(t testing.TB, policies string) *script {
-	t.Helper()
-	return newScript(t, txtar.Parse([]byte(policies)))
-}
-
 // do runs commands; a line that starts with ! must fail.
-func (s *script) do(lines ...string) {
-	s.t.Helper()
+func (w *world) do(lines ...string) {
+	w.t.Helper()
 	for _, line := range lines {
-		s.run(line, line)
+		w.run(line, line)
 	}
 }
 
-// quiet applies what is due until nothing is, letting time pass, and checks
+// settle applies what is due until nothing is, letting time pass, and checks
 // that it ends without anything outstanding.
-func (s *script) settle() {
-	s.t.Helper()
+func (w *world) settle() {
+	w.t.Helper()
 	for range 20 {
-		report, err := s.dp.ApplyDataplane(s.t.Context(), s.tx)
-		require.NoError(s.t, err)
-		s.tx, s.report = dataplane.NewTransaction(), report
-		if report.Converged() {
+		w.transact()
+		if w.report.Converged() {
 			return
 		}
-		s.now = s.now.Add(max(report.RetryAfter, 1))
+		w.now = w.now.Add(max(w.report.RetryAfter, 1))
 	}
-	s.t.Fatalf("not converged: %+v\n%s", s.report, s.sim.Dump())
+	w.t.Fatalf("not converged: %+v\n%s", w.report, w.sim.Dump())
 }
 
 // writes returns the number of writes of the last apply.
-func (s *script) writes() int {
+func (w *world) writes() int {
 	n := 0
-	for op, count := range s.report.Calls {
+	for op, count := range w.report.Calls {
 		if isWrite(op) {
 			n += count
 		}
@@ -149,10 +137,17 @@ func reached(states []map[probe]bool, p probe, outcome hnsfault.Outcome) bool {
 		slices.ContainsFunc(states, func(s map[probe]bool) bool { return s[p] == (outcome == hnsfault.Allowed) })
 }
 
-// policyText returns a txtar file with a policy of namespace x.
-func policyText(name, spec string) string {
-	return fmt.Sprintf("-- %s --\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {namespace: x, name: %s}\nspec: %s\n",
-		name, name, spec)
+func mustAddr(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+// setsByName returns the sets of the network.
+func setsByName(sim *hnsfault.Sim) map[string]hns.SetPolicy {
+	out := map[string]hns.SetPolicy{}
+	for _, s := range sim.Sets() {
+		out[s.Name] = s
+	}
+	return out
 }
 
-func mustAddr(text string) netip.Addr { return netip.MustParseAddr(text) }
+func packet(src, dst string, port uint16) hnssim.Packet {
+	return hnssim.Packet{Src: mustAddr(src), Dst: mustAddr(dst), Protocol: 6, DstPort: port}
+}

@@ -82,9 +82,9 @@ func parts(given, steps []step) (node []step, events []event) {
 		switch s.do {
 		case apply, inherit:
 			events = append(events, s.events...)
-		case endpoint, noEndpoint:
+		case cni:
 			node = append(node, s)
-		case settle, wait, observe, hand, restart, stop, left:
+		case settle, wait, observe, hand, restart, stop:
 		}
 	}
 	return node, events

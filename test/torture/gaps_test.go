@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -72,13 +73,13 @@ func (g *gaps) learn(todo *outstanding, events []event) {
 		}
 	}
 	for key, o := range todo.now {
-		if o.pod == nil || before[key] != nil {
+		if o.Pod == nil || before[key] != nil {
 			continue
 		}
 		birth := newOutstanding(newMemo())
 		birth.now = maps.Clone(todo.now)
 		for other, versions := range g.ever.versions {
-			if is := versions[len(versions)-1]; other != key && (is == nil && strings.HasPrefix(other, "pod ") || is != nil && (is.pod != nil || is.ns != nil)) {
+			if is := versions[len(versions)-1]; other != key && (is == nil && strings.HasPrefix(other, "pod ") || is != nil && (is.Pod != nil || is.Namespace != nil)) {
 				birth.versions[other] = slices.Clone(versions)
 			}
 		}
@@ -110,7 +111,7 @@ func (g *gaps) measureOne(l *life, now oracle.Cluster, e hnssim.EndpointView) {
 	}
 	owner := home[0]
 	packets := 0
-	for _, p := range g.denied(l, e, owner.UID, podName(owner.Namespace, owner.Name)+"#"+string(owner.UID)) {
+	for _, p := range g.denied(l, e, owner.UID, version(0, "pod "+owner.Namespace+"/"+owner.Name, script.Object{Pod: owner}).key) {
 		v, err := l.sim.Trace(e.ID, p.dir, p.Packet)
 		if err != nil {
 			l.fail("%v", err)

@@ -1,33 +1,34 @@
 package torture
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// handNamed returns the disturbance by somebody else's hand that has the name, as
-// a step: not of a call, but of an endpoint or a set.
-func handNamed(name, object string) (func(*replay), error) {
-	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name && k.foreign })
-	if at < 0 {
-		return nil, fmt.Errorf("nobody's hand does %q", name)
+// play has the CNI or another program change the node.
+func (r *replay) play(words []string) {
+	_, err := script.Change(r.sim, words)
+	require.NoError(r.t, err)
+	if !r.began { // nothing of ours is there
+		return
 	}
-	return func(r *replay) {
-		c := hnsfault.Call{Call: hnssim.Call{Target: object}}
-		for _, set := range r.sim.Sets() {
-			if set.Name == object {
-				c.Sets = append(c.Sets, set)
-			}
-		}
-		r.handed = true
-		kinds[at].before(r, c)
-	}, nil
+	r.handed = r.handed || r.doing == hand
+	switch words[0] {
+	case "foreign":
+		r.foreign = append(r.foreign, words[1])
+	case "drop-acl":
+		r.watch.damage.endpoint(words[1])
+	case "put-set", "drop-set":
+		r.watch.damage.set(hnsfault.DerivedID(words[1]))
+	case "restart-hns":
+		r.watch.damage.all = true
+	}
 }
 
 // half breaks the assumption that a write is atomic: only the end counts.
@@ -136,4 +137,17 @@ func dropSet(r *replay, c hnsfault.Call) {
 			return
 		}
 	}
+}
+
+// inherit ends the given part of a node that Azure NPM has left: it had all of
+// these events in HNS, and no process of ours has run.
+func (r *replay) inherit(events []event) {
+	for _, e := range events {
+		r.todo.change(e)
+	}
+	r.todo.done()
+	r.away = true
+	r.check("as Azure NPM left it")
+	r.watch.reached(r.sim, cluster(r.todo.now.values()))
+	r.checkProgrammed()
 }

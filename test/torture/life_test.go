@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -113,10 +114,9 @@ func (l *life) step(s step) {
 		}
 		l.gaps.learn(l.todo, s.events)
 		l.apply(tx)
-	case endpoint:
-		require.NoError(l.t, l.sim.CreateEndpoint(s.newEndpoint()))
-	case noEndpoint:
-		require.NoError(l.t, l.sim.DeleteEndpoint(s.id))
+	case cni:
+		_, err := script.Change(l.sim, s.words)
+		require.NoError(l.t, err)
 	case settle:
 		l.live(time.Minute)
 	case wait:
@@ -125,7 +125,7 @@ func (l *life) step(s step) {
 		l.look(dataplane.Everything())
 	case restart:
 		l.restart()
-	case hand, left, stop, inherit: // histories at random have none
+	case hand, stop, inherit: // histories at random have none
 	}
 }
 

@@ -10,17 +10,10 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
-
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/test/script"
 )
 
 // node is the name of the node that the scenarios play on.
@@ -32,33 +25,36 @@ var began = time.Unix(1_800_000_000, 0)
 // object is one version of an API object. It never changes; rev tells versions
 // apart and is unique within a scenario.
 type object struct {
-	rev   int
-	key   string // kind and name; of a pod its UID too: another UID is another object
-	pod   *corev1.Pod
-	ns    *corev1.Namespace
-	np    *networkingv1.NetworkPolicy
-	cnp   *v1alpha2.ClusterNetworkPolicy
-	nodes []netip.Addr // of this node
-	peer  *corev1.Node // of the cluster
+	rev int
+	key string // kind and name; of a pod its UID too: another UID is another object
+	script.Object
+}
+
+// version returns a version of the object that events call by a name.
+func version(rev int, name string, is script.Object) *object {
+	if is.Pod != nil {
+		name += "#" + string(is.Pod.UID)
+	}
+	return &object{rev: rev, key: name, Object: is}
 }
 
 // at reports whether the version is a pod with the address.
 func (o *object) at(addr netip.Addr) bool {
-	return o != nil && o.pod != nil && oracle.Address(o.pod) == addr
+	return o != nil && o.Pod != nil && oracle.Address(o.Pod) == addr
 }
 
 // moves reports whether a pod has another address in its next version.
 func (o *object) moves(next *object) bool {
-	return o != nil && next != nil && o.pod != nil && oracle.Member(o.pod) && oracle.Member(next.pod) &&
-		oracle.Address(o.pod) != oracle.Address(next.pod)
+	return o != nil && next != nil && o.Pod != nil && oracle.Member(o.Pod) && oracle.Member(next.Pod) &&
+		oracle.Address(o.Pod) != oracle.Address(next.Pod)
 }
 
 // left is the version before this one, of a pod that moves: it has left its old
 // address and not come at the new one.
 func (o *object) left() *object {
-	pod := o.pod.DeepCopy()
+	pod := o.Pod.DeepCopy()
 	pod.Status.PodIP, pod.Status.PodIPs = "", nil
-	return &object{rev: -o.rev, key: o.key, pod: pod}
+	return &object{rev: -o.rev, key: o.key, Object: script.Object{Pod: pod}}
 }
 
 // apiObjects is what the API server has: the current version of every object.
@@ -70,12 +66,6 @@ type event struct {
 	is   *object
 	text string
 }
-
-func nsKey(name string) string          { return "namespace " + name }
-func policyName(ns, name string) string { return "policy " + ns + "/" + name }
-func clusterName(name string) string    { return "cluster " + name }
-func peerName(name string) string       { return "peer " + name }
-func podName(ns, name string) string    { return "pod " + ns + "/" + name }
 
 // nameOf returns the name that events have for an object.
 func nameOf(key string) string {
@@ -101,39 +91,16 @@ func (e event) apply(s apiObjects) []string {
 	return changed
 }
 
-// tell puts the event into a transaction.
+// tell puts the event into a transaction. Here pods finish before they are replaced.
 func (e event) tell(tx *dataplane.Transaction) {
-	kind, name, _ := strings.Cut(e.name, " ")
-	ns, name, _ := strings.Cut(name, "/")
-	switch {
-	case kind == "node":
-		tx.SetNodeAddrs(e.is.nodes)
-	case kind == "namespace" && e.is == nil:
-		tx.DeleteNamespace(ns)
-	case kind == "namespace":
-		tx.SetNamespace(desired.Namespace{Name: ns, Labels: e.is.ns.Labels})
-	case kind == "policy" && e.is == nil:
-		tx.DeletePolicy(policy.Key{Namespace: ns, Name: name})
-	case kind == "policy":
-		tx.SetPolicy(e.is.np)
-	case kind == "cluster" && e.is == nil:
-		tx.DeleteClusterPolicy(ns)
-	case kind == "cluster":
-		tx.SetClusterPolicy(e.is.cnp)
-	case kind == "peer" && e.is == nil:
-		tx.DeleteNode(ns)
-	case kind == "peer":
-		n := state.Node{Name: ns, Labels: e.is.peer.Labels}
-		for _, a := range e.is.peer.Status.Addresses {
-			n.Addrs = append(n.Addrs, netip.MustParseAddr(a.Address))
-		}
-		tx.SetNode(n)
-	case e.is == nil: // here pods finish before they are deleted or replaced
-		tx.DeleteFinishedPod(desired.PodKey{Namespace: ns, Name: name})
-	default:
-		tx.DeleteFinishedPod(desired.PodKey{Namespace: ns, Name: name})
-		tx.SetPod(controllers.PodFrom(e.is.pod, node))
+	if e.is == nil {
+		script.Tell(tx, e.name, nil)
+		return
 	}
+	if e.is.Pod != nil {
+		script.Tell(tx, e.name, nil)
+	}
+	script.Tell(tx, e.name, &e.is.Object)
 }
 
 // whole returns the first transaction of a process: everything there is.
@@ -159,18 +126,18 @@ func cluster(objects []*object) oracle.Cluster {
 	c := oracle.Cluster{Node: node, Now: began}
 	for _, o := range objects {
 		switch {
-		case o.pod != nil:
-			c.Pods = append(c.Pods, *o.pod)
-		case o.ns != nil:
-			c.Namespaces = append(c.Namespaces, *o.ns)
-		case o.np != nil:
-			c.Policies = append(c.Policies, *o.np)
-		case o.cnp != nil:
-			c.ClusterPolicies = append(c.ClusterPolicies, *o.cnp)
-		case o.peer != nil:
-			c.Nodes = append(c.Nodes, *o.peer)
+		case o.Pod != nil:
+			c.Pods = append(c.Pods, *o.Pod)
+		case o.Namespace != nil:
+			c.Namespaces = append(c.Namespaces, *o.Namespace)
+		case o.Policy != nil:
+			c.Policies = append(c.Policies, *o.Policy)
+		case o.Cluster != nil:
+			c.ClusterPolicies = append(c.ClusterPolicies, *o.Cluster)
+		case o.Peer != nil:
+			c.Nodes = append(c.Nodes, *o.Peer)
 		default:
-			c.NodeAddrs = o.nodes
+			c.NodeAddrs = o.Addrs
 		}
 	}
 	return c
@@ -187,20 +154,20 @@ func local(c oracle.Cluster, addr netip.Addr) bool { return len(oracle.Residents
 // wordObject words an object for whoever reads a failure.
 func wordObject(o *object) string {
 	switch {
-	case o.pod != nil:
-		p := o.pod
+	case o.Pod != nil:
+		p := o.Pod
 		return fmt.Sprintf("%s %v on %q %v %s host=%v deleted=%v started=%v created=%v ports=%v", p.UID, oracle.Address(p), p.Spec.NodeName,
 			p.Labels, p.Status.Phase, oracle.AtNode(p), p.DeletionTimestamp != nil, p.Status.StartTime, p.CreationTimestamp, p.Spec.Containers)
-	case o.ns != nil:
-		return fmt.Sprint(o.ns.Labels)
-	case o.np != nil:
-		return wordSpec(o.np.Spec)
-	case o.cnp != nil:
-		return wordSpec(o.cnp.Spec)
-	case o.peer != nil:
-		return fmt.Sprint(o.peer.Labels, o.peer.Status.Addresses)
+	case o.Namespace != nil:
+		return fmt.Sprint(o.Namespace.Labels)
+	case o.Policy != nil:
+		return wordSpec(o.Policy.Spec)
+	case o.Cluster != nil:
+		return wordSpec(o.Cluster.Spec)
+	case o.Peer != nil:
+		return fmt.Sprint(o.Peer.Labels, o.Peer.Status.Addresses)
 	}
-	return fmt.Sprint(o.nodes)
+	return fmt.Sprint(o.Addrs)
 }
 
 func wordSpec(spec any) string {

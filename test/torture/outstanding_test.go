@@ -216,7 +216,7 @@ func (p packet) meetings(versions []*object) [][]*object {
 
 // toNamed reports whether the packet goes to a port of the pod that has a name.
 func (p packet) toNamed(v *object) bool {
-	return v.at(p.peer()) && slices.ContainsFunc(v.pod.Spec.Containers, func(c corev1.Container) bool {
+	return v.at(p.peer()) && slices.ContainsFunc(v.Pod.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool {
 			return port.Name != "" && uint16(port.ContainerPort) == p.DstPort
 		})
@@ -232,7 +232,7 @@ func (o *outstanding) relevant(p packet) (fixed []*object, moving map[string][]*
 		if !v.at(p.Src) && !v.at(p.Dst) {
 			return false
 		}
-		spaces[v.pod.Namespace] = true
+		spaces[v.Pod.Namespace] = true
 		return true
 	}
 	pods := map[string]bool{}
@@ -248,16 +248,16 @@ func (o *outstanding) relevant(p packet) (fixed []*object, moving map[string][]*
 		switch {
 		case v == nil:
 			return false
-		case v.pod != nil:
+		case v.Pod != nil:
 			return pods[v.key]
-		case v.ns != nil:
-			return spaces[v.ns.Name]
-		case v.np != nil:
-			return spaces[v.np.Namespace]
-		case v.cnp != nil:
-			return p.dir == hns.In && len(v.cnp.Spec.Ingress) > 0 || p.dir == hns.Out && len(v.cnp.Spec.Egress) > 0
-		case v.peer != nil:
-			return slices.ContainsFunc(v.peer.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == p.peer().String() })
+		case v.Namespace != nil:
+			return spaces[v.Namespace.Name]
+		case v.Policy != nil:
+			return spaces[v.Policy.Namespace]
+		case v.Cluster != nil:
+			return p.dir == hns.In && len(v.Cluster.Spec.Ingress) > 0 || p.dir == hns.Out && len(v.Cluster.Spec.Egress) > 0
+		case v.Peer != nil:
+			return slices.ContainsFunc(v.Peer.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == p.peer().String() })
 		default:
 			return p.dir == hns.In
 		}

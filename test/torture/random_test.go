@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/test/script"
 )
 
 // TestRandom disturbs random histories of random clusters at random calls. The
@@ -124,7 +125,8 @@ func (h *historian) visit(c oracle.Cluster) {
 // events returns what changed, by name, and takes the cluster over.
 func (h *historian) events(c oracle.Cluster) []event {
 	next := apiObjects{}
-	put := func(o *object) {
+	put := func(name string, is script.Object) {
+		o := version(0, name, is)
 		if was := h.now[o.key]; was != nil && sameObject(was, o) {
 			o = was
 		} else {
@@ -134,21 +136,21 @@ func (h *historian) events(c oracle.Cluster) []event {
 		next[o.key] = o
 	}
 	for _, ns := range c.Namespaces {
-		put(&object{key: nsKey(ns.Name), ns: &ns})
+		put("namespace "+ns.Name, script.Object{Namespace: &ns})
 	}
 	for _, np := range c.Policies {
-		put(&object{key: policyName(np.Namespace, np.Name), np: &np})
+		put("policy "+np.Namespace+"/"+np.Name, script.Object{Policy: &np})
 	}
 	for _, pod := range c.Pods {
-		put(&object{key: podName(pod.Namespace, pod.Name) + "#" + string(pod.UID), pod: &pod})
+		put("pod "+pod.Namespace+"/"+pod.Name, script.Object{Pod: &pod})
 	}
 	for _, cnp := range c.ClusterPolicies {
-		put(&object{key: clusterName(cnp.Name), cnp: &cnp})
+		put("cluster "+cnp.Name, script.Object{Cluster: &cnp})
 	}
 	for _, n := range c.Nodes {
-		put(&object{key: peerName(n.Name), peer: &n})
+		put("peer "+n.Name, script.Object{Peer: &n})
 	}
-	put(&object{key: "node", nodes: c.NodeAddrs})
+	put("node", script.Object{Addrs: c.NodeAddrs})
 	var out []event
 	told := map[string]bool{}
 	for _, o := range next.values() {
@@ -168,8 +170,8 @@ func (h *historian) events(c oracle.Cluster) []event {
 }
 
 func sameObject(a, b *object) bool {
-	return equality.Semantic.DeepEqual(a.pod, b.pod) && equality.Semantic.DeepEqual(a.ns, b.ns) &&
-		equality.Semantic.DeepEqual(a.np, b.np) && equality.Semantic.DeepEqual(a.cnp, b.cnp) && equality.Semantic.DeepEqual(a.peer, b.peer) && slices.Equal(a.nodes, b.nodes)
+	return equality.Semantic.DeepEqual(a.Pod, b.Pod) && equality.Semantic.DeepEqual(a.Namespace, b.Namespace) &&
+		equality.Semantic.DeepEqual(a.Policy, b.Policy) && equality.Semantic.DeepEqual(a.Cluster, b.Cluster) && equality.Semantic.DeepEqual(a.Peer, b.Peer) && slices.Equal(a.Addrs, b.Addrs)
 }
 
 // endpoints is the CNI: every pod that runs here with an address of its own has
@@ -190,7 +192,7 @@ func (h *historian) endpoints(c oracle.Cluster) []step {
 	var steps []step
 	for _, purpose := range slices.Sorted(maps.Keys(h.plug)) {
 		if _, ok := wanted[purpose]; !ok {
-			steps = append(steps, step{do: noEndpoint, id: h.plug[purpose]})
+			steps = append(steps, step{do: cni, words: []string{"no-endpoint", h.plug[purpose]}})
 			delete(h.plug, purpose)
 		}
 	}
@@ -198,7 +200,7 @@ func (h *historian) endpoints(c oracle.Cluster) []step {
 		if _, ok := h.plug[purpose]; !ok {
 			h.births++
 			h.plug[purpose] = fmt.Sprint("ep-", h.births)
-			steps = append(steps, step{do: endpoint, id: h.plug[purpose], addr: wanted[purpose]})
+			steps = append(steps, step{do: cni, words: []string{"endpoint", h.plug[purpose], wanted[purpose].String()}})
 		}
 	}
 	return steps

@@ -123,12 +123,8 @@ func (r *replay) step(s step) {
 			break
 		}
 		r.alone(s)
-	case endpoint:
-		require.NoError(r.t, r.sim.CreateEndpoint(s.newEndpoint()))
-	case noEndpoint:
-		require.NoError(r.t, r.sim.DeleteEndpoint(s.id))
-	case hand, left:
-		s.by(r)
+	case cni, hand:
+		r.play(s.words)
 	case stop:
 		r.away = true
 	case inherit:
@@ -154,7 +150,7 @@ func (r *replay) alone(s step) {
 		r.observe()
 	case restart:
 		r.back()
-	case apply, endpoint, noEndpoint, hand, left, stop, inherit: // not of the process alone
+	case apply, cni, hand, stop, inherit: // not of the process alone
 	}
 }
 
