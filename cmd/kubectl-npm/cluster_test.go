@@ -214,10 +214,6 @@ func TestTraceWhichSource(t *testing.T) {
 	code, _, stderr = command(t, "", "trace", "shop/storefront-0->shop/db-0:5432/TCP", "--manifests", shop)
 	require.Equal(t, exitBlocked, code, stderr)
 	require.Len(t, fake.Calls(), called, "the cluster was not asked")
-
-	code, _, stderr = command(t, "", "trace", question, "--kubeconfig", fake.Kubeconfig, "--dump", "-")
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "exclude each other: give one of them")
 }
 
 func TestConfigOfCluster(t *testing.T) {

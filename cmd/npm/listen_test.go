@@ -100,8 +100,13 @@ func TestStartWithTakenPorts(t *testing.T) {
 
 	require.NoError(t, first.Close())
 	s.listens()
-	require.NoError(t, second.Close())
 	s.becomes("/readyz", 200, "ok\n")
+	require.NoError(t, second.Close())
+	require.Equal(t, second.Addr().String(), s.log("answering the kubelet's probes")["address"])
+	s.addr = second.Addr().String()
+	s.becomes("/healthz", 200, "ok\n")
+	code, _ := s.get("/node-metrics")
+	require.Equal(t, 404, code, "the probes' port has the health pages alone")
 	s.stop()
 	require.NoError(t, <-s.ended)
 }

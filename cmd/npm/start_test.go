@@ -66,24 +66,6 @@ func TestStart(t *testing.T) {
 	require.True(t, fake.closed)
 }
 
-// TestStartAnswersProbes: the endpoint for the kubelet's probes answers only the health pages.
-func TestStartAnswersProbes(t *testing.T) {
-	s := launch(t, newFake(), "{}")
-	address, _ := s.log("answering the kubelet's probes")["address"].(string)
-	s.listens()
-	require.NotEqual(t, s.addr, address)
-	s.becomes("/readyz", 200, "ok\n")
-	s.addr = address
-	s.becomes("/readyz", 200, "ok\n")
-	s.becomes("/healthz", 200, "ok\n")
-	for _, path := range []string{"/node-metrics", "/cluster-metrics", "/npm/v1/debug/manager", "/"} {
-		code, _ := s.get(path)
-		require.Equal(t, 404, code, path)
-	}
-	s.stop()
-	require.NoError(t, <-s.ended)
-}
-
 // TestStartDryRun: a dry run says what it would write, writes nothing, tells the cluster
 // nothing, is not ready, and waits for no other agent.
 func TestStartDryRun(t *testing.T) {

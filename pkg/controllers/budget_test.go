@@ -15,7 +15,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/test/process"
 )
 
 // largest is what an API server takes of one object, in bytes.
@@ -98,7 +97,7 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 				data, err := (&networkingv1.NetworkPolicy{Spec: *tc.spec}).Marshal()
 				require.NoError(t, err)
 				tc.spec = nil
-				before := process.Live()
+				before := effort.Live()
 				s := newPolicyStore(b, func(Key) {})
 				keep := s.Transformer()
 				var list []any
@@ -110,10 +109,10 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 					require.NoError(t, err)
 					list = append(list, kept)
 				}
-				listed := process.Live() - before
+				listed := effort.Live() - before
 				require.NoError(t, s.Replace(list, "1"))
 				clear(list)
-				kept := process.Live() - before
+				kept := effort.Live() - before
 				t.Logf("%d x %d bytes: %d bytes while they are listed, %d bytes for good", tc.policies, len(data), listed, kept)
 				require.Less(t, max(listed, kept), int64(12<<20))
 				require.Len(t, s.all(), tc.policies)
@@ -143,7 +142,7 @@ func TestHundredPodsCostLittle(t *testing.T) {
 		"fitting labels": {ObjectMeta: metav1.ObjectMeta{Name: "p0", Labels: fitting}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := process.Live()
+			before := effort.Live()
 			s := newStore(keptPods("n1", newInterner()), func(Key) {})
 			pod.Status.PodIP = "10.0.0.1" // without an address it would have no labels in the store
 			data, err := pod.Marshal()
@@ -166,11 +165,11 @@ func TestHundredPodsCostLittle(t *testing.T) {
 			for i := range pods {
 				put(fmt.Sprint("p", i), fmt.Sprint(i))
 			}
-			kept := process.Live() - before
+			kept := effort.Live() - before
 			for i := range changes {
 				put("p0", fmt.Sprint("again ", i))
 			}
-			changed := process.Live() - before
+			changed := effort.Live() - before
 			t.Logf("%d bytes, and after many changes %d", kept, changed)
 			require.Less(t, kept, int64(4<<20))
 			require.Less(t, changed, int64(20<<20))

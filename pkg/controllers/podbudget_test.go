@@ -15,7 +15,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/test/process"
 )
 
 // wide returns a pod of another node with 16 KiB of labels that no other pod has.
@@ -37,13 +36,13 @@ func wide(namespace string, i int, address string) *corev1.Pod {
 // while the pod has an address.
 func TestPendingPodsCostLittle(t *testing.T) {
 	k := &keys{}
-	before := process.Live()
+	before := effort.Live()
 	s := newPodStore("n1", policy.DefaultBudgets(), k.add)
 	pods := effort.Of(1000, 2000)
 	for i := range pods {
 		require.NoError(t, s.Add(wide("x", i, "")))
 	}
-	kept := process.Live() - before
+	kept := effort.Live() - before
 	t.Logf("%d pending pods with 16 KiB of labels: %d bytes", pods, kept)
 	require.Less(t, kept, int64(pods)*1600)
 	name := cache.ObjectName{Namespace: "x", Name: "p00000"}
@@ -74,14 +73,14 @@ func TestPendingPodsCostLittle(t *testing.T) {
 // TestPodsOfANamespaceCostLittle: a budget limits the labels of all pods of a namespace. Pods of
 // other namespaces keep their labels.
 func TestPodsOfANamespaceCostLittle(t *testing.T) {
-	before := process.Live()
+	before := effort.Live()
 	s := newPodStore("n1", policy.DefaultBudgets(), func(Key) {})
 	require.NoError(t, s.Add(wide("other", 1, "10.200.0.1")))
 	pods := effort.Of(1100, 3000)
 	for i := range pods {
 		require.NoError(t, s.Add(wide("x", i, fmt.Sprintf("10.1.%d.%d", i/250, i%250+1))))
 	}
-	kept := process.Live() - before
+	kept := effort.Live() - before
 	t.Logf("%d pods with 16 KiB of labels: %d bytes", pods, kept)
 	require.Less(t, kept, int64(32<<20))
 	other, _ := s.get(cache.ObjectName{Namespace: "other", Name: "p00001"})

@@ -85,8 +85,8 @@ func (c *Cache) Awaited(owner string) bool {
 	return false
 }
 
-// seen reports whether rules may name the set, or a nested set that contains it. With desired,
-// a nested set counts also if the set is not its member yet but should be.
+// seen reports whether rules may name the set, or a nested set that contains it or, with desired,
+// should contain it. A nested set that HNS lacks is created with everything that it should contain.
 func (c *Cache) seen(s *set, desired bool) bool {
 	for r := range s.refs {
 		switch sight := c.sights[r.Owner]; {
@@ -96,7 +96,7 @@ func (c *Cache) seen(s *set, desired bool) bool {
 		}
 	}
 	for l, how := range s.lists {
-		if (how.applied || how.asked && (desired || l.unknown)) && c.seen(l, desired) {
+		if (how.applied || how.asked && (desired || l.unknown || !l.present)) && c.seen(l, desired) {
 			return true
 		}
 	}

@@ -18,7 +18,8 @@ func (m *model) seen(n Name, desired bool) bool {
 		}
 	}
 	return !n.Nested() && slices.ContainsFunc(modelNested, func(in Name) bool {
-		contains := slices.Contains(m.view[in], n.ID()) || m.asks[in][n] && (desired || m.unknown[in])
+		_, there := m.view[in]
+		contains := slices.Contains(m.view[in], n.ID()) || m.asks[in][n] && (desired || m.unknown[in] || !there)
 		return contains && m.seen(in, desired)
 	})
 }

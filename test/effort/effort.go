@@ -1,6 +1,6 @@
-// Package effort scales how many cases a test runs. Every test that draws, disturbs, floods or
-// measures uses it: make test runs few cases, make deep all of them. The assertions do not depend
-// on it.
+// Package effort scales how many cases a test runs, and measures their memory. Every test that draws,
+// disturbs, floods or measures uses it: make test runs few cases, make deep all of them. The assertions
+// do not depend on it.
 package effort
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -30,14 +31,11 @@ func Of(quick, deep int) int {
 // Deep reports whether tests play everything that they have. It panics on a value that
 // Variable cannot have, as a misspelt one would pass for a quick run.
 func Deep() bool {
-	switch text := os.Getenv(Variable); text {
-	case "":
-		return false
-	case "deep", "full":
-		return true
-	default:
+	text := os.Getenv(Variable)
+	if !slices.Contains([]string{"", "deep", "full"}, text) {
 		panic(fmt.Errorf("%s=%q: write deep or full, or nothing", Variable, text))
 	}
+	return text != ""
 }
 
 // Full reports whether hack/torture.sh or hack/hostile.sh run: they run more cases than Deep,
@@ -84,4 +82,20 @@ func Flag(t testing.TB, name, value string) {
 		utilruntime.Must(f.Value.Set(value))
 		t.Cleanup(func() { utilruntime.Must(f.Value.Set(was)) })
 	}
+}
+
+// Live returns the bytes of objects on the heap that something still needs. It runs the
+// garbage collector.
+func Live() int64 {
+	runtime.GC()
+	runtime.GC()                    // for what pools and finalizers kept in the first one
+	return int64(stats().HeapAlloc) //nolint:gosec // memory is smaller
+}
+
+// Allocated returns the bytes that were ever allocated on the heap.
+func Allocated() uint64 { return stats().TotalAlloc }
+
+func stats() (s runtime.MemStats) {
+	runtime.ReadMemStats(&s)
+	return s
 }

@@ -2,6 +2,7 @@ package effort
 
 import (
 	"flag"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,4 +31,15 @@ func TestFlag(t *testing.T) {
 	require.Equal(t, 100, *draws)
 	require.Panics(t, func() { Flag(t, "effort.none", "1") })
 	require.Panics(t, func() { Flag(t, "effort.draws", "many") })
+}
+
+func TestMemory(t *testing.T) {
+	const size = 8 << 20
+	live, allocated := Live(), Allocated()
+	kept := make([]byte, size)
+	require.InDelta(t, size, Live()-live, size/4, "live while it is needed")
+	require.GreaterOrEqual(t, Allocated()-allocated, uint64(size))
+	runtime.KeepAlive(kept)
+	require.InDelta(t, 0, Live()-live, size/4, "and not after that")
+	require.GreaterOrEqual(t, Allocated()-allocated, uint64(size), "it stays allocated")
 }

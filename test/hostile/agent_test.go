@@ -31,7 +31,6 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
-	"github.com/winnpm/winnpm/test/process"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -169,7 +168,7 @@ func (a *agent) toldOf(key policy.Key) time.Time {
 // simulator's log of calls is not among them.
 func (a *agent) liveHeap() int64 {
 	a.sim.ResetCalls()
-	return process.Live()
+	return effort.Live()
 }
 
 // simulated returns about how many bytes of the heap are what the simulated HNS has.

@@ -11,7 +11,6 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hostile/cluster"
-	"github.com/winnpm/winnpm/test/process"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -80,7 +79,7 @@ func (a *agent) suffer(attack cluster.Attack, turn int) cost {
 
 	late, odd := cluster.Late(turn), cluster.Odd(turn)
 	lateKey, oddKey := policy.Key{Namespace: late.Namespace, Name: late.Name}, policy.Key{Namespace: odd.Namespace, Name: odd.Name}
-	cpu, alloc := processTime(), process.Allocated()
+	cpu, alloc := processTime(), effort.Allocated()
 	a.server.Put(attack.Objects...)
 	a.rest(100 * time.Millisecond) // in the midst of it
 	began, calls := time.Now(), a.calls.Load()
@@ -94,7 +93,7 @@ func (a *agent) suffer(attack cluster.Attack, turn int) cost {
 	fresh := a.comes(&c, turn)
 	a.rest(time.Minute - time.Since(began))
 	c.calls, c.sent = a.calls.Load(), a.sent.Load()
-	c.cpu, c.allocated = processTime()-cpu, process.Allocated()-alloc
+	c.cpu, c.allocated = processTime()-cpu, effort.Allocated()-alloc
 	c.heap = a.liveHeap() - a.simulated() - before
 	c.warnings, c.odd, c.rules = len(a.dp.Warnings()), a.oddMembers(), a.victimRules()
 	for a.toldOf(oddKey).IsZero() && time.Since(began) < never {

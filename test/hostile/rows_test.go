@@ -108,7 +108,8 @@ func TestPairs(t *testing.T) {
 // that somebody may think does no harm, and of 1.5 MB. There are more with
 // make hostile.
 func TestFloods(t *testing.T) {
-	several(t, every(effort.Of(20, 1), cluster.Floods(20_000)))
+	floods := cluster.Floods(20_000)
+	several(t, floods[:effort.Of(1, len(floods))])
 	if !effort.Deep() {
 		return // the race detector takes a minute for each of the large ones
 	}
@@ -116,15 +117,6 @@ func TestFloods(t *testing.T) {
 	if effort.Full() {
 		several(t, append(cluster.Floods(200_000), cluster.Floods(cluster.Largest)...))
 	}
-}
-
-// every returns one of n attacks.
-func every(n int, attacks []cluster.Attack) []cluster.Attack {
-	var out []cluster.Attack
-	for i := 0; i < len(attacks); i += n {
-		out = append(out, attacks[i])
-	}
-	return out
 }
 
 // several plays attacks one after the other in one cluster, and holds each against

@@ -20,27 +20,23 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 )
 
+// main plays the named patches, or all patches of the repository. The working directory is
+// the root of the module.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:])
+	files := os.Args[1:]
+	if len(files) == 0 {
+		files, _ = filepath.Glob("test/mutants/*.patch") // fails for a bad pattern only
+	}
+	mutants, err := readMutants(files)
+	if err == nil {
+		err = runner{root: ".", limit: 2 * time.Minute, out: os.Stdout}.play(ctx, mutants)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
-}
-
-// run plays the named patches, or all patches of the repository. The working directory is
-// the root of the module.
-func run(ctx context.Context, files []string) error {
-	if len(files) == 0 {
-		files, _ = filepath.Glob("test/mutants/*.patch") // fails for a bad pattern only
-	}
-	mutants, err := readMutants(files)
-	if err != nil {
-		return err
-	}
-	return runner{root: ".", limit: 2 * time.Minute, out: os.Stdout}.play(ctx, mutants)
 }
 
 // mutant is one patch file.

@@ -35,12 +35,9 @@ func (p packet) toPort(port networkingv1.NetworkPolicyPort) bool {
 		}
 		wellFormed := 1 <= first && first <= last && last <= math.MaxUint16
 		return wellFormed && first <= int32(p.port) && int32(p.port) <= last
-	case port.Port.Type == intstr.String:
-		wellFormed := port.EndPort == nil && len(validation.IsValidPortName(port.Port.StrVal)) == 0
-		return wellFormed && p.toNamedPort(port.Port.StrVal)
-	default:
-		return false
 	}
+	wellFormed := port.EndPort == nil && len(validation.IsValidPortName(port.Port.StrVal)) == 0
+	return wellFormed && p.toNamedPort(port.Port.StrVal)
 }
 
 func known(protocol corev1.Protocol) bool {

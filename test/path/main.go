@@ -5,8 +5,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"log"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -26,8 +28,7 @@ func main() {
 	list := flag.Bool("list", false, "print each function")
 	flag.Parse()
 	if err := run(*list); err != nil {
-		fmt.Fprintln(os.Stderr, "path:", err)
-		os.Exit(1)
+		log.Fatalln("path:", err)
 	}
 }
 
@@ -75,10 +76,7 @@ func run(list bool) error {
 	} {
 		time.Sleep(200 * time.Millisecond) // until the worker waits
 		sim.ResetCalls()
-		if err := coverage.ClearCounters(); err != nil {
-			return err
-		}
-		if err := m.event(); err != nil {
+		if err := errors.Join(coverage.ClearCounters(), m.event()); err != nil {
 			return err
 		}
 		for sim.Written() == 0 {
@@ -101,15 +99,8 @@ func run(list bool) error {
 
 // covered returns the functions, files and packages below pkg/ that ran since the counters were cleared.
 func covered() (functions, files, packages []string, err error) {
-	folder, err := os.MkdirTemp("", "path")
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	if err := coverage.WriteMetaDir(folder); err != nil {
-		return nil, nil, nil, err
-	}
-	if err := coverage.WriteCountersDir(folder); err != nil {
+	folder, err := os.MkdirTemp(os.Getenv("GOCOVERDIR"), "path")
+	if err := errors.Join(err, coverage.WriteMetaDir(folder), coverage.WriteCountersDir(folder)); err != nil {
 		return nil, nil, nil, err
 	}
 	out, err := exec.CommandContext(context.Background(), "go", "tool", "covdata", "func", "-i="+folder).Output()

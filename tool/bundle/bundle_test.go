@@ -21,7 +21,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
-	"github.com/winnpm/winnpm/test/process"
 	"github.com/winnpm/winnpm/tool/bounded"
 )
 
@@ -137,9 +136,9 @@ func TestBombs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bomb := zipped(t, file{"version.txt", "v"}, file{"dump.json", tc.dump}, file{"recording.jsonl", tc.recording})
 			require.Less(t, len(bomb), 64<<10)
-			before := process.Allocated()
+			before := effort.Allocated()
 			_, err := read1(bomb)
-			after := process.Allocated()
+			after := effort.Allocated()
 			require.ErrorIs(t, err, ErrNoBundle)
 			require.ErrorIs(t, err, bounded.ErrTooMuch)
 			require.ErrorContains(t, err, tc.want)
@@ -197,9 +196,9 @@ func TestLargeClusterIsRead(t *testing.T) {
 // costs some hundred bytes.
 func TestManyFiles(t *testing.T) {
 	data := zipped(t, make([]file, effort.Of(6_500, 60_000))...)
-	before := process.Allocated()
+	before := effort.Allocated()
 	_, err := read1(data)
-	after := process.Allocated()
+	after := effort.Allocated()
 	require.ErrorIs(t, err, ErrNoBundle)
 	require.ErrorContains(t, err, "its list of files is longer than 262144 bytes")
 	require.Less(t, after-before, uint64(8<<20))

@@ -315,7 +315,7 @@ func (s *Sim) writable(id string) (*endpoint, *refused) {
 		return nil, endpointMissing.of(id)
 	case e.remote:
 		return nil, endpointRemote.of(id)
-	case !e.state.attached() && !(s.hooks.Early && e.state == Created):
+	case !e.state.attached() && (!s.hooks.Early || e.state != Created):
 		return nil, endpointNotAttached.of(fmt.Sprintf("%s is %v", id, e.state))
 	}
 	return e, nil

@@ -106,8 +106,7 @@ func serve(ctx context.Context, dir string) error {
 }
 
 // complete returns the options of an API server that knows one administrator by a token, and writes the kubeconfig.
-func complete(ctx context.Context, dir string, listener net.Listener, etcd string) (options.CompletedOptions, error) {
-	var none options.CompletedOptions
+func complete(ctx context.Context, dir string, listener net.Listener, etcd string) (none options.CompletedOptions, err error) {
 	token, tokens := rand.Text(), filepath.Join(dir, "tokens.csv")
 	if err := os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600); err != nil {
 		return none, err
@@ -173,7 +172,6 @@ func untilReady(ctx context.Context, kubeconfig string) error {
 		return err
 	}
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startLimit, false, func(ctx context.Context) (bool, error) {
-		err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
-		return err == nil, nil
+		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	})
 }

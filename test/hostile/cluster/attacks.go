@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // Attack is what one tenant writes, who may write policies and pods of one
@@ -69,7 +72,12 @@ func Floods(bytes int) []Attack {
 		{"pods", "db", 0, ofKey}, {"peers", "db", 0, ofValue}, {"blocks", "db", 0, blockIPv4}, {"ipv6", "db", 0, blockIPv6}, {"ports", "db", 4, ofValue},
 	} {
 		of := func(name string, n int) Object { return peers(name, f.role, n, f.ports*n, f.of) }
-		few, many := jsonBytes(of(f.name, 100).Make()), jsonBytes(of(f.name, 200).Make())
+		size := func(n int) int { // as JSON, which is what the API server limits
+			text, err := json.Marshal(of(f.name, n).Make())
+			utilruntime.Must(err)
+			return len(text)
+		}
+		few, many := size(100), size(200)
 		n := max(100+100*(bytes-few)/(many-few+2), 1)
 		out = append(out, Attack{fmt.Sprintf("flood-%s of %d kB", f.name, bytes/1000), objects(MostObjects, func(i int) Object { return of(fmt.Sprintf("%s-%03d", f.name, i), n) })})
 	}

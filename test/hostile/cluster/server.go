@@ -34,9 +34,12 @@ const (
 	Nodes      Kind = "/api/v1/nodes"
 )
 
-// kinds are an empty object of each kind.
-var kinds = map[Kind]message{
-	Pods: &corev1.Pod{}, Namespaces: &corev1.Namespace{}, Policies: &networkingv1.NetworkPolicy{}, Nodes: &corev1.Node{},
+// kinds make an empty object of each kind.
+var kinds = map[Kind]func() message{
+	Pods:       func() message { return &corev1.Pod{} },
+	Namespaces: func() message { return &corev1.Namespace{} },
+	Policies:   func() message { return &networkingv1.NetworkPolicy{} },
+	Nodes:      func() message { return &corev1.Node{} },
 }
 
 // message is an object that has a form on the wire.
@@ -47,9 +50,6 @@ type message interface {
 	Unmarshal([]byte) error
 	Size() int
 }
-
-// empty returns a new object of the kind.
-func (k Kind) empty() message { return kinds[k].DeepCopyObject().(message) }
 
 // Object is how an object of the API server is made. Make returns the same
 // content each time and shares nothing between two calls.
@@ -78,7 +78,7 @@ func (e event) decoded() message {
 	}
 	text, err := made.Marshal()
 	utilruntime.Must(err)
-	out := e.object.Kind.empty()
+	out := kinds[e.object.Kind]()
 	utilruntime.Must(out.Unmarshal(text))
 	return out
 }
@@ -148,7 +148,7 @@ func (s *Server) Watch(k Kind, options metav1.ListOptions) (watch.Interface, err
 	}
 	events, version, more := s.since(k, version)
 	if initial {
-		events = append(there(events), event{watch.Bookmark, Object{Kind: k, Make: k.empty}, version})
+		events = append(there(events), event{watch.Bookmark, Object{Kind: k, Make: kinds[k]}, version})
 	}
 	out := make(chan watch.Event)
 	w := watch.NewProxyWatcher(out)

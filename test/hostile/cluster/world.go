@@ -63,13 +63,10 @@ func Honest() []Object {
 
 // teamName is the name of namespace i; the last two are victim and tenant.
 func teamName(i int) string {
-	switch i {
-	case teams:
-		return Victim
-	case teams + 1:
-		return Tenant
+	if i < teams {
+		return fmt.Sprintf("team-%03d", i)
 	}
-	return fmt.Sprintf("team-%03d", i)
+	return []string{Victim, Tenant}[i-teams]
 }
 
 // OwnNode returns the node of the agent.
@@ -143,13 +140,10 @@ func (p Pod) Object() Object {
 	return Object{Pods, p.Namespace, p.Name, func() message {
 		out := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.Namespace + "/" + p.Name), Labels: p.Labels, CreationTimestamp: metav1.NewTime(began)},
-			Spec:       corev1.PodSpec{NodeName: "n2", Containers: []corev1.Container{{Name: "main"}}},
+			Spec:       corev1.PodSpec{NodeName: map[bool]string{true: Node, false: "n2"}[p.Local], Containers: []corev1.Container{{Name: "main"}}},
 			Status: corev1.PodStatus{
 				Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(cmp.Or(p.Started, began))), PodIP: p.Addr, PodIPs: []corev1.PodIP{{IP: p.Addr}},
 			},
-		}
-		if p.Local {
-			out.Spec.NodeName = Node
 		}
 		if p.HTTP > 0 {
 			out.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", Protocol: corev1.ProtocolTCP, ContainerPort: int32(p.HTTP)}}
@@ -209,12 +203,4 @@ func Fresh(i int) Object {
 func Odd(i int) Object {
 	return Policy(Victim, fmt.Sprintf("odd-%d", i), fmt.Sprintf(`{"podSelector": {"matchLabels": {"replica": "r1"}},
 		"ingress": [{"from": [{"ipBlock": {"cidr": "fd00:%x::/32"}}]}]}`, i))
-}
-
-// jsonBytes returns the length of an object as JSON, which is what the API server
-// limits.
-func jsonBytes(o message) int {
-	text, err := json.Marshal(o)
-	utilruntime.Must(err)
-	return len(text)
 }

@@ -61,12 +61,14 @@ func addrs(first string, n int) []netip.Addr {
 	return all
 }
 
-// Cluster draws a cluster: up to four namespaces, some of which have no
-// object, up to nine pods and seven policies.
+// Cluster draws a cluster: up to four namespaces, some of which have no object, up to nine
+// pods and seven policies; with tiers nodes and up to five ClusterNetworkPolicies. Every second
+// cluster with tiers has an object for each of its namespaces, as most of a cluster's life.
 func (g *Gen) Cluster() oracle.Cluster {
 	c := oracle.Cluster{Node: Node, Now: Now}
+	all := g.tiers && g.Flip("every namespace has an object")
 	for _, name := range g.namespaces {
-		if !g.oneIn(4, "namespace without object") {
+		if all || !g.oneIn(4, "namespace without object") {
 			add(&c.Namespaces, g.namespace(name))
 		}
 	}
@@ -74,7 +76,8 @@ func (g *Gen) Cluster() oracle.Cluster {
 	g.Some(7, "policy", func() { add(&c.Policies, g.policy()) })
 	c.NodeAddrs = g.nodeAddrs()
 	if g.tiers {
-		g.addTiers(&c)
+		c.Nodes = []corev1.Node{g.node(Node), g.node("n2"), g.node("n3")}
+		g.Some(5, "cluster policy", func() { add(&c.ClusterPolicies, g.clusterPolicy()) })
 	}
 	return c
 }

@@ -118,12 +118,10 @@ func (g *Gen) podAddr(c oracle.Cluster) netip.Addr {
 	if g.oneIn(4, "any address") {
 		return pick(g, podAddrs, "address")
 	}
-	for _, addr := range podAddrs {
-		if !slices.ContainsFunc(c.Pods, func(pod corev1.Pod) bool { return oracle.Address(&pod) == addr }) {
-			return addr
-		}
-	}
-	return podAddrs[0]
+	free := slices.IndexFunc(podAddrs, func(addr netip.Addr) bool {
+		return !slices.ContainsFunc(c.Pods, func(pod corev1.Pod) bool { return oracle.Address(&pod) == addr })
+	})
+	return podAddrs[max(free, 0)]
 }
 
 func (g *Gen) containers() []corev1.Container {

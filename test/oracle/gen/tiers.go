@@ -6,8 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
-
-	"github.com/winnpm/winnpm/test/oracle"
 )
 
 var (
@@ -17,20 +15,6 @@ var (
 		v1alpha2.ClusterNetworkPolicyRuleActionAccept, v1alpha2.ClusterNetworkPolicyRuleActionDeny, v1alpha2.ClusterNetworkPolicyRuleActionPass,
 	}
 )
-
-// addTiers draws nodes and up to five ClusterNetworkPolicies. Every second cluster has an
-// object for each of its namespaces, as most of a cluster's life.
-func (g *Gen) addTiers(c *oracle.Cluster) {
-	if g.Flip("every namespace has an object") {
-		for _, name := range g.namespaces {
-			add(&c.Namespaces, g.namespace(name))
-		}
-	}
-	for _, name := range []string{Node, "n2", "n3"} {
-		c.Nodes = append(c.Nodes, g.node(name))
-	}
-	g.Some(5, "cluster policy", func() { add(&c.ClusterPolicies, g.clusterPolicy()) })
-}
 
 // node draws a node. Its addresses have nothing to do with those that the dataplane is
 // told of its own node.

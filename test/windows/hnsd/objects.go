@@ -98,6 +98,7 @@ func (s *Server) create(r request) (*object, error) {
 		if err := s.createEndpoint(o, r); err != nil {
 			return nil, err
 		}
+	case kindNamespace: // it is an Id and nothing else
 	}
 	return s.add(o)
 }
