@@ -14,12 +14,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // nodeCommand runs the commands that set up the dataplane and those that are
 // the hand of somebody else on the node.
-func (w *world) nodeCommand(name string, args []string) error {
+func (w *world) nodeCommand(name string, args, words []string) error {
 	switch name {
 	case "restart": // restart [dryrun] [batch=N] [repairs=N] [acls=N] [grace=D]: a new one, on the same node
 		return w.restart(args)
@@ -52,7 +53,11 @@ func (w *world) nodeCommand(name string, args []string) error {
 	case "reject": // reject set NAME ADDR | reject rule ID | reject port NUMBER | reject nothing
 		w.reject(args)
 	default:
-		return fmt.Errorf("unknown command %q", name)
+		if name, is := w.reader.Read(words); name != "" {
+			script.Tell(w.tx, name, is)
+			return nil
+		}
+		return script.Change(w.sim, words)
 	}
 	return nil
 }

@@ -121,13 +121,6 @@ func (w *world) run(at, line string) {
 
 // command runs a line about the cluster or the node, or one of these that only scripts have.
 func (w *world) command(words []string) error {
-	if name, is := w.reader.Read(words); name != "" {
-		script.Tell(w.tx, name, is)
-		return nil
-	}
-	if known, err := script.Change(w.sim, words); known {
-		return err
-	}
 	name, args := words[0], words[1:]
 	switch name {
 	case "fault": // fault OP TARGET refuse|lose|half
@@ -197,7 +190,7 @@ func (w *world) command(words []string) error {
 	case "trace": // trace SRC -> DST PROTO/PORT ENDPOINT in|out allow|block
 		return w.trace(args)
 	default:
-		return w.nodeCommand(name, args)
+		return w.nodeCommand(name, args, words)
 	}
 	return nil
 }

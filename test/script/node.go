@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -11,8 +12,8 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Change does what a line says about a node, and reports whether it is such a line.
-func Change(sim *hnsfault.Sim, words []string) (known bool, err error) {
+// Change does what a line says about a node.
+func Change(sim *hnsfault.Sim, words []string) error {
 	args := words[1:]
 	switch words[0] {
 	case "endpoint":
@@ -23,16 +24,16 @@ func Change(sim *hnsfault.Sim, words []string) (known bool, err error) {
 		if len(args) > 2 {
 			e.Policies = []hns.EndpointPolicy{}
 		}
-		return true, sim.CreateEndpoint(e)
+		return sim.CreateEndpoint(e)
 	case "no-endpoint":
-		return true, sim.DeleteEndpoint(args[0])
+		return sim.DeleteEndpoint(args[0])
 	case "foreign":
 		e, _ := sim.Endpoint(args[0])
 		settings := os.Expand(strings.Join(args[2:], " "), hnsfault.DerivedID)
-		return true, sim.SetPolicies(e.ID, append(e.Policies, hns.EndpointPolicy{Type: args[1], Settings: []byte(settings)}))
+		return sim.SetPolicies(e.ID, append(e.Policies, hns.EndpointPolicy{Type: args[1], Settings: []byte(settings)}))
 	case "drop-acl":
 		e, _ := sim.Endpoint(args[0])
-		return true, sim.SetPolicies(e.ID, slices.DeleteFunc(e.Policies, func(p hns.EndpointPolicy) bool {
+		return sim.SetPolicies(e.ID, slices.DeleteFunc(e.Policies, func(p hns.EndpointPolicy) bool {
 			a, err := p.ACL()
 			return err == nil && a.ID == strings.Trim(args[1], "-")
 		}))
@@ -49,11 +50,12 @@ func Change(sim *hnsfault.Sim, words []string) (known bool, err error) {
 		if len(args) > 3 {
 			set.ID = args[3]
 		}
-		return true, sim.PutSet(set)
+		return sim.PutSet(set)
 	case "drop-set":
-		return true, sim.DropSet(hnsfault.DerivedID(args[0]))
+		return sim.DropSet(hnsfault.DerivedID(args[0]))
 	case "restart-hns":
 		sim.Restart()
+		return nil
 	}
-	return words[0] == "restart-hns", nil
+	return fmt.Errorf("unknown command %q", words[0])
 }

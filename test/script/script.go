@@ -63,7 +63,6 @@ func (r *Reader) Read(words []string) (name string, is *Object) {
 		meta.Namespace, meta.Name = ns, name
 	}
 	spec := []byte("{" + strings.TrimPrefix(strings.Join(args[1:], " "), "{"))
-	var err error
 	switch command {
 	case "node":
 		for _, arg := range args {
@@ -77,10 +76,10 @@ func (r *Reader) Read(words []string) (name string, is *Object) {
 		is.Namespace = &corev1.Namespace{ObjectMeta: meta}
 	case "policy":
 		is.Policy = &networkingv1.NetworkPolicy{ObjectMeta: meta}
-		err = yaml.UnmarshalStrict(spec, &is.Policy.Spec)
+		must(is, yaml.UnmarshalStrict(spec, &is.Policy.Spec))
 	case "cluster":
 		is.Cluster = &v1alpha2.ClusterNetworkPolicy{ObjectMeta: meta}
-		err = yaml.UnmarshalStrict(spec, &is.Cluster.Spec)
+		must(is, yaml.UnmarshalStrict(spec, &is.Cluster.Spec))
 	case "peer":
 		meta.Labels = must(labels.ConvertSelectorToLabelsMap(strings.Join(args[2:], ",")))
 		is.Peer = &corev1.Node{ObjectMeta: meta}
@@ -91,7 +90,7 @@ func (r *Reader) Read(words []string) (name string, is *Object) {
 	default:
 		return "", nil
 	}
-	return command + " " + args[0], must(is, err)
+	return command + " " + args[0], is
 }
 
 // pod reads ADDR|- and the attributes of a pod.

@@ -13,8 +13,7 @@ import (
 
 // play has the CNI or another program change the node.
 func (r *replay) play(words []string) {
-	_, err := script.Change(r.sim, words)
-	require.NoError(r.t, err)
+	require.NoError(r.t, script.Change(r.sim, words))
 	if !r.began { // nothing of ours is there
 		return
 	}

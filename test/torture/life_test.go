@@ -115,8 +115,7 @@ func (l *life) step(s step) {
 		l.gaps.learn(l.todo, s.events)
 		l.apply(tx)
 	case cni:
-		_, err := script.Change(l.sim, s.words)
-		require.NoError(l.t, err)
+		require.NoError(l.t, script.Change(l.sim, s.words))
 	case settle:
 		l.live(time.Minute)
 	case wait:
