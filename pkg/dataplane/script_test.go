@@ -102,7 +102,13 @@ func (w *world) end() {
 // clock is the dataplane's.
 func (w *world) clock() time.Time { return w.now }
 
+// run runs a line, which is at a place of a file. A malformed one panics, also where it must fail.
 func (w *world) run(at, line string) {
+	defer func() {
+		if p := recover(); p != nil {
+			panic(fmt.Sprintf("%s: %v", at, p))
+		}
+	}()
 	words := script.Words(line)
 	if len(words) == 0 {
 		return

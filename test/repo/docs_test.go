@@ -47,7 +47,10 @@ func exists(path string) bool {
 // that each mutant is in the table of guarantees.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	repo := tree{testsIn(t), mutants(t)}
+	repo := tree{testsIn(t), map[string]bool{}}
+	for file := range files(t, ".patch") {
+		repo.mutants[strings.TrimSuffix(path.Base(file), ".patch")] = true
+	}
 	require.NotEmpty(t, repo.tests)
 	require.NotEmpty(t, repo.mutants)
 	pages := files(t, ".md")
@@ -75,7 +78,10 @@ func (r tree) unknown(document string) []string {
 	var problems []string
 	for _, match := range quoted.FindAllStringSubmatch(document, -1) {
 		name, there := match[1], true
+		script, isScript := strings.CutPrefix(name, "TestScripts/")
 		switch {
+		case isScript:
+			there = exists("pkg/dataplane/testdata/" + script + ".txtar")
 		case testName.MatchString(name):
 			there = anyLike(r.tests, name)
 		case mutantName.MatchString(name):
@@ -145,16 +151,6 @@ func testsIn(t *testing.T) map[string]bool {
 		for _, match := range declared.FindAllStringSubmatch(text, -1) {
 			names[match[1]] = true
 		}
-	}
-	return names
-}
-
-// mutants returns the names of the patches in test/mutants.
-func mutants(t *testing.T) map[string]bool {
-	t.Helper()
-	names := map[string]bool{}
-	for file := range files(t, ".patch") {
-		names[strings.TrimSuffix(path.Base(file), ".patch")] = true
 	}
 	return names
 }

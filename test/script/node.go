@@ -1,7 +1,6 @@
 package script
 
 import (
-	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -12,7 +11,7 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Change does what a line says about a node.
+// Change does what a line says about a node. The error is that of the simulator.
 func Change(sim *hnsfault.Sim, words []string) error {
 	args := words[1:]
 	switch words[0] {
@@ -56,6 +55,7 @@ func Change(sim *hnsfault.Sim, words []string) error {
 	case "restart-hns":
 		sim.Restart()
 		return nil
+	default:
+		panic("unknown command " + words[0])
 	}
-	return fmt.Errorf("unknown command %q", words[0])
 }

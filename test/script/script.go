@@ -155,8 +155,10 @@ func Tell(tx *dataplane.Transaction, name string, is *Object) {
 		tx.DeletePolicy(policy.Key{Namespace: ns, Name: podName})
 	case is == nil && kind == "cluster":
 		tx.DeleteClusterPolicy(name)
-	case is == nil:
+	case is == nil && kind == "peer":
 		tx.DeleteNode(name)
+	case is == nil:
+		panic("delete " + kind + ": no such kind")
 	case is.Pod != nil:
 		pod := controllers.PodFrom(is.Pod, gen.Node)
 		pod.Sandbox, pod.Trust = is.Sandbox, is.Trust

@@ -119,13 +119,20 @@ func parse(name, text string) (*scenario, error) {
 		ports:  []port{{6, 80}, {6, 81}},
 		reader: script.Reader{Now: func() time.Time { return began }, Born: map[types.UID]metav1.Time{}},
 	}
+	at := 0
+	defer func() {
+		if p := recover(); p != nil {
+			panic(fmt.Sprintf("%s, line %d: %v", name, at, p))
+		}
+	}()
 	for i, line := range strings.Split(text, "\n") {
+		at = i + 1
 		words := script.Words(line)
 		if len(words) == 0 {
 			continue
 		}
 		if err := p.line(words[0], words[1:], words); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", name, i+1, err)
+			return nil, fmt.Errorf("%s, line %d: %w", name, at, err)
 		}
 	}
 	if len(p.events) > 0 || !p.begun {
