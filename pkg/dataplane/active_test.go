@@ -10,8 +10,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// narrow and wide are versions of a policy that allows who is in two sets, or in a computed
-// one; the second is for all pods.
+// narrow and wide are versions of a policy that allows pods in two sets, or in a computed one; wide
+// selects all pods.
 const (
 	narrow = `policy x/p {podSelector: {matchLabels: {role: guarded}}, ` + guardRules
 	wide   = `policy x/p {podSelector: {}, ` + guardRules

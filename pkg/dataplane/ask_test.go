@@ -38,7 +38,7 @@ func (a *asked) answer(req hns.Request) (res hns.Result) {
 	case hns.OpEndpointIDs:
 		res.IDs = []string{"ep"}
 	case hns.OpEndpointGet:
-		res.Endpoint = hns.Endpoint{ID: req.Endpoint, Addrs: []netip.Addr{mustAddr("10.0.0.1")}}
+		res.Endpoint = hns.Endpoint{ID: req.Endpoint, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
 	}
 	if a.fails != nil {
 		res.Err = a.fails(len(a.plan))

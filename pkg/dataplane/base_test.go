@@ -13,11 +13,10 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
-// basePolicy selects one pod of calicoWorld.
+// basePolicy selects the pods with app=web.
 const basePolicy = `policy x/p {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress], ingress: [{from: [{podSelector: {}}]}]}`
 
-// calicoWorld is a node whose CNI gives nothing, with two pods, of which
-// basePolicy selects one.
+// calicoWorld is a node whose CNI gives nothing, with two pods, one with app=web.
 func calicoWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.sim = hnsfault.New(hnsfault.Options{Network: "Calico"})
@@ -54,7 +53,7 @@ func TestCalicoBase(t *testing.T) {
 	before := verdicts(t, w.sim, closed)
 	for p, allowed := range before {
 		toNobody := p.Endpoint == "nobody"
-		wireServer := p.Direction == hns.Out && p.Dst == mustAddr("168.63.129.16")
+		wireServer := p.Direction == hns.Out && p.Dst.String() == "168.63.129.16"
 		require.Equal(t, !wireServer || toNobody, allowed, "%+v", p)
 	}
 
@@ -65,7 +64,7 @@ func TestCalicoBase(t *testing.T) {
 		if p.Endpoint != "ep-1" {
 			require.Equal(t, before[p], allowed, "%+v", p)
 		} else {
-			fromPod := p.Direction == hns.In && p.Src == mustAddr("10.0.0.2")
+			fromPod := p.Direction == hns.In && p.Src.String() == "10.0.0.2"
 			require.Equal(t, fromPod, allowed, "%+v", p)
 		}
 	}

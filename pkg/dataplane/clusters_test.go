@@ -15,15 +15,15 @@ import (
 )
 
 // rulesOf returns our rules of an endpoint, in the order of their priorities.
-func (s *world) rulesOf(id string) []hns.ACL {
-	for _, e := range s.sim.Endpoints() {
+func (w *world) rulesOf(id string) []hns.ACL {
+	for _, e := range w.sim.Endpoints() {
 		if e.ID == id {
 			ours, _ := hns.Endpoint{Policies: e.Policies}.Split()
 			slices.SortStableFunc(ours, func(a, b hns.ACL) int { return int(a.Priority) - int(b.Priority) })
 			return ours
 		}
 	}
-	s.t.Fatalf("no endpoint %s", id)
+	w.t.Fatalf("no endpoint %s", id)
 	return nil
 }
 

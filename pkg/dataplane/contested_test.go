@@ -236,12 +236,12 @@ func TestManyThieves(t *testing.T) {
 }
 
 // neverOpen: no write lets a stranger in at the endpoint.
-func (s *world) neverOpen() {
-	s.t.Helper()
-	require.Equal(s.t, []hnsfault.Outcome{hnsfault.Denied}, s.sim.Watch(probe{Endpoint: "ep", Direction: hns.In, Packet: packet("10.9.9.9", "10.0.0.1", 80)}))
-	s.t.Cleanup(func() {
-		for _, x := range s.sim.Transitions() {
-			require.NotEqual(s.t, hnsfault.Allowed, x.To, "%s", s.sim.Dump())
+func (w *world) neverOpen() {
+	w.t.Helper()
+	require.Equal(w.t, []hnsfault.Outcome{hnsfault.Denied}, w.sim.Watch(probe{Endpoint: "ep", Direction: hns.In, Packet: packet("10.9.9.9", "10.0.0.1", 80)}))
+	w.t.Cleanup(func() {
+		for _, x := range w.sim.Transitions() {
+			require.NotEqual(w.t, hnsfault.Allowed, x.To, "%s", w.sim.Dump())
 		}
 	})
 }

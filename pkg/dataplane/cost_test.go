@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,7 +39,7 @@ func podEventAllocs(t *testing.T, locals int) float64 {
 		n++
 		tx := dataplane.NewTransaction()
 		tx.SetPod(desired.Pod{
-			Namespace: "elsewhere", Name: "r", UID: "r", Addr: mustAddr("10.0.9.9"),
+			Namespace: "elsewhere", Name: "r", UID: "r", Addr: netip.MustParseAddr("10.0.9.9"),
 			Labels: map[string]string{"version": fmt.Sprint(n)},
 		})
 		report, err := w.dp.ApplyDataplane(t.Context(), tx)

@@ -19,12 +19,12 @@ const (
 
 // has returns the members of a set in HNS, by name, without the permanent one; nil when
 // there is no such set.
-func (s *world) has(set string) []string {
+func (w *world) has(set string) []string {
 	names := map[string]string{}
-	for _, p := range s.sim.Sets() {
+	for _, p := range w.sim.Sets() {
 		names[p.ID] = p.Name
 	}
-	p, there := setsByName(s.sim)[set]
+	p, there := setsByName(w.sim)[set]
 	if !there {
 		return nil
 	}

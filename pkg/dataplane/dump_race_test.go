@@ -17,10 +17,10 @@ const dumpPolicy = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{
 
 // stall makes the next call of a kind wait in HNS: began is closed when it does,
 // release lets it go on.
-func (s *world) stall(op string, side hnsfault.When) (began <-chan struct{}, release func()) {
+func (w *world) stall(op string, side hnsfault.When) (began <-chan struct{}, release func()) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		if c.Op == op && when == side {
 			once.Do(func() {
 				close(reached)

@@ -21,11 +21,11 @@ const (
 )
 
 // turns applies the transaction, which yields after so many endpoints.
-func (s *world) turns(n int) []string {
-	s.t.Helper()
-	s.tx.SetYield(func(turns int) bool { return turns >= n })
-	s.do("apply")
-	return writtenEndpoints(s.sim)
+func (w *world) turns(n int) []string {
+	w.t.Helper()
+	w.tx.SetYield(func(turns int) bool { return turns >= n })
+	w.do("apply")
+	return writtenEndpoints(w.sim)
 }
 
 // turnsAll selects all pods of turnsWorld, turnsV1 those that a test labels, and the others one
@@ -50,9 +50,9 @@ func turnsWorld(t *testing.T, pods int) *world {
 	return w
 }
 
-func (s *world) pod0(i int, label string) {
-	s.t.Helper()
-	s.do(fmt.Sprintf("pod x/w%02d 10.0.1.%d app=w%02d %s", i, i+1, i, label))
+func (w *world) pod0(i int, label string) {
+	w.t.Helper()
+	w.do(fmt.Sprintf("pod x/w%02d 10.0.1.%d app=w%02d %s", i, i+1, i, label))
 }
 
 // TestTransactionYields: it leaves the other endpoints to the next one, which is

@@ -14,34 +14,34 @@ import (
 // live lets time pass as in the worker: HNS is observed at every interval, and
 // what is due is retried. After each transaction other has his turn. It returns
 // the writes.
-func (s *world) live(lasts, every time.Duration, other func()) (writes int) {
-	s.t.Helper()
-	end, look := s.now.Add(lasts), s.now.Add(every)
+func (w *world) live(lasts, every time.Duration, other func()) (writes int) {
+	w.t.Helper()
+	end, look := w.now.Add(lasts), w.now.Add(every)
 	for {
 		next := look
-		if due := s.now.Add(s.report.RetryAfter); s.report.RetryAfter > 0 && due.Before(next) {
+		if due := w.now.Add(w.report.RetryAfter); w.report.RetryAfter > 0 && due.Before(next) {
 			next = due
 		}
 		if next.After(end) {
-			s.now = end
+			w.now = end
 			return writes
 		}
-		if s.now = next; next.Equal(look) {
-			s.do("observe")
+		if w.now = next; next.Equal(look) {
+			w.do("observe")
 			look = look.Add(every)
 		}
-		s.do("apply")
-		writes += s.writes()
+		w.do("apply")
+		writes += w.writes()
 		other()
 	}
 }
 
 // foreignWrites returns the warnings of that reason.
-func (s *world) foreignWrites() []state.Warning {
+func (w *world) foreignWrites() []state.Warning {
 	var out []state.Warning
-	for _, w := range s.dp.Warnings() {
-		if w.Reason == state.ReasonForeignWrites {
-			out = append(out, w)
+	for _, warning := range w.dp.Warnings() {
+		if warning.Reason == state.ReasonForeignWrites {
+			out = append(out, warning)
 		}
 	}
 	return out

@@ -15,9 +15,9 @@ import (
 )
 
 // reaches reports whether somebody whom no policy allows reaches an endpoint.
-func (s *world) reaches(id string) bool {
-	s.t.Helper()
-	return s.trace(strings.Fields("10.0.1.9 -> 10.0.0.1 TCP/80 "+id+" in allow")) == nil
+func (w *world) reaches(id string) bool {
+	w.t.Helper()
+	return w.trace(strings.Fields("10.0.1.9 -> 10.0.0.1 TCP/80 "+id+" in allow")) == nil
 }
 
 // TestStartInherited: an endpoint that was there before anybody, as after a restart of the
@@ -28,7 +28,7 @@ func TestStartInherited(t *testing.T) {
 	w.do("endpoint old 10.0.0.1", "observe", "apply", "wait 1s") // nobody's, and lately seen
 	w.do("new-endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	for range 70 {
-		if why := w.notReady("s1"); why == "" {
+		if why := w.notReady("x/w", "s1"); why == "" {
 			require.False(t, w.reaches("new"), "ready while its endpoint is open")
 			return
 		}
@@ -50,7 +50,7 @@ func TestStartRelists(t *testing.T) {
 			}
 			_ = w.apply()
 			for i := range 8 { // within a second
-				require.NotEmpty(t, w.notReady("s1"), "ready after %d others", i)
+				require.NotEmpty(t, w.notReady("x/w", "s1"), "ready after %d others", i)
 				w.now = w.now.Add(50 * time.Millisecond)
 				w.do("pod x/o" + string(rune('0'+i)) + " 10.0.2." + string(rune('1'+i)) + " app=o sandbox=s1")
 				_ = w.apply()
@@ -69,7 +69,7 @@ func TestStartVanished(t *testing.T) {
 	require.Empty(t, w.sim.UnusedFaults(), "the read came")
 	w.do("wait 10s", "observe", "apply", "wait 10s", "new-endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
 	for range 70 {
-		if why := w.notReady("s1"); why == "" {
+		if why := w.notReady("x/w", "s1"); why == "" {
 			require.False(t, w.reaches("new"), "ready while its endpoint is open")
 			return
 		}
@@ -99,14 +99,14 @@ func TestStartNamespace(t *testing.T) {
 			w.do("pod x/w 10.0.0.1 app=web") // the endpoint came for it, as far as we know
 			w.do("observe", "apply", "wait 1s", told, "apply")
 			for range 260 { // nearly as long as a CNI may wait
-				require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
+				require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("x/w", "s1"))
 				w.do("wait 1s", "apply")
 			}
 			w.do("new-endpoint new 10.0.0.1 N1")
 			for range 30 {
 				w.do("wait 1s", "apply", "wait 1ms", "apply")
 			}
-			require.Empty(t, w.notReady("s1"))
+			require.Empty(t, w.notReady("x/w", "s1"))
 			require.False(t, w.reaches("new"))
 		})
 	}
@@ -116,10 +116,10 @@ func TestStartNamespace(t *testing.T) {
 func TestStartNamespaceLate(t *testing.T) {
 	w := starting(t)
 	w.do("early", "new-endpoint other 10.0.0.9 n9", "new-endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1 netns=n1", "apply", "apply")
-	require.NotEmpty(t, w.notReady("s1"))
+	require.NotEmpty(t, w.notReady("x/w", "s1"))
 	require.NoError(t, w.sim.SetNetns("new", "n1"))
 	w.do("wait 1s", "apply", "wait 1ms", "apply")
-	require.Empty(t, w.notReady("s1"))
+	require.Empty(t, w.notReady("x/w", "s1"))
 	w.do("wait 1m", "apply")
 	require.Zero(t, w.report.Calls[hns.OpEndpointNew], "nobody waits")
 }
@@ -128,7 +128,7 @@ func TestStartNamespaceLate(t *testing.T) {
 func TestStartRound(t *testing.T) {
 	w := starting(t)
 	w.do("endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1", "apply")
-	require.Empty(t, w.notReady("s1"))
+	require.Empty(t, w.notReady("x/w", "s1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ask := func() error {
@@ -155,7 +155,7 @@ func TestStartUnread(t *testing.T) {
 			w.do("pod x/o 10.0.2.1 app=o") // has all endpoints enumerated
 			for range 300 {
 				_ = w.apply()
-				if w.notReady("s1") == "" {
+				if w.notReady("x/w", "s1") == "" {
 					require.False(t, w.reaches("new"), "ready while its endpoint is open")
 					return
 				}
@@ -177,11 +177,11 @@ func TestStartBesideUnread(t *testing.T) {
 	w.do("wait 10s", "endpoint new 10.0.0.1", "pod x/w 10.0.0.1 app=web sandbox=s1")
 	for range 80 {
 		_ = w.apply()
-		if w.notReady("s1") == "" {
+		if w.notReady("x/w", "s1") == "" {
 			require.False(t, w.reaches("new"))
 			return
 		}
 		w.now = w.now.Add(500 * time.Millisecond)
 	}
-	t.Fatal("never ready: " + w.notReady("s1"))
+	t.Fatal("never ready: " + w.notReady("x/w", "s1"))
 }

@@ -21,12 +21,12 @@ func dualWorld(t *testing.T) *world {
 }
 
 // six returns whether IPv6 packets reach the pod, and whether IPv6 packets of the pod pass.
-func (s *world) six() string {
-	s.t.Helper()
+func (w *world) six() string {
+	w.t.Helper()
 	var out []string
 	for _, packet := range []string{"fd00::9 -> fd00::1 TCP/80 ep in allow", "fd00::1 -> fd00::9 TCP/80 ep out allow"} {
 		verdict := "allow"
-		if s.trace(strings.Fields(packet)) != nil {
+		if w.trace(strings.Fields(packet)) != nil {
 			verdict = "block"
 		}
 		out = append(out, verdict)

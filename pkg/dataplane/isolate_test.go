@@ -28,9 +28,9 @@ func newbornWorld(t *testing.T, change ...func(*dataplane.Config)) *world {
 const stranger = "trace 10.9.9.9 -> 10.0.0.4 TCP/80 ep in "
 
 // writesTo notes the writes to an endpoint: the Ids of the rules of each.
-func (s *world) writesTo(id string) *[][]string {
+func (w *world) writesTo(id string) *[][]string {
 	var all [][]string
-	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		if when == hnsfault.Before && isWrite(c.Op) && c.Target == id {
 			var ids []string
 			for _, a := range c.ACLs {

@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -49,10 +50,10 @@ func TestLostPod(t *testing.T) {
 			if tt.pod != "" {
 				grace, err := time.ParseDuration(tt.pod)
 				require.NoError(t, err)
-				w.tx.SetPod(desired.Pod{Namespace: "y", Name: "e", UID: "y/e", Addr: mustAddr("10.0.1.1"), Grace: grace})
+				w.tx.SetPod(desired.Pod{Namespace: "y", Name: "e", UID: "y/e", Addr: netip.MustParseAddr("10.0.1.1"), Grace: grace})
 				w.do("apply")
 			}
-			w.do("lose y/e", "apply", fromLost+"block")
+			w.do("vanish y/e", "apply", fromLost+"block")
 			require.Positive(t, w.report.ProbeAfter, "a transaction ends it")
 			require.True(t, w.report.Converged())
 			w.do(tt.ends...)
@@ -65,7 +66,7 @@ func TestLostPod(t *testing.T) {
 	})
 	t.Run("a finished pod", func(t *testing.T) {
 		w := open(t)
-		w.do("pod y/e 10.0.1.1 remote finished", "apply", "lose y/e", "apply", fromLost+"allow")
+		w.do("pod y/e 10.0.1.1 remote finished", "apply", "vanish y/e", "apply", fromLost+"allow")
 		require.Zero(t, w.report.ProbeAfter)
 	})
 }
@@ -74,7 +75,7 @@ func TestLostPod(t *testing.T) {
 // endpoint is gone.
 func TestLostPodHere(t *testing.T) {
 	w := lostWorld(t)
-	w.do(outToAny+"allow", "lose x/web", "apply", "calls SetPolicy/Update=1", lostLater, "apply", outToAny+"block", fromAny+"block", fromLost+"block",
+	w.do(outToAny+"allow", "vanish x/web", "apply", "calls SetPolicy/Update=1", lostLater, "apply", outToAny+"block", fromAny+"block", fromLost+"block",
 		"no-endpoint ep", "observe", "apply")
 	for _, p := range w.dp.Dump().Pods {
 		require.NotContains(t, p.Pod, "x/web")
@@ -88,7 +89,7 @@ func TestLostPodsOfNetworkPolicies(t *testing.T) {
 		w := newWorld(t)
 		w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/api 10.0.1.1 app=api remote", `policy x/web {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`, "apply")
 		if lose {
-			w.do("lose x/api", "apply")
+			w.do("vanish x/api", "apply")
 		} else {
 			w.do("delete pod x/api", "apply")
 		}

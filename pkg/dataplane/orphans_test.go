@@ -83,12 +83,12 @@ var orphans = map[string]orphan{
 	},
 }
 
-// policy returns the policy before a restart, which selects the pods of an app, and next the one
-// that comes instead.
+// policy returns the policy before a restart, which selects the pods of an app.
 func (l orphan) policy(app string) string {
 	return `policy x/old {podSelector: {matchLabels: {app: ` + app + `}}, ` + l.old + `}`
 }
 
+// nextPolicy returns the policy that replaces it.
 func (l orphan) nextPolicy() string {
 	return `policy x/next {podSelector: {matchLabels: {app: web}}, ` + l.next + `}`
 }

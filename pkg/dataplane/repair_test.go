@@ -15,19 +15,19 @@ import (
 )
 
 // clear is somebody else who takes all our rules from an endpoint.
-func (s *world) clear(id string) {
-	s.t.Helper()
-	require.NoError(s.t, s.sim.SetPolicies(id, hnssim.DefaultForeign()))
+func (w *world) clear(id string) {
+	w.t.Helper()
+	require.NoError(w.t, w.sim.SetPolicies(id, hnssim.DefaultForeign()))
 }
 
 // requireAgreement checks that the counters are those of the repairs so far.
-func (s *world) requireAgreement(all []state.Repair) {
-	s.t.Helper()
+func (w *world) requireAgreement(all []state.Repair) {
+	w.t.Helper()
 	want := map[string]uint64{"set": 0, "acl": 0}
 	for _, r := range all {
 		want[r.Kind]++
 	}
-	require.Equal(s.t, want, s.dp.Stats().DriftRepaired)
+	require.Equal(w.t, want, w.dp.Stats().DriftRepaired)
 }
 
 // TestScenario_B6_RepairIsBounded: HNS loses the rules of every endpoint of a
@@ -88,10 +88,10 @@ func writtenEndpoints(sim *hnsfault.Sim) []string {
 }
 
 // takes lets every write last so long.
-func (s *world) takes(d time.Duration) {
-	s.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
+func (w *world) takes(d time.Duration) {
+	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
 		if isWrite(c.Op) && when == hnsfault.Before {
-			s.now = s.now.Add(d)
+			w.now = w.now.Add(d)
 		}
 	})
 }

@@ -30,14 +30,14 @@ func a5World(t *testing.T) *world {
 
 // otherWriter changes an endpoint as an agent would that knows nothing of us: it
 // loses the CNI's allow-all and our policy, and adds one of its own.
-func (s *world) otherWriter(id string, n int) {
-	s.t.Helper()
-	policies := slices.DeleteFunc(s.policiesOf(id), func(p hns.EndpointPolicy) bool {
+func (w *world) otherWriter(id string, n int) {
+	w.t.Helper()
+	policies := slices.DeleteFunc(w.policiesOf(id), func(p hns.EndpointPolicy) bool {
 		a, err := p.ACL()
 		return p.Type == "OutBoundNAT" || err == nil && (a.ID == "azure-acl-x.p" || a.Priority == 65500 && a.Direction == hns.In)
 	})
 	policies = append(policies, hns.EndpointPolicy{Type: "OutBoundNAT", Settings: fmt.Appendf(nil, `{"b": %d,  "a":"1"}`, n)})
-	require.NoError(s.t, s.sim.SetPolicies(id, policies))
+	require.NoError(w.t, w.sim.SetPolicies(id, policies))
 }
 
 // requireViews checks that everything that is kept of an endpoint, and what is

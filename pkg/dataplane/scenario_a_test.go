@@ -119,16 +119,16 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 
 // beside runs what while a call of HNS is made, and returns when that waits for the apply lock in
 // a method of the dataplane. The function that it returns waits for its end.
-func (s *world) beside(method string, what func() error) (ended func()) {
+func (w *world) beside(method string, what func() error) (ended func()) {
 	done := make(chan error, 1)
 	go func() { done <- what() }()
 	for len(done) == 0 && !waitsIn(method) {
 		runtime.Gosched()
 	}
-	require.Empty(s.t, done, "%s did not wait for the apply lock", method)
+	require.Empty(w.t, done, "%s did not wait for the apply lock", method)
 	return func() {
-		s.t.Helper()
-		require.NoError(s.t, <-done)
+		w.t.Helper()
+		require.NoError(w.t, <-done)
 	}
 }
 

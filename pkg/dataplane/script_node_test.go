@@ -18,11 +18,10 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// nodeCommand runs the commands that set up the dataplane and those that are
-// the hand of somebody else on the node.
+// nodeCommand runs the commands that restart the dataplane, change HNS, or check what was written.
 func (w *world) nodeCommand(name string, args, words []string) error {
 	switch name {
-	case "restart": // restart [dryrun] [batch=N] [repairs=N] [acls=N] [grace=D]: a new one, on the same node
+	case "restart": // restart [dryrun] [batch=N] [repairs=N] [acls=N] [grace=D]: starts another dataplane on the same node
 		return w.restart(args)
 	case "settle": // settle: apply until nothing is due, letting time pass
 		w.settle()
@@ -48,7 +47,7 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 		w.sim.SetPersonality(hnsfault.Personality{Early: true})
 	case "new-endpoint": // new-endpoint ID ADDR [NETNS]: nothing uses it yet
 		return w.sim.CreateEndpoint(hnssim.NewEndpoint{
-			ID: args[0], Addrs: []netip.Addr{mustAddr(args[1])}, State: hnssim.Created, Netns: strings.Join(args[2:], ""),
+			ID: args[0], Addrs: []netip.Addr{netip.MustParseAddr(args[1])}, State: hnssim.Created, Netns: strings.Join(args[2:], ""),
 		})
 	case "reject": // reject set NAME ADDR | reject rule ID | reject port NUMBER | reject nothing
 		w.reject(args)

@@ -93,7 +93,7 @@ func (w *world) start(change ...func(*dataplane.Config)) {
 	w.dp, w.tx = dataplane.New(cfg), dataplane.NewTransaction()
 }
 
-// end ends a script.
+// end checks that every fault and every before command was used.
 func (w *world) end() {
 	require.Empty(w.t, w.sim.UnusedFaults(), "faults that never happened")
 	require.False(w.t, w.armed, "a call that never came")
@@ -146,11 +146,11 @@ func (w *world) command(words []string) error {
 	case "new-node": // new-node: another script begins
 		w.end()
 		w.reset()
-	case "lose": // lose NS/NAME: a pod is deleted that has not finished
+	case "vanish": // vanish NS/NAME: a pod is deleted that has not finished
 		ns, name, _ := strings.Cut(args[0], "/")
 		w.tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
-	case "ready": // ready SANDBOX [WHY NOT]: whether the pod x/w may start with a sandbox
-		if why := w.notReady(args[0]); why != strings.Join(args[1:], " ") {
+	case "ready": // ready NS/NAME SANDBOX [WHY NOT]: whether a pod may start with a sandbox
+		if why := w.notReady(args[0], args[1]); why != strings.Join(args[2:], " ") {
 			return fmt.Errorf("not ready, as %q", why)
 		}
 	case "over-budget": // over-budget namespace NAME | over-budget pod NS/NAME ADDR [remote]: it has too many labels

@@ -16,9 +16,9 @@ import (
 )
 
 // refuse makes HNS refuse every request with a set, with this answer.
-func (s *world) refuse(set string, class error, code uint32, verbs ...hns.Verb) {
+func (w *world) refuse(set string, class error, code uint32, verbs ...hns.Verb) {
 	for _, verb := range verbs {
-		s.sim.Inject(hnsfault.Fault{Op: hns.OpSets(verb), Target: set, Times: -1, Err: &hns.OpError{
+		w.sim.Inject(hnsfault.Fault{Op: hns.OpSets(verb), Target: set, Times: -1, Err: &hns.OpError{
 			Op: hns.OpSets(verb), Kind: hns.KindSet, ID: set, Code: code, Err: class,
 		}})
 	}
@@ -58,13 +58,13 @@ func TestAnyCodeIsARefusal(t *testing.T) {
 const andPolicy = `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1, b: v1}}}]}]}`
 
 // neverAllowed fails the test when the packet passes after any write from now on.
-func (s *world) neverAllowed(src, dst, endpoint string) {
-	s.t.Helper()
-	now := s.sim.Watch(probe{Endpoint: endpoint, Direction: hns.In, Packet: packet(src, dst, 80)})
-	require.Equal(s.t, []hnsfault.Outcome{hnsfault.Denied}, now)
-	s.t.Cleanup(func() {
-		require.Positive(s.t, s.sim.Writes())
-		require.Empty(s.t, s.sim.Transitions(), "%s", s.sim.Dump())
+func (w *world) neverAllowed(src, dst, endpoint string) {
+	w.t.Helper()
+	now := w.sim.Watch(probe{Endpoint: endpoint, Direction: hns.In, Packet: packet(src, dst, 80)})
+	require.Equal(w.t, []hnsfault.Outcome{hnsfault.Denied}, now)
+	w.t.Cleanup(func() {
+		require.Positive(w.t, w.sim.Writes())
+		require.Empty(w.t, w.sim.Transitions(), "%s", w.sim.Dump())
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // TestStaleEndpointIsClosed: the labels of a namespace change, and HNS rejects the new list of one
@@ -23,7 +22,7 @@ func TestStaleEndpointIsClosed(t *testing.T) {
   {action: Accept, from: [{namespaces: {matchLabels: {team: bb}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`, `cluster d {tier: Admin, priority: 6, subject: {namespaces: {matchLabels: {team: bb}}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}`, `cluster e {tier: Admin, priority: 7, subject: {namespaces: {matchLabels: {team: cc}}}, ingress: [
   {action: Accept, from: [{namespaces: {matchLabels: {team: bb}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`, "apply")
 	passes := func(endpoint, to string) bool {
-		v, err := w.sim.Trace(endpoint, hns.In, hnssim.Packet{Src: mustAddr("10.0.1.1"), Dst: mustAddr(to), Protocol: 6, DstPort: 80})
+		v, err := w.sim.Trace(endpoint, hns.In, packet("10.0.1.1", to, 80))
 		require.NoError(t, err)
 		return v.Allowed
 	}

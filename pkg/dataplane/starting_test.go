@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,8 +18,7 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
-// starting is a node with a policy, and a pod x/w whose CNI told of the sandbox s1. The
-// policy lets x/a alone in.
+// starting is a node with a policy that lets only x/a into the pods of namespace x with app=web.
 func starting(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -26,12 +26,13 @@ func starting(t *testing.T) *world {
 	return w
 }
 
-// notReady returns why the pod x/w may not start with a sandbox; "" when it may.
-func (s *world) notReady(sandbox string) string {
-	s.t.Helper()
-	ctx, cancel := context.WithCancel(s.t.Context())
+// notReady returns why a pod may not start with a sandbox; "" when it may.
+func (w *world) notReady(pod, sandbox string) string {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
 	cancel() // no waiting
-	if err := s.dp.WaitReady(ctx, desired.PodKey{Namespace: "x", Name: "w"}, "x/w", state.Sandbox{ID: sandbox}); err != nil {
+	ns, name, _ := strings.Cut(pod, "/")
+	if err := w.dp.WaitReady(ctx, desired.PodKey{Namespace: ns, Name: name}, types.UID(pod), state.Sandbox{ID: sandbox}); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -42,9 +43,9 @@ func TestStartingNotThere(t *testing.T) {
 	w := starting(t)
 	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply", "retry 1s")
 	require.Equal(t, 1, w.report.Calls[hns.OpEndpointNew])
-	require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("s1"))
+	require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("x/w", "s1"))
 	w.do("early", "new-endpoint new 10.0.0.1", "wait 1s", "apply")
-	require.Empty(t, w.notReady("s1"))
+	require.Empty(t, w.notReady("x/w", "s1"))
 
 	w.do("wait 1m", "apply")
 	require.Zero(t, w.report.Calls[hns.OpEndpointNew], "nobody waits")
@@ -59,7 +60,7 @@ func TestStartingYields(t *testing.T) {
 	w.do("apply")
 	require.Zero(t, w.report.Calls[hns.OpEndpointNew])
 	w.settle()
-	require.Empty(t, w.notReady("s1"))
+	require.Empty(t, w.notReady("x/w", "s1"))
 }
 
 // TestWaitReady: who waits is told as soon as the endpoint is right, while the transaction

@@ -24,13 +24,13 @@ func tierWorld(t *testing.T) *world {
 }
 
 // in is what reaches the pod: for each peer and port whether it does.
-func (s *world) in(peers []string, ports ...int) string {
-	s.t.Helper()
+func (w *world) in(peers []string, ports ...int) string {
+	w.t.Helper()
 	var out []string
 	for _, peer := range peers {
 		for _, port := range ports {
 			verdict := "allow"
-			if s.trace(strings.Fields(fmt.Sprintf("%s -> 10.0.0.1 TCP/%d ep in allow", peer, port))) != nil {
+			if w.trace(strings.Fields(fmt.Sprintf("%s -> 10.0.0.1 TCP/%d ep in allow", peer, port))) != nil {
 				verdict = "block"
 			}
 			out = append(out, verdict)

@@ -101,7 +101,7 @@ func TestNumbersAreBounded(t *testing.T) {
 			require.Equal(t, tell.Warnings, w.dp.Dump().Warnings)
 
 			for i := range 1000 {
-				w.do(fmt.Sprintf("lose evil/%d", i))
+				w.do(fmt.Sprintf("vanish evil/%d", i))
 			}
 			w.do("apply")
 			require.Zero(t, w.report.Calls[hns.OpACLAdd]+w.report.Calls[hns.OpACLUpdate])
@@ -153,7 +153,7 @@ func TestDenyClosesTowardsTheOwnersOfNumbers(t *testing.T) {
 	others()
 	require.Len(t, overBudget(w), 1)
 	for i := range 10 {
-		w.do(fmt.Sprintf("lose evil/%d", i))
+		w.do(fmt.Sprintf("vanish evil/%d", i))
 	}
 	w.do("apply", "trace 10.0.0.1 -> 10.8.0.1 TCP/80 ep out allow")
 	others()

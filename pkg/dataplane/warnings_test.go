@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func BenchmarkEventBesideWarnings(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		w.tx.SetPod(desired.Pod{Namespace: "elsewhere", Name: "r", UID: "r", Addr: mustAddr("10.0.9.9"), Labels: map[string]string{"v": fmt.Sprint(n)}})
+		w.tx.SetPod(desired.Pod{Namespace: "elsewhere", Name: "r", UID: "r", Addr: netip.MustParseAddr("10.0.9.9"), Labels: map[string]string{"v": fmt.Sprint(n)}})
 		_ = w.apply()
 	}
 }

@@ -137,8 +137,6 @@ func reached(states []map[probe]bool, p probe, outcome hnsfault.Outcome) bool {
 		slices.ContainsFunc(states, func(s map[probe]bool) bool { return s[p] == (outcome == hnsfault.Allowed) })
 }
 
-func mustAddr(text string) netip.Addr { return netip.MustParseAddr(text) }
-
 // setsByName returns the sets of the network.
 func setsByName(sim *hnsfault.Sim) map[string]hns.SetPolicy {
 	out := map[string]hns.SetPolicy{}
@@ -149,5 +147,5 @@ func setsByName(sim *hnsfault.Sim) map[string]hns.SetPolicy {
 }
 
 func packet(src, dst string, port uint16) hnssim.Packet {
-	return hnssim.Packet{Src: mustAddr(src), Dst: mustAddr(dst), Protocol: 6, DstPort: port}
+	return hnssim.Packet{Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst), Protocol: 6, DstPort: port}
 }
