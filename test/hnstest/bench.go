@@ -128,18 +128,21 @@ func leaf(name string, values ...string) hns.SetPolicy {
 }
 
 func list(name string, members ...hns.SetPolicy) hns.SetPolicy {
-	p := hns.SetPolicy{ID: prefix + name, Name: "hnstest-" + name, Type: hns.NestedIPSet}
-	for _, m := range members {
-		p.Values = append(p.Values, m.ID)
+	return hns.SetPolicy{ID: prefix + name, Name: "hnstest-" + name, Type: hns.NestedIPSet, Values: ids(members)}
+}
+
+func ids(sets []hns.SetPolicy) (all []string) {
+	for _, p := range sets {
+		all = append(all, p.ID)
 	}
-	return p
+	return all
 }
 
 // allowFrom returns a rule that lets traffic in from the pods in all the sets.
 func allowFrom(name string, sets ...hns.SetPolicy) hns.ACL {
 	return hns.ACL{
 		ID: hns.ACLIDPrefix + "hnstest." + name, Protocols: "6", Action: hns.Allow, Direction: hns.In,
-		LocalAddresses: strings.Join(list("", sets...).Values, ","), LocalPorts: "80", RuleType: hns.Switch, Priority: hns.PriorityAllow,
+		LocalAddresses: strings.Join(ids(sets), ","), LocalPorts: "80", RuleType: hns.Switch, Priority: hns.PriorityAllow,
 	}
 }
 
@@ -167,8 +170,8 @@ func (b *bench) pod(others ...hns.EndpointPolicy) (id string, web hns.SetPolicy,
 	return id, web, foreign
 }
 
-// create creates an endpoint, with an address that none has if it is given none. It skips the question
-// if the HNS makes no such endpoint.
+// create creates an endpoint. If e has no address, it gets one that no endpoint of the question has. create skips
+// the question if the HNS makes no such endpoint.
 func (b *bench) create(what string, e Endpoint) string {
 	if e.Addrs == nil {
 		e.Addrs = []netip.Addr{addr(len(b.endpoints))}

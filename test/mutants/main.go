@@ -131,7 +131,7 @@ func (r runner) refresh(dir string) error {
 	return nil
 }
 
-// one plays m in dir: its tests have to fail, or to pass when it has no patch.
+// one plays m in dir. The tests must fail with the patch, and pass if m has none.
 func (r runner) one(ctx context.Context, dir string, m mutant) error {
 	if err := r.refresh(dir); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (r runner) one(ctx context.Context, dir string, m mutant) error {
 		cmd := exec.CommandContext(ctx, "git", "apply", "--recount")
 		cmd.Dir, cmd.Env, cmd.Stdin = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)), strings.NewReader(m.patch)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("the patch no longer applies: %s", out)
+			return fmt.Errorf("git apply: %s", out)
 		}
 	}
 	failed, err := r.goTest(ctx, dir, m)

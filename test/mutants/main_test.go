@@ -97,11 +97,11 @@ func TestPlay(t *testing.T) {
 		},
 		"no longer applies": {
 			test: "TestClamp", diff: strings.Replace(patch("return n"), "n > 10", "n > 11", 1),
-			err: "no longer applies",
+			err: "git apply: error: patch failed",
 		},
 		"no diff": {
 			test: "TestClamp", diff: "return n\n",
-			err: "no longer applies",
+			err: "git apply: error: No valid patches in input",
 		},
 		"fails without mutant": {
 			test: "TestRed", diff: patch("return n"),

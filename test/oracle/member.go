@@ -145,14 +145,13 @@ func Lose(before, after Cluster) []corev1.Pod {
 	return lost
 }
 
-// compare orders pods by who has an address that both claim. The first one is the
-// one that is not being deleted, else the one that runs here, else the one that
-// started later, else the one that was created later, else the one with the greater
-// UID.
+// compare orders pods that claim one address, the owner first: pods that are not being deleted, then pods here,
+// then later starts, later creations, greater UIDs.
 func (c Cluster) compare(a, b *corev1.Pod) int {
+	rank := map[bool]int{true: 1}
 	return cmp.Or(
-		cmp.Compare(known3(b.DeletionTimestamp == nil), known3(a.DeletionTimestamp == nil)),
-		cmp.Compare(known3(c.here(b)), known3(c.here(a))),
+		cmp.Compare(rank[b.DeletionTimestamp == nil], rank[a.DeletionTimestamp == nil]),
+		cmp.Compare(rank[c.here(b)], rank[c.here(a)]),
 		c.started(b).Compare(c.started(a)),
 		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 		cmp.Compare(b.UID, a.UID),

@@ -131,7 +131,7 @@ func parse(name, text string) (*scenario, error) {
 		if len(words) == 0 {
 			continue
 		}
-		if err := p.line(words[0], words[1:], words); err != nil {
+		if err := p.line(words); err != nil {
 			return nil, fmt.Errorf("%s, line %d: %w", name, at, err)
 		}
 	}
@@ -151,13 +151,14 @@ func (p *parser) add(s step) {
 	}
 }
 
-func (p *parser) line(command string, args, words []string) (err error) {
-	switch command {
+func (p *parser) line(words []string) (err error) {
+	args := words[1:]
+	switch words[0] {
 	case "apply":
 		p.add(step{do: apply, events: p.events})
 		p.events = nil
 	case "settle", "observe", "restart", "stop":
-		p.add(step{do: action(command)})
+		p.add(step{do: action(words[0])})
 	case "wait":
 		s := step{do: wait}
 		s.wait, err = time.ParseDuration(args[0])

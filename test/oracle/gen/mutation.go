@@ -65,12 +65,12 @@ func (g *Gen) mutations(c *oracle.Cluster) (policies, tiers, others []mutation) 
 		{"pod takes another's address", pod(func(pod *corev1.Pod) {
 			from := pick(g, c.Pods, "whose address")
 			if addr := oracle.Address(&from); addr.IsValid() && oracle.AtNode(pod) == oracle.AtNode(&from) {
-				g.restart(pod, addr)
+				g.changeAddress(pod, addr)
 			}
 		})},
 		{"pod changes its address", pod(func(pod *corev1.Pod) {
 			if !oracle.AtNode(pod) {
-				g.restart(pod, g.podAddr(*c))
+				g.changeAddress(pod, g.podAddr(*c))
 			}
 		})},
 		{"pod loses its address", pod(func(pod *corev1.Pod) { pod.Status.PodIP, pod.Status.PodIPs = "", nil })},

@@ -73,17 +73,16 @@ func (g *Gen) finish(pod *corev1.Pod) {
 	pod.Status.Phase = pick(g, []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, "phase")
 }
 
-// restart gives a pod an address in place of its own, at the node like that one or not.
-func (g *Gen) restart(pod *corev1.Pod, addr netip.Addr) {
+// changeAddress gives a pod another address. A pod with its node's address stays one.
+func (g *Gen) changeAddress(pod *corev1.Pod, addr netip.Addr) {
 	atNode := oracle.AtNode(pod)
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
 	g.start(pod, addr, atNode)
 }
 
-// start gives the pod its address, as the kubelet reports it: alone, or as the
-// first or second of two families. Some pods have one of IPv6 alone, and so none
-// that counts. Pods share addresses of IPv6 now and then; one reads like IPv4.
-// If it is the address of the node, some are HostProcess pods whose status lacks the host address.
+// start gives the pod its address, as the kubelet reports it: alone, or as the first or second of two families.
+// Some pods have only an IPv6 address, which does not count. Pods share IPv6 addresses now and then; one reads like
+// IPv4. If it is the address of the node, some are HostProcess pods whose status lacks the host address.
 func (g *Gen) start(pod *corev1.Pod, addr netip.Addr, atNode bool) {
 	ip := addr.String()
 	other := pick(g, []string{"fd00::a", "fd00::b", "::ffff:10.0.0.2"}, "IPv6 address")

@@ -44,6 +44,9 @@ func readRequest(from io.Reader) (request, error) {
 	if err := binary.Read(from, binary.LittleEndian, &head); err != nil {
 		return request{}, err
 	}
+	if head.Length != uint32(binary.Size(head)-4)+head.Len[0]+head.Len[1] {
+		return request{}, fmt.Errorf("the frame has %d bytes, its texts %d", head.Length, head.Len)
+	}
 	text := make([]uint16, (head.Len[0]+head.Len[1])/2)
 	if err := binary.Read(from, binary.LittleEndian, text); err != nil {
 		return request{}, err
