@@ -40,7 +40,7 @@ var lists = map[cluster.Kind]runtime.Object{
 // ServeHTTP implements http.Handler.
 func (h attackServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query, options := r.URL.Query(), metav1.ListOptions{}
-	_ = metav1.Convert_url_Values_To_v1_ListOptions(&query, &options, nil) // which our own client wrote
+	_ = metav1.Convert_url_Values_To_v1_ListOptions(&query, &options, nil) // our own client wrote the query
 	switch {
 	case r.Method != http.MethodGet:
 		_, _ = io.Copy(io.Discard, r.Body) // an Event
@@ -48,7 +48,7 @@ func (h attackServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, "{}") // a client that has gone is no concern
 		return
-	case r.URL.Path == "/apis": // which says that there are no ClusterNetworkPolicies
+	case r.URL.Path == "/apis": // there are no ClusterNetworkPolicies
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 		return
@@ -64,7 +64,7 @@ func (h attackServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	context.AfterFunc(r.Context(), changes.Stop) // which ends with the request
+	context.AfterFunc(r.Context(), changes.Stop) // the watch ends with the request
 	if options.Watch {
 		stream(w, changes.ResultChan())
 		return

@@ -121,7 +121,7 @@ func serveAPI(t *testing.T, policies string, told chan<- string) (kubeconfig str
 	return serveKube(t, kube(policies, told))
 }
 
-// kube answers for an API server as serveAPI says.
+// kube is the handler of an API server with a JSON list of policies; it sends what is written to told.
 func kube(policies string, told chan<- string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -243,8 +243,7 @@ type inMemory struct {
 	pipe *gatetest.Switchboard
 }
 
-// startInMemory runs an agent in a bubble of testing/synctest while play lasts. Its HNS is as
-// prepare leaves it.
+// startInMemory runs an agent in a bubble of testing/synctest while play lasts. prepare changes its HNS first.
 func startInMemory(t *testing.T, policies string, prepare func(*fakeService), play func(t *testing.T, m *inMemory)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -85,8 +85,9 @@ func (c *Cache) Awaited(owner string) bool {
 	return false
 }
 
-// seen reports whether rules may name the set, or a nested set that contains it or, with desired,
-// should contain it. A nested set that HNS lacks is created with everything that it should contain.
+// seen reports whether rules may name the set, or a nested set that contains it. A nested set that should contain
+// the set counts as well if desired is true, if its members in HNS are unknown, or if HNS lacks it, as it is then
+// created with all its members.
 func (c *Cache) seen(s *set, desired bool) bool {
 	for r := range s.refs {
 		switch sight := c.sights[r.Owner]; {
@@ -103,8 +104,7 @@ func (c *Cache) seen(s *set, desired bool) bool {
 	return false
 }
 
-// stuck reports whether the set has surplus members, and the next request may fail to remove
-// them.
+// stuck reports whether the set has surplus members, and the next request may fail to remove them.
 func (s *set) stuck() bool {
 	return (s.unknown || s.refused || s.group > 0 || s.nested() && s.blocked()) && s.surplus()
 }

@@ -84,7 +84,7 @@ func (o order) obey(ctx context.Context, network gocni.CNI) answer {
 		if said := new(types.Error); errors.As(err, &said) {
 			a.Code = said.Code
 		}
-		if o.Do == "setup" { // containerd takes down what it left; the kubelet makes a new sandbox
+		if o.Do == "setup" { // containerd takes down what a failed setup left; the kubelet makes a new sandbox
 			a.Error = errors.Join(err, remove()).Error()
 		}
 		return a

@@ -26,9 +26,9 @@ type Fault struct {
 	Op     string                 // empty: any
 	Target string                 // an endpoint's ID, or the name or Id of a set in the request; empty: any
 	On     func(hnssim.Call) bool // nil: any
-	P      float64                // of each matching call; of Chances only
+	P      float64                // probability for each matching call; only Chances reads it
 	Nth    int                    // of the matching calls from now on; 0 and 1: the next
-	Times  int                    // how many matching calls in a row; 0: one, -1: all
+	Times  int                    // how many matching calls in a row; 0: one, -1: all; for Chances the most, 0: none
 	Mode   Mode
 	Err    error // the class, or a whole *hns.OpError; nil: hns.ErrUnavailable
 	// Code is the HRESULT of an answer, in place of Err; the class follows from it.
@@ -39,7 +39,7 @@ type Fault struct {
 type armedFault struct {
 	Fault
 	seen int // matching calls so far
-	left int // calls to fail; -1: no end, and none failed yet
+	left int // calls to fail; negative: no end (-1 until the first one failed)
 }
 
 // Inject arms a fault. The first one that is due takes a call.

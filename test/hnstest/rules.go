@@ -44,8 +44,7 @@ func badRule() hns.ACL {
 	return bad
 }
 
-// refusesRules asks whether HNS refuses a request with rules because of objects of a kind, and does
-// nothing of it.
+// refusesRules asks whether HNS refuses a request with rules because of objects of a kind and changes nothing.
 func refusesRules(class error, kind, id string, rules ...hns.ACL) func(*bench) {
 	return func(b *bench) {
 		ep, web, foreign := b.pod(foreignBlock)

@@ -45,8 +45,8 @@ func updateOfMissing(b *bench) {
 	b.wantSets(web)
 }
 
-// refuses asks whether HNS refuses a request for sets, and does nothing. The sets of have are there,
-// each after its members.
+// refuses asks whether HNS refuses a request for sets and changes nothing. It first adds the sets of have in
+// this order.
 func refuses(class error, verb hns.Verb, sets []hns.SetPolicy, have ...hns.SetPolicy) func(*bench) {
 	return func(b *bench) {
 		for _, there := range have {

@@ -11,7 +11,7 @@ import (
 )
 
 // Start runs the program at a path and waits until its servers are ready. It returns the path of the
-// administrator's kubeconfig, and what ends the servers and waits until their folder has gone.
+// administrator's kubeconfig, and stop, which ends the servers and waits until their folder is removed.
 func Start(program string) (kubeconfig string, stop func(), err error) {
 	cmd := exec.Command(program)
 	cmd.Stderr = os.Stderr

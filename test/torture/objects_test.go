@@ -30,7 +30,7 @@ type object struct {
 	script.Object
 }
 
-// version returns a version of the object that events call by a name.
+// version returns a revision of the object; name is its kind and name.
 func version(rev int, name string, is script.Object) *object {
 	if is.Pod != nil {
 		name += "#" + string(is.Pod.UID)

@@ -23,17 +23,16 @@ type Call struct {
 // Hooks let a caller observe the requests of the client, replace their answers, and observe their
 // changes. The zero value has no hooks.
 type Hooks struct {
-	// Call runs in place of every request, on the goroutine that makes it and
-	// without any lock. It returns the error of the request. do carries out a
-	// request, which may differ from c in everything but its Op; check returns the
-	// error of do, and changes nothing. Call must not change the slices of c.
+	// Call runs in place of every request, on the goroutine that makes it and without any lock. It returns the
+	// error of the request. do carries out a request, which may differ from c in everything but its Op; check
+	// returns the error of do, and changes nothing. Call must not change the slices of c.
 	Call func(ctx context.Context, c Call, check, do func(Call) error) error
 	// Show changes what a read returns. It runs without any lock.
 	Show func(op string, out *hns.Result)
 	// Wrote runs after each change, with the Sim locked. op is that of the request,
 	// or the name of the method that another program of the node stands for.
 	Wrote func(op, target string, trace Tracer)
-	// Early: an endpoint that is created and not attached yet takes rules too.
+	// Early lets endpoints take rules that are created but not attached yet.
 	Early bool
 }
 
@@ -121,8 +120,8 @@ func (c Call) Broken(ctx context.Context) error {
 	return c.Fail(0, fmt.Errorf("%w: %w", hns.ErrUnavailable, context.Cause(ctx)))
 }
 
-// Fail returns err, which HNS answers with a code, as the error of the call: an *hns.OpError that
-// names the object of the call. One that is given is returned.
+// Fail returns err as the error of the call: an *hns.OpError that names the object of the call and has the code,
+// 0 for none. If err is an *hns.OpError already, Fail returns it.
 func (c Call) Fail(code uint32, err error) error {
 	var op *hns.OpError
 	if errors.As(err, &op) {
@@ -141,8 +140,8 @@ func (c Call) Fail(code uint32, err error) error {
 	return c.Refusal(kind, code, err)
 }
 
-// Refusal returns the error of a call that HNS refused because of objects of a kind. HNS answers
-// with a code and never says which of several objects it means, so neither does the ID.
+// Refusal returns the error of a call that HNS refused because of objects of a kind. HNS answers with a code and
+// never says which of several objects it means, so the ID is then "one of N".
 func (c Call) Refusal(kind string, code uint32, err error) *hns.OpError {
 	var ids []string
 	rules := c.ACLs

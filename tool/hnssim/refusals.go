@@ -133,8 +133,8 @@ func (r *refused) Error() string {
 // Unwrap returns the class.
 func (r *refused) Unwrap() error { return refusals[r.reason].class }
 
-// in returns the refusal as the error of a call. Its text says what the call's error does not, for
-// whoever reads a failed test.
+// in returns the refusal as the error of a call. The text of the error names the object that HNS does not name,
+// to explain a failed test.
 func (r *refused) in(c Call) error {
 	return c.Refusal(refusals[r.reason].kind, refusals[r.reason].code, r)
 }

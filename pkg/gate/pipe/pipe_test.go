@@ -17,8 +17,8 @@ func TestAccess(t *testing.T) {
 	require.Equal(t, "D:P(A;;GA;;;SY)(A;;GA;;;BA)", access, "protected, for SYSTEM and administrators, and nobody else")
 }
 
-// claims announces each claim and answers it: of "refused" that it fails, of "hangs" when its
-// caller is gone.
+// claims answers claims. A claim named "refused" fails. One named "hangs" is announced, and answered when its caller
+// is gone.
 type claims chan gate.Claim
 
 var errRefused = errors.New("no such pod")

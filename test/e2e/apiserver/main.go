@@ -111,7 +111,7 @@ func complete(ctx context.Context, dir string, listener net.Listener, etcd strin
 	if err := os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600); err != nil {
 		return none, err
 	}
-	certificate, key := filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key") // which Complete makes
+	certificate, key := filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key") // s.Complete writes both
 	s := options.NewServerRunOptions()
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	for _, set := range s.Flags().FlagSets {

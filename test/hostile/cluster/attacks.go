@@ -58,9 +58,8 @@ const (
 	MostObjects = 100
 )
 
-// Floods returns what more of makes worse, each with MostObjects objects of nearly so
-// many bytes of JSON, Largest at most. What is too large for a budget may do less than
-// what is just below it, so sizes matter.
+// Floods returns attacks with MostObjects objects each, of nearly so many bytes of JSON, Largest at most. An object
+// over a budget may do less than one just below it, so sizes matter.
 func Floods(bytes int) []Attack {
 	var out []Attack
 	for _, f := range []struct {
@@ -101,14 +100,15 @@ func objects(n int, of func(i int) Object) []Object {
 	return out
 }
 
-// peer is the JSON of one peer. %[1]s is the name of its policy and %[2]d its number.
+// peer is the JSON of one peer. %[1]s is the name of its policy, %[2]d its number i, %[3]d is 0, %[4]d to %[6]d are the
+// last three bytes of an IPv4 address that is no neighbour of another i's, %[7]x and %[8]x the upper and lower half of i.
 type peer string
 
 const (
 	// notIn is nearly every pod of the cluster, ofNamespaces nearly every namespace.
 	notIn        peer = `{"namespaceSelector": {}, "podSelector": {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["%[1]s-%[2]d"]}]}}`
 	ofNamespaces peer = `{"namespaceSelector": {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["%[1]s-%[2]d"]}]}}`
-	// ofValue is a value of one label that no pod has, ofKey a label with a key of its own.
+	// ofValue is a value of one label, and ofKey a label with its own key; no pod has either.
 	ofValue   peer = `{"podSelector": {"matchLabels": {"k": "%[1]s-%[2]d"}}}`
 	ofKey     peer = `{"podSelector": {"matchLabels": {"%[1]s-%[2]d": "%040[3]d"}}}`
 	blockIPv4 peer = `{"ipBlock": {"cidr": "172.%[4]d.%[5]d.%[6]d/32"}}`

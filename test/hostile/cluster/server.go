@@ -67,7 +67,7 @@ type event struct {
 }
 
 // decoded returns the object of an event as a client has it that read it from the
-// wire: no two of its strings share memory. A bookmark is the one that ends first objects.
+// wire: no two of its strings share memory. A bookmark is always the one that ends the initial objects.
 func (e event) decoded() message {
 	made := e.object.Make()
 	made.SetNamespace(e.object.Namespace)
@@ -122,7 +122,7 @@ func (s *Server) since(k Kind, version int) (events []event, now int, more <-cha
 	return events, len(s.log), s.more
 }
 
-// there returns the objects that events leave, each as its addition, the last one first.
+// there returns the objects that exist after the events, newest first, each as an Added event.
 func there(events []event) (left []event) {
 	seen := map[string]bool{}
 	for _, e := range slices.Backward(events) {
@@ -135,8 +135,8 @@ func there(events []event) (left []event) {
 	return left
 }
 
-// Watch sends the changes of a kind after a version until the watch's time is over, as an API
-// server; with initial events first all objects, and the bookmark that ends them.
+// Watch sends the changes of a kind after a version until the timeout, like an API server. With SendInitialEvents it
+// first sends all objects and a bookmark.
 func (s *Server) Watch(k Kind, options metav1.ListOptions) (watch.Interface, error) {
 	if kinds[k] == nil {
 		return nil, fmt.Errorf("no kind %s", k)
@@ -179,7 +179,7 @@ func (s *Server) Watch(k Kind, options metav1.ListOptions) (watch.Interface, err
 // Source is the server for an agent in the same process, without a network
 // between them. Objects come decoded from their form on the wire.
 func (s *Server) Source() controllers.Source {
-	source := func(k Kind) *cache.ListWatch { // which streams first lists as a watch
+	source := func(k Kind) *cache.ListWatch { // informers get their first list by a watch
 		return &cache.ListWatch{WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return s.Watch(k, options)
 		}}

@@ -1,6 +1,5 @@
-// Package gen draws small clusters for tests against the oracle, and changes
-// of them. Names, labels, addresses and ports come from pools so small that
-// collisions are the rule. All randomness is rapid's, so failures shrink.
+// Package gen draws small clusters for tests against the oracle, and changes of them. Names, labels, addresses and
+// ports come from pools so small that collisions are the rule. All randomness is rapid's, so failures shrink.
 package gen
 
 import (
@@ -63,7 +62,7 @@ func addrs(first string, n int) []netip.Addr {
 
 // Cluster draws a cluster: up to four namespaces, some of which have no object, up to nine
 // pods and seven policies; with tiers nodes and up to five ClusterNetworkPolicies. Every second
-// cluster with tiers has an object for each of its namespaces, as most of a cluster's life.
+// cluster with tiers has an object for each of its namespaces, as is usual in a real cluster.
 func (g *Gen) Cluster() oracle.Cluster {
 	c := oracle.Cluster{Node: Node, Now: Now}
 	all := g.tiers && g.Flip("every namespace has an object")
@@ -133,7 +132,7 @@ func (g *Gen) Some(most int, what string, draw func()) {
 	}
 }
 
-// some draws up to most values. None are nil or an empty slice, which must not matter.
+// some draws up to most values. For no values it returns nil or an empty slice; consumers must treat both alike.
 func some[T any](g *Gen, most int, what string, draw func() T) []T {
 	all := []T{}
 	g.Some(most, what, func() { all = append(all, draw()) })
@@ -143,7 +142,7 @@ func some[T any](g *Gen, most int, what string, draw func() T) []T {
 	return all
 }
 
-// few draws one value or more.
+// few draws one to most values.
 func few[T any](g *Gen, most int, what string, draw func() T) (all []T) {
 	for range g.between(1, most, what) {
 		all = append(all, draw())

@@ -74,8 +74,7 @@ func (s *Server) add(o *object) (*object, error) {
 	return o, nil
 }
 
-// create makes an object with the GUID that the caller gives as an argument or in the settings, or
-// a new one.
+// create makes an object with the GUID that the caller gives as an argument or in the settings, or a new one.
 func (s *Server) create(r request) (*object, error) {
 	o := &object{kind: r.kind}
 	if err := decode(r.text, &o.made); err != nil {
@@ -98,7 +97,7 @@ func (s *Server) create(r request) (*object, error) {
 		if err := s.createEndpoint(o, r); err != nil {
 			return nil, err
 		}
-	case kindNamespace: // it is an Id and nothing else
+	case kindNamespace: // a namespace has only an Id
 	}
 	return s.add(o)
 }
@@ -171,7 +170,7 @@ func (s *Server) show(ctx context.Context, o *object) (settings, error) {
 	out := maps.Clone(o.made)
 	out["ID"], out["SchemaVersion"], out["Version"] = o.id, settings{"Major": 2, "Minor": 0}, 0xF00000000
 	switch o.kind {
-	case kindNetwork: // sets beside a policy that is none
+	case kindNetwork: // the sets, and one policy that is not a set
 		read, err := o.sim.Network(ctx)
 		if err != nil {
 			return nil, err
@@ -212,8 +211,7 @@ func (s *Server) spaceOf(o *object) string {
 	return o.space
 }
 
-// modify changes an object. Settings without any policy are an empty object: clients leave the list
-// out then.
+// modify changes an object. Settings without any policy are an empty object: clients leave the list out then.
 func (s *Server) modify(ctx context.Context, o *object, request string) error {
 	var m struct {
 		ResourceType string

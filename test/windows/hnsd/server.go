@@ -47,7 +47,7 @@ type Server struct {
 	seen    func(export string)
 }
 
-// New returns a server whose node has one network without endpoints.
+// New returns a server whose node has one network without endpoints. o.Personality is for networks of clients only.
 func New(o Options) *Server {
 	s := &Server{options: Options{Foreign: o.Foreign}, handles: map[uint64]*object{}, counts: map[string]int{}}
 	own, err := s.create(request{operation: operation{kind: kindNetwork}, text: fmt.Sprintf(`{"Name":%q,"Type":"L2Bridge","Ipams":[{"Type":"Static",`+
