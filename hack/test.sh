@@ -2,7 +2,7 @@
 # Tests the root module, as much as a change needs to know in two minutes; make deep
 # plays the rest. Arguments go to go test. A package fails whose tests take more than
 # SECONDS_OF_CPU (60) of processor time, and all packages fail that together take more
-# than SECONDS_IN_ALL (400): about twice what the slowest machine took so far.
+# than SECONDS_IN_ALL (400), more than twice what a quiet machine takes.
 #
 # With RAPID_SEED random tests draw what that seed gives, as in .ci/run, where a
 # change is to fail for what it changed. Without it every run draws anew.

@@ -87,7 +87,6 @@ func (f *fakeService) lock(ctx context.Context, waiting func(int)) (unlock func(
 	case f.holders <- struct{}{}:
 		return unlock, nil
 	default:
-		waiting(0)
 		waiting(12)
 	}
 	select {

@@ -15,7 +15,6 @@ func TestStartWaitsForAnotherAgent(t *testing.T) {
 	before := fake.Counts() // everything that asked HNS
 
 	second := start(t, fake, "{}")
-	require.Zero(t, second.log("waiting for another agent on this node to end")["pid"])
 	require.EqualValues(t, 12, second.log("waiting for another agent on this node to end")["pid"])
 	second.becomes("/readyz", 503, "waiting for another agent on this node to end: process 12\n")
 	second.becomes("/healthz", 200, "ok\n")

@@ -16,8 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -79,7 +77,7 @@ func newWorld(t testing.TB, change ...func(*dataplane.Config)) *world {
 // reset begins with another node.
 func (w *world) reset(change ...func(*dataplane.Config)) {
 	w.now = time.Unix(1_700_000_000, 0)
-	w.reader = script.Reader{Now: w.clock, Born: map[types.UID]metav1.Time{}}
+	w.reader = script.Reader{Now: w.clock}
 	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	w.start(change...)
 }

@@ -18,10 +18,10 @@ import (
 // poll is the time between two attempts to take the lock.
 const poll = 200 * time.Millisecond
 
-// Lock waits until this process holds the lock with a name, which becomes part of a file name. If
-// another process holds it, Lock calls waiting once with the process id of the holder, or 0 if that
-// is unknown. The caller must call unlock once, or end the process. The error is the cause of ctx
-// or an error of the file system.
+// Lock waits until this process holds the lock called name. The name becomes part of a file name,
+// so it must not contain path separators. If another process holds the lock, Lock calls waiting
+// once with its process id, or 0 if that is unknown. The caller must call unlock once, or end the
+// process. The error is the cause of ctx or an error of the file system.
 func Lock(ctx context.Context, name string, waiting func(pid int)) (unlock func(), err error) {
 	dir, err := directory()
 	if err != nil {
@@ -38,7 +38,7 @@ func Lock(ctx context.Context, name string, waiting func(pid int)) (unlock func(
 	}
 	switch {
 	case ctx.Err() != nil:
-		_ = file.Close() // it ends anyway
+		_ = file.Close() // also gives up a lock that was taken just now
 		return nil, context.Cause(ctx)
 	case err != nil:
 		_ = file.Close() // nothing is held
@@ -53,7 +53,7 @@ func pidFile(lock string) string { return strings.TrimSuffix(lock, ".lock") + ".
 
 // readPID returns the process id that the last holder of a lock wrote, or 0 if that cannot be read.
 func readPID(lock string) int {
-	text, _ := os.ReadFile(pidFile(lock)) // without a file, "" is no number
+	text, _ := os.ReadFile(pidFile(lock)) // a missing file reads as "", which ParseUint rejects
 	pid, err := strconv.ParseUint(string(text), 10, 31)
 	if err != nil {
 		return 0

@@ -73,7 +73,7 @@ func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) err
 	if refused != nil {
 		return refused
 	}
-	if half { // rounded down: half of one set or rule is an empty request, which does nothing
+	if half { // rounded down: half of one added rule is an empty request, which is refused
 		c.Sets, c.ACLs, c.Policies = c.Sets[:len(c.Sets)/2], c.ACLs[:len(c.ACLs)/2], c.Policies[:len(c.Policies)/2]
 	}
 	return s.coded(c, do(c))

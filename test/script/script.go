@@ -44,16 +44,17 @@ type Object struct {
 	Trust   int8
 }
 
-// Reader turns lines into objects. Pods are as old as Now at the first line about their UID.
+// Reader turns lines into objects. The creation time of a pod is Now at the first line about its
+// UID, plus a millisecond for each earlier pod.
 type Reader struct {
 	Now  func() time.Time
-	Born map[types.UID]metav1.Time
+	born map[types.UID]metav1.Time
 }
 
 // Read returns the kind and name of the object that a line changes, and its new version: nil if
-// the line deletes it. The name is "" if the command is none of an object.
-func (r *Reader) Read(words []string) (name string, is *Object) {
-	is = &Object{}
+// the line deletes it. The name is "" if the line is not about an object.
+func (r *Reader) Read(words []string) (name string, object *Object) {
+	object = &Object{}
 	command, args := words[0], words[1:]
 	if len(args) == 0 {
 		return "", nil
@@ -66,35 +67,38 @@ func (r *Reader) Read(words []string) (name string, is *Object) {
 	switch command {
 	case "node":
 		for _, arg := range args {
-			is.Addrs = append(is.Addrs, netip.MustParseAddr(arg))
+			object.Addrs = append(object.Addrs, netip.MustParseAddr(arg))
 		}
-		return command, is
+		return command, object
 	case "delete":
 		return strings.Join(args, " "), nil
 	case "namespace":
 		meta.Labels = must(labels.ConvertSelectorToLabelsMap(strings.Join(args[1:], ",")))
-		is.Namespace = &corev1.Namespace{ObjectMeta: meta}
+		object.Namespace = &corev1.Namespace{ObjectMeta: meta}
 	case "policy":
-		is.Policy = &networkingv1.NetworkPolicy{ObjectMeta: meta}
-		must(is, yaml.UnmarshalStrict(spec, &is.Policy.Spec))
+		object.Policy = &networkingv1.NetworkPolicy{ObjectMeta: meta}
+		must(object, yaml.UnmarshalStrict(spec, &object.Policy.Spec))
 	case "cluster":
-		is.Cluster = &v1alpha2.ClusterNetworkPolicy{ObjectMeta: meta}
-		must(is, yaml.UnmarshalStrict(spec, &is.Cluster.Spec))
+		object.Cluster = &v1alpha2.ClusterNetworkPolicy{ObjectMeta: meta}
+		must(object, yaml.UnmarshalStrict(spec, &object.Cluster.Spec))
 	case "peer":
 		meta.Labels = must(labels.ConvertSelectorToLabelsMap(strings.Join(args[2:], ",")))
-		is.Peer = &corev1.Node{ObjectMeta: meta}
-		is.Peer.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: args[1]}}
+		object.Peer = &corev1.Node{ObjectMeta: meta}
+		object.Peer.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: args[1]}}
 	case "pod":
 		meta.UID = types.UID(args[0])
-		r.pod(is, meta, args[1:])
+		r.pod(object, meta, args[1:])
 	default:
 		return "", nil
 	}
-	return command + " " + args[0], is
+	return command + " " + args[0], object
 }
 
 // pod reads ADDR|- and the attributes of a pod.
-func (r *Reader) pod(is *Object, meta metav1.ObjectMeta, args []string) {
+func (r *Reader) pod(object *Object, meta metav1.ObjectMeta, args []string) {
+	if r.born == nil {
+		r.born = map[types.UID]metav1.Time{}
+	}
 	now := metav1.NewTime(r.Now())
 	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: gen.Node, Containers: []corev1.Container{{Name: "c"}}}}
 	pod.Labels, pod.Status = map[string]string{}, corev1.PodStatus{Phase: corev1.PodRunning, PodIP: strings.Trim(args[0], "-")}
@@ -120,13 +124,13 @@ func (r *Reader) pod(is *Object, meta metav1.ObjectMeta, args []string) {
 				Name: port, Protocol: corev1.Protocol(proto), ContainerPort: int32(must(strconv.ParseInt(number, 10, 32))),
 			})
 		case "sandbox":
-			is.Sandbox.ID, is.Sandbox.Told = value, now.Time
+			object.Sandbox.ID, object.Sandbox.Told = value, now.Time
 		case "netns":
-			is.Sandbox.Netns = value
+			object.Sandbox.Netns = value
 		case "round":
-			is.Sandbox.Round = must(strconv.Atoi(value))
+			object.Sandbox.Round = must(strconv.Atoi(value))
 		case "trust":
-			is.Trust = int8(must(strconv.ParseInt(value, 10, 8)))
+			object.Trust = int8(must(strconv.ParseInt(value, 10, 8)))
 		default:
 			if !isPair {
 				panic("unknown pod attribute " + arg)
@@ -134,45 +138,45 @@ func (r *Reader) pod(is *Object, meta metav1.ObjectMeta, args []string) {
 			pod.Labels[key] = value
 		}
 	}
-	if _, ok := r.Born[pod.UID]; !ok { // later lines are later pods
-		r.Born[pod.UID] = metav1.NewTime(now.Add(time.Duration(len(r.Born)) * time.Millisecond))
+	if _, ok := r.born[pod.UID]; !ok {
+		r.born[pod.UID] = metav1.NewTime(now.Add(time.Duration(len(r.born)) * time.Millisecond))
 	}
-	pod.CreationTimestamp = r.Born[pod.UID]
+	pod.CreationTimestamp = r.born[pod.UID]
 	pod.Status.StartTime = cmp.Or(pod.Status.StartTime, &pod.CreationTimestamp)
-	is.Pod = pod
+	object.Pod = pod
 }
 
-// Tell puts what Read returned into a transaction. A pod that is deleted had finished.
-func Tell(tx *dataplane.Transaction, name string, is *Object) {
+// Tell puts what Read returned into a transaction. A deleted pod counts as finished.
+func Tell(tx *dataplane.Transaction, name string, object *Object) {
 	kind, name, _ := strings.Cut(name, " ")
 	ns, podName, _ := strings.Cut(name, "/")
 	switch {
-	case is == nil && kind == "pod":
+	case object == nil && kind == "pod":
 		tx.DeleteFinishedPod(desired.PodKey{Namespace: ns, Name: podName})
-	case is == nil && kind == "namespace":
+	case object == nil && kind == "namespace":
 		tx.DeleteNamespace(name)
-	case is == nil && kind == "policy":
+	case object == nil && kind == "policy":
 		tx.DeletePolicy(policy.Key{Namespace: ns, Name: podName})
-	case is == nil && kind == "cluster":
+	case object == nil && kind == "cluster":
 		tx.DeleteClusterPolicy(name)
-	case is == nil && kind == "peer":
+	case object == nil && kind == "peer":
 		tx.DeleteNode(name)
-	case is == nil:
+	case object == nil:
 		panic("delete " + kind + ": no such kind")
-	case is.Pod != nil:
-		pod := controllers.PodFrom(is.Pod, gen.Node)
-		pod.Sandbox, pod.Trust = is.Sandbox, is.Trust
+	case object.Pod != nil:
+		pod := controllers.PodFrom(object.Pod, gen.Node)
+		pod.Sandbox, pod.Trust = object.Sandbox, object.Trust
 		tx.SetPod(pod)
-	case is.Namespace != nil:
-		tx.SetNamespace(desired.Namespace{Name: name, Labels: is.Namespace.Labels})
-	case is.Policy != nil:
-		tx.SetPolicy(is.Policy)
-	case is.Cluster != nil:
-		tx.SetClusterPolicy(is.Cluster)
-	case is.Peer != nil:
-		tx.SetNode(controllers.ClusterNode(is.Peer))
+	case object.Namespace != nil:
+		tx.SetNamespace(desired.Namespace{Name: name, Labels: object.Namespace.Labels})
+	case object.Policy != nil:
+		tx.SetPolicy(object.Policy)
+	case object.Cluster != nil:
+		tx.SetClusterPolicy(object.Cluster)
+	case object.Peer != nil:
+		tx.SetNode(controllers.ClusterNode(object.Peer))
 	default:
-		tx.SetNodeAddrs(is.Addrs)
+		tx.SetNodeAddrs(object.Addrs)
 	}
 }
 

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/cnis"
 	"github.com/winnpm/winnpm/test/script"
@@ -117,7 +114,7 @@ func parse(name, text string) (*scenario, error) {
 	p := &parser{
 		sc:     &scenario{name: name, memo: newMemo(), cni: cnis.All()[0], batch: usualBatch},
 		ports:  []port{{6, 80}, {6, 81}},
-		reader: script.Reader{Now: func() time.Time { return began }, Born: map[types.UID]metav1.Time{}},
+		reader: script.Reader{Now: func() time.Time { return began }},
 	}
 	at := 0
 	defer func() {

@@ -101,6 +101,6 @@ func afford() budget {
 		return budget{both: true, nth: 1, shuffles: 300, orders: 1}
 	}
 	return budget{
-		nth: effort.Of(61, 1), shuffles: uint64(effort.Of(1, 5)), orders: effort.Of(6, 1), histories: strconv.Itoa(effort.Of(1, 30)),
+		nth: effort.Of(61, 1), shuffles: uint64(effort.Of(1, 5)), orders: effort.Of(len(expanders), 1), histories: strconv.Itoa(effort.Of(1, 30)),
 	}
 }
