@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -147,17 +148,24 @@ func TestStartSettings(t *testing.T) {
 	for _, tc := range []struct {
 		name, config string
 		args         []string
+		pipe         string
 		codes        map[string]int
 	}{
-		{"defaults", "{}", nil, map[string]int{"/npm/v1/debug/manager": 200, "/debug/pprof/": 404, "/debug/pprof/goroutine?debug=1": 404,
+		{"defaults", "{}", nil, "", map[string]int{"/npm/v1/debug/manager": 200, "/debug/pprof/": 404, "/debug/pprof/goroutine?debug=1": 404,
 			"/node-metrics": 200, "/cluster-metrics": 200}},
-		{"profiles", `{"Toggles": {"EnablePprof": true}}`, nil, map[string]int{"/debug/pprof/": 200, "/debug/pprof/goroutine?debug=1": 200}},
-		{"pages off", `{"Toggles": {"EnableHTTPDebugAPI": false, "EnablePrometheusMetrics": false}}`, nil,
+		{"profiles and a pipe", `{"CNIPipe": "\\\\.\\pipe\\mine", "Toggles": {"EnablePprof": true}}`, nil, `\\.\pipe\mine`, map[string]int{"/debug/pprof/": 200, "/debug/pprof/goroutine?debug=1": 200}},
+		{"pages off", `{"Toggles": {"EnableHTTPDebugAPI": false, "EnablePrometheusMetrics": false}}`, nil, "",
 			map[string]int{"/npm/v1/debug/manager": 404, "/debug/pprof/": 404, "/node-metrics": 404, "/cluster-metrics": 404, "/healthz": 200}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := start(t, newFake(), tc.config, tc.args...)
+			fake, pipes := newFake(), make(chan string, 1)
+			fake.pipe = func(path string) (net.Listener, error) {
+				pipes <- path
+				return gatetest.New(), nil
+			}
+			s := start(t, fake, tc.config, tc.args...)
 			s.becomes("/readyz", 200, "ok\n")
+			require.Equal(t, cmp.Or(tc.pipe, defaultConfig().CNIPipe), <-pipes)
 			for path, want := range tc.codes {
 				code, _ := s.get(path)
 				require.Equal(t, want, code, path)

@@ -129,7 +129,9 @@ func (w *world) command(words []string) error {
 	switch name {
 	case "fault": // fault OP TARGET refuse|lose|half
 		modes := map[string]hnsfault.Mode{"refuse": hnsfault.Refuse, "lose": hnsfault.LoseReply, "half": hnsfault.Half}
-		w.sim.Inject(hnsfault.Fault{Op: args[0], Target: strings.Trim(args[1], "*"), Mode: modes[args[2]]})
+		mode, known := modes[args[2]]
+		require.True(w.t, known, args[2])
+		w.sim.Inject(hnsfault.Fault{Op: args[0], Target: strings.Trim(args[1], "*"), Mode: mode})
 	case "wait": // wait DURATION
 		d, err := time.ParseDuration(args[0])
 		w.now = w.now.Add(d)
@@ -251,7 +253,7 @@ func (w *world) trace(args []string) error {
 	if err != nil {
 		return err
 	}
-	if want := args[6] == "allow"; verdict.Allowed != want {
+	if want, known := map[string]bool{"allow": true, "block": false}[args[6]]; !known || verdict.Allowed != want {
 		return fmt.Errorf("allowed=%v, matched %v", verdict.Allowed, verdict.Matched)
 	}
 	return nil

@@ -66,8 +66,7 @@ func Unraced(t testing.TB) {
 	}
 }
 
-// Checks has rapid check n draws in this test, unless the command line says how many. rapid
-// reads the number when a check begins.
+// Checks has rapid check n draws in this test, unless the command line says how many.
 func Checks(t testing.TB, n int) {
 	t.Helper()
 	Flag(t, "rapid.checks", strconv.Itoa(n))
@@ -84,8 +83,7 @@ func Flag(t testing.TB, name, value string) {
 	}
 }
 
-// Live returns the bytes of objects on the heap that something still needs. It runs the
-// garbage collector.
+// Live collects garbage and returns the bytes of objects on the heap that are still needed.
 func Live() int64 {
 	runtime.GC()
 	runtime.GC()                    // for what pools and finalizers kept in the first one

@@ -84,10 +84,12 @@ func severalAddresses(b *bench) {
 // held: a handle that calls share changes nothing of what they do.
 func held(b *bench) {
 	ep, web, foreign := b.pod(foreignBlock)
+	beside := b.endpoint()
 	one, two, bad := allowFrom("one", web), allowFrom("two", web), badRule()
 	for range 2 { // what was released can be held again
 		release := b.client.Hold(b.ctx, ep)
 		b.wantRules(ep, foreign)
+		require.NoError(b, b.replace(beside, nil, two), "whose handle is another one")
 		require.NoError(b, b.add(ep, one))
 		b.refused(b.add(ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
 		b.wantRules(ep, foreign, one)
@@ -96,6 +98,7 @@ func held(b *bench) {
 		release()
 		b.wantRules(ep, foreign, two)
 		require.NoError(b, b.replace(ep, foreign), "and after it")
+		b.wantRules(beside, nil, two)
 	}
 }
 

@@ -79,7 +79,7 @@ func aboutSets() []Question {
 		{"a set in a rule cannot be removed", "S12", acn, stateWrong, OwnNetwork, removeOfSetInRule},
 		{"a set of a type that does not exist is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, sets{{ID: prefix + "x", Name: "hnstest-x", Type: "LIST"}})},
 		{"a set with a value that is no address is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, sets{odd})},
-		{"a refused add of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrAlreadyExists, hns.Add, sets{db, web}, web)},
+		{"a refused add of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrAlreadyExists, hns.Add, sets{db, web, leaf("last")}, web)},
 		{"a refused update of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrInvalid, hns.Update, sets{leaf("web", "10.90.0.9"), odd}, web, db)},
 		{"a refused removal of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrInUse, hns.Remove, sets{db, web}, web, db, group)},
 		{"a name may have <, > and &", "W2", schema, closed, OwnNetwork, named("<a>&b")},
@@ -102,7 +102,7 @@ func aboutRules() []Question {
 		{"added rules are appended, and there twice if they were there", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
 		{"a rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, refusesRules(hns.ErrNotFound, hns.KindSet, leaf("gone").ID, allowFrom("two", leaf("gone")))},
 		{"a malformed rule is refused", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, refusesRules(hns.ErrInvalid, hns.KindACL, badRule().ID, badRule())},
-		{"nothing is done of a request with a malformed rule", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, refusesRules(hns.ErrInvalid, hns.KindACL, "one of 2", allowFrom("two", leaf("web")), badRule())},
+		{"nothing is done of a request with a malformed rule", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, refusesRules(hns.ErrInvalid, hns.KindACL, "one of 3", allowFrom("two", leaf("web")), badRule(), allowFrom("three", leaf("web")))},
 		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
 		{"foreign policies survive byte for byte", "W3", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
 		takes("addresses and ports in the order of the request", "W6", guess, rewritten, func(a *hns.ACL) {
@@ -114,9 +114,10 @@ func aboutRules() []Question {
 		takes("UDP with ports", "W6 W8", guess, rewritten, protocol("17", "53")),
 		takes("two sets", "W6 W8", guess, rewritten, func(a *hns.ACL) { a.LocalAddresses = leaf("ns").ID + "," + leaf("web").ID }),
 		takes("the direction Out", "W6 W8", guess, rewritten, func(a *hns.ACL) {
-			a.Direction, a.RemoteAddresses, a.LocalPorts, a.RemotePorts = hns.Out, leaf("web").ID, "", "80"
+			a.Direction, a.RemoteAddresses, a.LocalPorts, a.RemotePorts = hns.Out, leaf("web").ID, "", "80,443,8000-8080"
 		}),
 		takes("ports and ranges of ports", "A9", calico, leftOut, ports("80,443,1000-2000")),
+		takes("Allow of every protocol", "W6 W8", guess, rewritten, protocol("", "")),
 		takes("all ports", "A9", calico, leftOut, ports("1-65535")),
 		takes("ICMP", "W1", acn, leftOut, protocol("1", "")),
 		takes("SCTP with ports", "A10", calico, leftOut, protocol("132", "9899")),

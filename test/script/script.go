@@ -5,6 +5,7 @@ package script
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,9 +40,8 @@ type Object struct {
 	Cluster   *v1alpha2.ClusterNetworkPolicy
 	Peer      *corev1.Node // a node of the cluster
 	Addrs     []netip.Addr // of this node
-
-	Sandbox state.Sandbox
-	Trust   int8
+	Sandbox   state.Sandbox
+	Trust     int8
 }
 
 // Reader turns lines into objects. The creation time of a pod is Now at the first line about its
@@ -63,7 +63,7 @@ func (r *Reader) Read(words []string) (name string, object *Object) {
 	if ns, name, ok := strings.Cut(meta.Name, "/"); ok {
 		meta.Namespace, meta.Name = ns, name
 	}
-	spec := []byte("{" + strings.TrimPrefix(strings.Join(args[1:], " "), "{"))
+	spec := []byte("spec: " + strings.Join(args[1:], " "))
 	switch command {
 	case "node":
 		for _, arg := range args {
@@ -77,10 +77,10 @@ func (r *Reader) Read(words []string) (name string, object *Object) {
 		object.Namespace = &corev1.Namespace{ObjectMeta: meta}
 	case "policy":
 		object.Policy = &networkingv1.NetworkPolicy{ObjectMeta: meta}
-		must(object, yaml.UnmarshalStrict(spec, &object.Policy.Spec))
+		must(object, yaml.UnmarshalStrict(spec, object.Policy))
 	case "cluster":
 		object.Cluster = &v1alpha2.ClusterNetworkPolicy{ObjectMeta: meta}
-		must(object, yaml.UnmarshalStrict(spec, &object.Cluster.Spec))
+		must(object, yaml.UnmarshalStrict(spec, object.Cluster))
 	case "peer":
 		meta.Labels = must(labels.ConvertSelectorToLabelsMap(strings.Join(args[2:], ",")))
 		object.Peer = &corev1.Node{ObjectMeta: meta}
@@ -101,9 +101,15 @@ func (r *Reader) pod(object *Object, meta metav1.ObjectMeta, args []string) {
 	}
 	now := metav1.NewTime(r.Now())
 	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: gen.Node, Containers: []corev1.Container{{Name: "c"}}}}
-	pod.Labels, pod.Status = map[string]string{}, corev1.PodStatus{Phase: corev1.PodRunning, PodIP: strings.Trim(args[0], "-")}
+	pod.Labels, pod.Status = map[string]string{}, corev1.PodStatus{Phase: corev1.PodRunning}
+	if args[0] != "-" {
+		pod.Status.PodIP = netip.MustParseAddr(args[0]).String()
+	}
 	for _, arg := range args[1:] {
 		key, value, isPair := strings.Cut(arg, "=")
+		if isPair == slices.Contains([]string{"remote", "host", "finished", "deleting"}, key) {
+			panic("malformed pod attribute " + arg)
+		}
 		switch key {
 		case "remote":
 			pod.Spec.NodeName = "elsewhere"
@@ -121,7 +127,7 @@ func (r *Reader) pod(object *Object, meta metav1.ObjectMeta, args []string) {
 			port, proto, _ := strings.Cut(value, "/")
 			port, number, _ := strings.Cut(port, ":")
 			pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, corev1.ContainerPort{
-				Name: port, Protocol: corev1.Protocol(proto), ContainerPort: int32(must(strconv.ParseInt(number, 10, 32))),
+				Name: port, Protocol: corev1.Protocol(proto), ContainerPort: int32(must(strconv.ParseUint(number, 10, 16))),
 			})
 		case "sandbox":
 			object.Sandbox.ID, object.Sandbox.Told = value, now.Time
@@ -132,9 +138,6 @@ func (r *Reader) pod(object *Object, meta metav1.ObjectMeta, args []string) {
 		case "trust":
 			object.Trust = int8(must(strconv.ParseInt(value, 10, 8)))
 		default:
-			if !isPair {
-				panic("unknown pod attribute " + arg)
-			}
 			pod.Labels[key] = value
 		}
 	}
