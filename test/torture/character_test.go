@@ -26,6 +26,7 @@ type character struct {
 	harmless  bool   // HNS only spells in its own way
 	strange   bool   // in words that only experience explains
 	whimsical bool   // it does writes by halves, or not at all, now and then
+	broke     uint32 // the code of a write that it did by halves
 	blind     string // an endpoint that it never lets be read
 }
 
@@ -179,9 +180,9 @@ func (c *character) refuse(rng *rand.Rand) {
 // fail draws what goes wrong now and then.
 func (c *character) fail(rng *rand.Rand, seed uint64) {
 	reads := func(c hnssim.Call) bool { return c.Op == hns.OpEndpointGet }
-	broke := []uint32{0x80004005, 0x8000FFFF, 0x803B0017, 0x800706BE, 0x80070102}[rng.IntN(5)]
+	c.broke = []uint32{0x80004005, 0x8000FFFF, 0x803B0017, 0x800706BE, 0x80070102}[rng.IntN(5)]
 	var chances []hnsfault.Fault
-	for i, f := range []hnsfault.Fault{{Mode: hnsfault.Half, Code: broke}, {Mode: hnsfault.Ignore}, {Err: hns.ErrNotFound}, {Code: 0x803B0031}} {
+	for i, f := range []hnsfault.Fault{{Mode: hnsfault.Half, Code: c.broke}, {Mode: hnsfault.Ignore}, {Err: hns.ErrNotFound}, {Code: 0x803B0031}} {
 		f.On, f.P, f.Times = reads, 0.02+rng.Float64()/5, 1+rng.IntN(6)
 		if rng.IntN(4) > 0 {
 			continue
