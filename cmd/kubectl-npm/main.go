@@ -26,7 +26,7 @@ func main() {
 	// Long computations do not check ctx all the time: the second Ctrl-C ends the process.
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(60) // whole clusters are loaded on a laptop: save memory, at the cost of processor time
+		debug.SetGCPercent(50) // whole clusters are loaded on a laptop: save memory, at the cost of processor time
 	}
 	code := run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	stop()
