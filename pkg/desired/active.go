@@ -48,7 +48,9 @@ func (d *State) activate() {
 		d.note("activating", ps)
 		ps.compile()
 		for _, def := range ps.Sets {
-			d.members.define(def, ps.ref(), made)
+			if d.cache.Hold(def.Name, ps.ref()) {
+				d.members.define(def, made)
+			}
 			d.progress.Piece()
 		}
 	}

@@ -29,10 +29,7 @@ func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
 		lost:      map[netip.Addr]PodKey{},
 		misplaced: map[PodKey]bool{},
 	}
-	d.namedPorts = &namedPortSets{
-		cache: cache, byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{},
-		stale:   map[*view]bool{},
-		changed: d.renderSelected, fewer: d.renderTiered, pods: d.members.podGroup.serving, labels: d.members.labels,
-	}
+	d.namedPorts = d.members.ports
+	d.namedPorts.changed, d.namedPorts.fewer = d.renderSelected, d.renderTiered
 	return d
 }

@@ -17,7 +17,7 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 	moves := map[PodKey]*podMove{}
 	for key, pod := range pods {
 		d.progress.Note("staging", progress.Pod, key.Namespace, key.Name)
-		was := d.members.pods[key]
+		was := d.members.pod(key)
 		if was == nil && pod == nil || was != nil && pod != nil && was.Same(pod) {
 			continue
 		}
@@ -31,12 +31,10 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 	for key, m := range moves {
 		d.progress.Note("moving", progress.Pod, key.Namespace, key.Name)
 		d.members.leave(m.was)
-		d.namedPorts.leavePod(m.was, m.is)
 	}
 	for key, m := range moves {
 		d.progress.Note("moving", progress.Pod, key.Namespace, key.Name)
 		d.members.enter(m.is)
-		d.namedPorts.enterPod(m.was, m.is)
 	}
 	for key, m := range moves {
 		d.progress.Note("placing", progress.Pod, key.Namespace, key.Name)

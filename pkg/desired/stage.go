@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -25,7 +24,7 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		d.effects.All = true
 	}
 	for name, n := range in.nodes {
-		_, known := d.members.cluster.nodes[name]
+		_, known := d.members.nodes[name]
 		c.add(changedNode, known, n != nil)
 	}
 	d.members.setNodes(in.nodes)
@@ -55,13 +54,7 @@ func (d *State) stageNamespace(name string, ns *Namespace, c Changes) {
 	if ns == nil || !known || !was.Same(ns) {
 		c.add(changedNamespace, known, ns != nil)
 	}
-	if ns == nil {
-		d.members.deleteNamespace(name)
-	} else {
-		is := *ns
-		is.Labels = maps.Clone(ns.Labels)
-		d.members.setNamespace(is)
-	}
+	d.members.setNamespace(name, ns)
 	d.namedPorts.relabeled(name)
 	d.relabeledSubjects(name)
 }

@@ -91,7 +91,7 @@ func (d *State) check(addr netip.Addr) {
 }
 
 // Pod returns the pod of a name, nil for none.
-func (d *State) Pod(key PodKey) *PodState { return d.members.pods[key] }
+func (d *State) Pod(key PodKey) *PodState { return d.members.pod(key) }
 
 // Local returns the local pod with a UID to which endpoints with its address belong, nil
 // for none.
@@ -113,7 +113,7 @@ func (d *State) HasLocals() bool {
 // Selecting returns the sorted policies that select a pod: a local pod, or a pod of another node
 // whose address is contested.
 func (d *State) Selecting(key PodKey) (keys []policy.Key) {
-	p := d.members.pods[key]
+	p := d.members.pod(key)
 	switch {
 	case p == nil:
 		return nil
