@@ -13,7 +13,6 @@ func (d *State) Hold(n ipsets.Name, ref ipsets.Ref) {
 		def, _ := policy.Definition(n) // of a named port it has nothing but the name
 		def.Name = n
 		d.fillNew(def)
-		d.progress.Piece()
 	}
 }
 

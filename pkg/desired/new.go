@@ -7,15 +7,14 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // New returns a State of an empty cluster. It defines sets in the cache, and holds
-// them for policies.
-func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
+// them for policies. It calls note for each object that it works on.
+func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, name string)) *State {
 	d := &State{
 		cfg:       cfg,
-		progress:  notes,
+		note:      note,
 		cache:     cache,
 		owners:    ipsets.NewOwners[*PodState](),
 		members:   newMembers(cache),

@@ -13,7 +13,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -84,12 +83,18 @@ func (ps *policyState) compile() {
 	ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
 }
 
+// The kinds of policies in warnings.
+const (
+	policyKind        = "NetworkPolicy"
+	clusterPolicyKind = "ClusterNetworkPolicy"
+)
+
 // ObjectOf returns how warnings call the policy of a key, and its kind.
 func ObjectOf(key policy.Key) (object, kind string) {
 	if name, is := key.Cluster(); is {
-		return name, progress.ClusterNetworkPolicy
+		return name, clusterPolicyKind
 	}
-	return key.String(), progress.NetworkPolicy
+	return key.String(), policyKind
 }
 
 // wordProblems words what could not be expressed of a policy: one warning for each

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // Stage folds objects in, at the time at which a transaction began. Namespaces and
@@ -32,13 +31,13 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		d.stageNamespace(name, ns, c)
 	}
 	for key, np := range in.policies {
-		d.progress.Note("staging", progress.NetworkPolicy, key.Namespace, key.Name)
+		d.notePolicy("staging", key)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
 		d.stagePolicy(key, newPolicyState(np))
 	}
 	for name, cnp := range in.clusters {
-		d.progress.Note("staging", progress.ClusterNetworkPolicy, "", name)
 		key := policy.ClusterKey(name)
+		d.notePolicy("staging", key)
 		c.add(changedClusterPolicy, d.policies[key] != nil, cnp != nil)
 		d.stagePolicy(key, newClusterState(cnp))
 	}
@@ -49,7 +48,7 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 
 // stageNamespace replaces a Namespace object; nil deletes it.
 func (d *State) stageNamespace(name string, ns *Namespace, c Changes) {
-	d.progress.Note("staging", progress.Namespace, "", name)
+	d.note("staging", "Namespace", "", name)
 	was, known := d.members.namespaces[name]
 	if ns == nil || !known || !was.Same(ns) {
 		c.add(changedNamespace, known, ns != nil)
