@@ -46,7 +46,8 @@ func (d *State) activate() {
 	made := nameSet{}
 	for _, ps := range came {
 		d.notePolicy("activating", ps.Key)
-		ps.compile()
+		c := ps.compile()
+		ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
 		for _, def := range ps.Sets {
 			if d.cache.Hold(def.Name, ps.ref()) {
 				d.members.define(def, made)

@@ -65,11 +65,11 @@ func (s *Copied) Policies() (out []state.Policy, clusters []state.ClusterPolicy)
 			problems = append(problems, fmt.Sprintf("%s: %s: %s", p.Reason, p.Field, p.Message))
 		}
 		if name, is := key.Cluster(); is {
-			clusters = append(clusters, state.ClusterPolicy{Name: name, Selected: pods, Spec: ps.clusterSpec, Problems: problems})
+			clusters = append(clusters, state.ClusterPolicy{Name: name, Selected: pods, Spec: &ps.cnp.Spec, Problems: problems})
 		} else {
 			out = append(out, state.Policy{
 				Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
-				Rules: ps.ruleCount, Selected: pods, Spec: ps.spec, Problems: problems,
+				Rules: ps.ruleCount, Selected: pods, Spec: &ps.np.Spec, Problems: problems,
 			})
 		}
 	}

@@ -24,7 +24,6 @@ func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, nam
 		switched:  map[*policyState]struct{}{},
 		local:     map[types.UID]*PodState{},
 		contested: map[netip.Addr]bool{},
-		elsewhere: map[netip.Addr]bool{},
 		lost:      map[netip.Addr]PodKey{},
 		misplaced: map[PodKey]bool{},
 	}

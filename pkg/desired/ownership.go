@@ -55,17 +55,13 @@ func (d *State) settle(addr netip.Addr, before ownership, moves map[PodKey]*podM
 			}
 		}
 	}
-	if d.owners.Live(addr) > 1 && len(after.Home) > 0 && !after.Home[0].Deleting {
+	if delete(d.contested, addr); d.owners.Live(addr) > 1 {
 		d.contested[addr] = true
-	} else {
-		delete(d.contested, addr)
-	}
-	if after.Rivals && len(after.Home) == 0 {
-		d.elsewhere[addr] = true
-	} else {
-		delete(d.elsewhere, addr)
 	}
 }
+
+// elsewhere reports whether pods of other nodes contest an address.
+func elsewhere(s ownership) bool { return s.Rivals && len(s.Home) == 0 }
 
 // maxRivals bounds the number of pods that Rivals returns.
 const maxRivals = 1024
@@ -74,7 +70,10 @@ const maxRivals = 1024
 // address and name. It returns at most maxRivals pods. The result does not depend on their Trust.
 func (d *State) Rivals() [][2]string {
 	var out [][2]string
-	for _, addr := range slices.SortedFunc(maps.Keys(d.elsewhere), netip.Addr.Compare) {
+	for _, addr := range slices.SortedFunc(maps.Keys(d.contested), netip.Addr.Compare) {
+		if !elsewhere(d.whose(addr)) {
+			continue
+		}
 		pods, _ := d.owners.Rivals(addr, math.MaxInt)
 		at := len(out)
 		for _, p := range pods {

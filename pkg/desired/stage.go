@@ -33,13 +33,13 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 	for key, np := range in.policies {
 		d.notePolicy("staging", key)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
-		d.stagePolicy(key, newPolicyState(np))
+		d.stagePolicy(key, newPolicyState(np, nil))
 	}
 	for name, cnp := range in.clusters {
 		key := policy.ClusterKey(name)
 		d.notePolicy("staging", key)
 		c.add(changedClusterPolicy, d.policies[key] != nil, cnp != nil)
-		d.stagePolicy(key, newClusterState(cnp))
+		d.stagePolicy(key, newPolicyState(nil, cnp))
 	}
 	d.stagePods(in.pods, in.finished, addrs, c)
 	d.activate()

@@ -40,8 +40,7 @@ type State struct {
 	problems   map[policy.Key]bool                    // policies with something left out
 	switched   map[*policyState]struct{}              // may become active or idle, within one staging
 	local      map[types.UID]*PodState                // local pods to which endpoints with their address belong
-	contested  map[netip.Addr]bool                    // addresses of those that others claim as well
-	elsewhere  map[netip.Addr]bool                    // addresses of pods of other nodes that several namespaces claim
+	contested  map[netip.Addr]bool                    // addresses that several live pods claim
 	lost       map[netip.Addr]PodKey                  // lost pods (lost.go)
 	lostDue    time.Time                              // when the first lost pod ends, or earlier; zero without lost pods
 	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
@@ -116,18 +115,17 @@ func (d *State) Selecting(key PodKey) (keys []policy.Key) {
 	p := d.members.pod(key)
 	switch {
 	case p == nil:
-		return nil
-	case p.Placement == nil:
+	case p.Placement != nil:
+		for _, s := range p.of(policy.Namespaced) {
+			keys = append(keys, s.Key)
+		}
+	case elsewhere(d.whose(p.Addr)) && p.OverBudget == "":
 		for _, ps := range d.byNS[p.Namespace] {
-			if d.elsewhere[p.Addr] && p.OverBudget == "" && ps.Subject.Matches(p.Labels) {
+			if ps.Subject.Matches(p.Labels) {
 				keys = append(keys, ps.Key)
 			}
 		}
 		slices.SortFunc(keys, policy.Key.Compare)
-		return keys
-	}
-	for _, s := range p.of(policy.Namespaced) {
-		keys = append(keys, s.Key)
 	}
 	return keys
 }
