@@ -30,7 +30,8 @@ func (d *State) deselect(p *Placement) {
 // activate makes the policies active that came to select a local pod, and idle those that
 // select none any more, as one that was replaced. The first hold their sets, full, before
 // the others let go of theirs, and before anything is rendered. It looks at the pods once for
-// all sets that are new.
+// all sets that are new. At last it finds the numbers of named ports whose pods or namespaces are
+// others now.
 func (d *State) activate() {
 	var came, went []*policyState
 	for ps := range d.switched {
@@ -62,6 +63,7 @@ func (d *State) activate() {
 		d.notePolicy("retiring", ps.Key)
 		d.retire(ps)
 	}
+	d.namedPorts.settle()
 }
 
 // notePolicy notes what is being done to a policy.

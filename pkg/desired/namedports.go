@@ -155,16 +155,13 @@ func (fs *namedPortSets) fill(set ipsets.Name) {
 	}
 }
 
-// define feeds the set of a number that only endpoints name.
+// define feeds the set of a number that only endpoints name. Its number counts as unused, as one
+// that went out of use while endpoints named it.
 func (fs *namedPortSets) define(set ipsets.Name) {
-	if key, _, _, ok := fs.parse(set); ok && fs.cache.Define(set) {
-		fs.unused(key, set)
+	key, _, _, ok := fs.parse(set)
+	if !ok || !fs.cache.Define(set) {
+		return
 	}
-}
-
-// unused fills a set that was just defined, though no rule is to name it. Its number
-// counts as unused, as one that went out of use while endpoints named it.
-func (fs *namedPortSets) unused(key portKey, set ipsets.Name) {
 	fs.fill(set)
 	for _, v := range fs.byKey[key].views {
 		fs.tell(v)

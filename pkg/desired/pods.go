@@ -2,10 +2,15 @@ package desired
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
+
+// clockSkew is how far the clock of a pod's node may be ahead of ours. A pod that says that it
+// starts later than that says nothing.
+const clockSkew = time.Minute
 
 // stagePods applies changes of pods in four steps: all claims to addresses, the owners of these
 // addresses, all removals from sets, all additions to sets. So an address that moves between
@@ -51,7 +56,7 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		contest(was.Addr)
 	}
 	if pod != nil {
-		m.is = &PodState{Pod: pod, early: d.inFuture(pod.Started)}
+		m.is = &PodState{Pod: pod, early: d.now.Year() > 1 && pod.Started.After(d.now.Add(clockSkew))}
 		if was != nil && was.UID == pod.UID {
 			m.is.Placement = was.Placement
 		}
@@ -67,7 +72,7 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		delete(d.lost, was.Addr)
 	}
 	if pod != nil && pod.IsLost() { // restored from a dump
-		d.keepLost(m.is)
+		d.lost[m.is.Addr] = key
 	}
 	if m.is == nil {
 		d.members.drop(key)

@@ -57,6 +57,3 @@ func (d *State) stageNamespace(name string, ns *Namespace, c Changes) {
 	d.namedPorts.relabeled(name)
 	d.relabeledSubjects(name)
 }
-
-// Settle finds the numbers of named ports whose pods or namespaces are others now.
-func (d *State) Settle() { d.namedPorts.settle() }

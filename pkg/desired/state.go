@@ -42,7 +42,6 @@ type State struct {
 	local      map[types.UID]*PodState                // local pods to which endpoints with their address belong
 	contested  map[netip.Addr]bool                    // addresses that several live pods claim
 	lost       map[netip.Addr]PodKey                  // lost pods (lost.go)
-	lostDue    time.Time                              // when the first lost pod ends, or earlier; zero without lost pods
 	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
 	effects    Effects
