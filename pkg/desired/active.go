@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/progress"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // A policy is active while it selects a pod of this node (ADR 19). Only then it has
@@ -30,7 +30,8 @@ func (d *State) deselect(p *Placement) {
 // activate makes the policies active that came to select a local pod, and idle those that
 // select none any more, as one that was replaced. The first hold their sets, full, before
 // the others let go of theirs, and before anything is rendered. It looks at the pods once for
-// all sets that are new.
+// all sets that are new. At last it finds the numbers of named ports whose pods or namespaces are
+// others now.
 func (d *State) activate() {
 	var came, went []*policyState
 	for ps := range d.switched {
@@ -45,11 +46,13 @@ func (d *State) activate() {
 	slices.SortFunc(came, func(a, b *policyState) int { return a.Compare(&b.Policy) })
 	made := nameSet{}
 	for _, ps := range came {
-		d.note("activating", ps)
-		ps.compile()
+		d.notePolicy("activating", ps.Key)
+		c := ps.compile()
+		ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
 		for _, def := range ps.Sets {
-			d.members.define(def, ps.ref(), made)
-			d.progress.Piece()
+			if d.cache.Hold(def.Name, ps.ref()) {
+				d.members.define(def, made)
+			}
 		}
 	}
 	d.members.fill(made)
@@ -57,17 +60,18 @@ func (d *State) activate() {
 		d.namedPorts.use(ps)
 	}
 	for _, ps := range went {
-		d.note("retiring", ps)
+		d.notePolicy("retiring", ps.Key)
 		d.retire(ps)
 	}
+	d.namedPorts.settle()
 }
 
-// note tells what is being done to a policy.
-func (d *State) note(doing string, ps *policyState) {
-	if name, is := ps.Key.Cluster(); is {
-		d.progress.Note(doing, progress.ClusterNetworkPolicy, "", name)
+// notePolicy notes what is being done to a policy.
+func (d *State) notePolicy(work string, key policy.Key) {
+	if name, is := key.Cluster(); is {
+		d.note(work, clusterPolicyKind, "", name)
 	} else {
-		d.progress.Note(doing, progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
+		d.note(work, policyKind, key.Namespace, key.Name)
 	}
 }
 

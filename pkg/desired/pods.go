@@ -2,11 +2,15 @@ package desired
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
+
+// clockSkew is how far the clock of a pod's node may be ahead of ours. A pod that says that it
+// starts later than that says nothing.
+const clockSkew = time.Minute
 
 // stagePods applies changes of pods in four steps: all claims to addresses, the owners of these
 // addresses, all removals from sets, all additions to sets. So an address that moves between
@@ -16,8 +20,8 @@ import (
 func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs map[netip.Addr]ownership, c Changes) {
 	moves := map[PodKey]*podMove{}
 	for key, pod := range pods {
-		d.progress.Note("staging", progress.Pod, key.Namespace, key.Name)
-		was := d.members.pods[key]
+		d.note("staging", "Pod", key.Namespace, key.Name)
+		was := d.members.pod(key)
 		if was == nil && pod == nil || was != nil && pod != nil && was.Same(pod) {
 			continue
 		}
@@ -28,18 +32,13 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 	for addr, before := range addrs {
 		d.settle(addr, before, moves)
 	}
-	for key, m := range moves {
-		d.progress.Note("moving", progress.Pod, key.Namespace, key.Name)
+	for _, m := range moves {
 		d.members.leave(m.was)
-		d.namedPorts.leavePod(m.was, m.is)
 	}
-	for key, m := range moves {
-		d.progress.Note("moving", progress.Pod, key.Namespace, key.Name)
+	for _, m := range moves {
 		d.members.enter(m.is)
-		d.namedPorts.enterPod(m.was, m.is)
 	}
-	for key, m := range moves {
-		d.progress.Note("placing", progress.Pod, key.Namespace, key.Name)
+	for _, m := range moves {
 		d.place(m)
 	}
 }
@@ -57,7 +56,7 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		contest(was.Addr)
 	}
 	if pod != nil {
-		m.is = &PodState{Pod: pod, early: d.inFuture(pod.Started)}
+		m.is = &PodState{Pod: pod, early: d.now.Year() > 1 && pod.Started.After(d.now.Add(clockSkew))}
 		if was != nil && was.UID == pod.UID {
 			m.is.Placement = was.Placement
 		}
@@ -73,7 +72,7 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		delete(d.lost, was.Addr)
 	}
 	if pod != nil && pod.IsLost() { // restored from a dump
-		d.keepLost(m.is)
+		d.lost[m.is.Addr] = key
 	}
 	if m.is == nil {
 		d.members.drop(key)

@@ -12,7 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // Settings are what the desired rules depend on besides objects.
@@ -27,9 +26,10 @@ type Settings struct {
 // HNS it learns only which sets its rules name (DefineOrphans). Whoever changes it takes what follows for endpoints with
 // TakeEffects. It is not safe for concurrent use.
 type State struct {
-	cfg      Settings
-	progress *progress.Notes // of the transaction that runs
-	now      time.Time       // when the last transaction began
+	cfg Settings
+	// note is called for each object that is worked on, as the transaction that runs may take long.
+	note func(work, kind, namespace, name string)
+	now  time.Time // when the last transaction began
 
 	cache      *ipsets.Cache // what is desired in the sets; its actual part is the caller's
 	owners     *ipsets.Owners[*PodState]
@@ -40,10 +40,8 @@ type State struct {
 	problems   map[policy.Key]bool                    // policies with something left out
 	switched   map[*policyState]struct{}              // may become active or idle, within one staging
 	local      map[types.UID]*PodState                // local pods to which endpoints with their address belong
-	contested  map[netip.Addr]bool                    // addresses of those that others claim as well
-	elsewhere  map[netip.Addr]bool                    // addresses of pods of other nodes that several namespaces claim
+	contested  map[netip.Addr]bool                    // addresses that several live pods claim
 	lost       map[netip.Addr]PodKey                  // lost pods (lost.go)
-	lostDue    time.Time                              // when the first lost pod ends, or earlier; zero without lost pods
 	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
 	effects    Effects
@@ -91,7 +89,7 @@ func (d *State) check(addr netip.Addr) {
 }
 
 // Pod returns the pod of a name, nil for none.
-func (d *State) Pod(key PodKey) *PodState { return d.members.pods[key] }
+func (d *State) Pod(key PodKey) *PodState { return d.members.pod(key) }
 
 // Local returns the local pod with a UID to which endpoints with its address belong, nil
 // for none.
@@ -113,21 +111,20 @@ func (d *State) HasLocals() bool {
 // Selecting returns the sorted policies that select a pod: a local pod, or a pod of another node
 // whose address is contested.
 func (d *State) Selecting(key PodKey) (keys []policy.Key) {
-	p := d.members.pods[key]
+	p := d.members.pod(key)
 	switch {
 	case p == nil:
-		return nil
-	case p.Placement == nil:
+	case p.Placement != nil:
+		for _, s := range p.of(policy.Namespaced) {
+			keys = append(keys, s.Key)
+		}
+	case elsewhere(d.whose(p.Addr)) && p.OverBudget == "":
 		for _, ps := range d.byNS[p.Namespace] {
-			if d.elsewhere[p.Addr] && p.OverBudget == "" && ps.Subject.Matches(p.Labels) {
+			if ps.Subject.Matches(p.Labels) {
 				keys = append(keys, ps.Key)
 			}
 		}
 		slices.SortFunc(keys, policy.Key.Compare)
-		return keys
-	}
-	for _, s := range p.of(policy.Namespaced) {
-		keys = append(keys, s.Key)
 	}
 	return keys
 }

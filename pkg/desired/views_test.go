@@ -76,7 +76,6 @@ func (m *viewModel) stage(do func(*Objects)) {
 	in := NewObjects()
 	do(&in)
 	m.d.Stage(&in, time.Time{})
-	m.d.Settle()
 	names := map[ipsets.Name]bool{}
 	ref := ipsets.Ref{Kind: ipsets.RefRule, Owner: "ep"}
 	for _, g := range m.d.RulesOf(m.d.Home([]netip.Addr{m.client}), false).Groups {
