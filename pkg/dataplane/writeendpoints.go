@@ -71,7 +71,7 @@ func (r *run) fought(id string, err error) bool {
 	return ep.Fought(conflict)
 }
 
-// update works through an endpoint's steps, acl.MaxAdds at most. After a rejection its policies
+// update works through an endpoint's steps, two at most. After a rejection its policies
 // are bisected, with steps that are planned anew, and a pod that is open gets its block before
 // that. Between two steps the rest is left to the next transaction when that is due:
 // each step leaves what some of the changes alone would give (acl.Plan).

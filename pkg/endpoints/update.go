@@ -14,57 +14,30 @@ import (
 
 // steps returns the requests that the endpoint's update takes.
 func (d *State) steps(ep *Endpoint) []acl.Step {
-	if ep.desired.Tiered {
-		return d.tierSteps(ep)
-	}
-	out := ep.quarantined(d.cache.Rejected)
 	c := acl.Change{
-		Applied: ep.actual,
-		Shared:  ep.shared(out),
-		Fresh:   ep.newborn(),
-		Batch:   d.cfg.MaxBatchedACLs,
+		Actual: ep.actual, Desired: d.listFor(ep), Unused: d.unused(ep), Batch: d.cfg.MaxBatchedACLs,
+		Whole: ep.conflicts > quietConflicts, // what was added is not shown, or not all
+	}
+	if d.Open(ep) {
+		c.Shield = ep.shield()
+	}
+	return acl.Plan(c)
+}
+
+// unused returns the unused ACLs that may stay on the endpoint. One that names a rejected set does
+// not stay: who left may still be in it.
+func (d *State) unused(ep *Endpoint) (out []hns.ACL) {
+	if ep.desired.Tiered {
+		return nil
 	}
 	for _, g := range ep.desired.Groups {
-		if out[g.Key] {
-			continue
-		}
-		c.Groups = append(c.Groups, acl.Share{Key: g.Key, Isolates: g.Isolates, ACLs: g.ACLs()})
 		for _, r := range g.Rules {
-			// One that names a rejected set does not stay: who left may still be in it.
 			if r.Unused && !slices.ContainsFunc(r.Names, d.cache.Rejected) {
-				c.Unused = append(c.Unused, r.ACL)
+				out = append(out, r.ACL)
 			}
 		}
 	}
-	steps := acl.Plan(c)
-	if len(steps) > 0 && ep.conflicts > quietConflicts {
-		// What was added is not shown, or not all. Another Add might be a second copy.
-		return []acl.Step{{Verb: hns.Update, ACLs: c.Desired()}}
-	}
-	return steps
-}
-
-// tierSteps returns the requests that the endpoint's update takes. Where rules only come,
-// and fit into one Add, it is an Add; any other change is one Update. On an endpoint that
-// is open a list that takes more than one Add may take long: it is closed before. The list is
-// written whole, as a rule of one by halves might allow what a missing one would have blocked.
-func (d *State) tierSteps(ep *Endpoint) []acl.Step {
-	want := d.listFor(ep)
-	added, removed := acl.Diff(ep.actual, want)
-	whole := acl.Step{Verb: hns.Update, ACLs: want}
-	switch {
-	case len(removed) > 0, len(added) > 0 && ep.conflicts > quietConflicts:
-		return []acl.Step{whole}
-	case len(added) == 0:
-		return nil
-	case len(added) <= max(d.cfg.MaxBatchedACLs, 1):
-		return []acl.Step{{Verb: hns.Add, ACLs: added}}
-	}
-	if shield := ep.shield(); d.Open(ep) {
-		missing, _ := acl.Diff(ep.actual, shield)
-		return []acl.Step{{Verb: hns.Add, ACLs: missing}, whole}
-	}
-	return []acl.Step{whole}
+	return out
 }
 
 // Queue puts an endpoint that differs from what is desired into the queue of

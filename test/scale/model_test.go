@@ -105,12 +105,8 @@ func (c *counts) ofSets(before, after []hns.SetPolicy) {
 	}
 }
 
-// mostAdds is how many batches an endpoint is given; what takes more is one of them on
-// a new endpoint, and one Update.
-const mostAdds = 4
-
-// ofEndpoint: what only adds rules goes as batches of Add, anything else as one
-// Update with everything. The endpoint is read before and after each, all of it
+// ofEndpoint: rules that are only added are one Add, if they fit into one. Anything else is one
+// Update with everything, and on a new endpoint an Add of the block before it. The endpoint is read before and after each, all of it
 // over one handle.
 func (c *counts) ofEndpoint(before, after []hns.EndpointPolicy) {
 	if cmp.Equal(before, after) {
@@ -121,12 +117,11 @@ func (c *counts) ofEndpoint(before, after []hns.EndpointPolicy) {
 	has, _ := hns.Endpoint{Policies: after}.Split()
 	adds, updates := 0, 1
 	if len(had) <= len(has) && slices.Equal(had, has[:len(had)]) {
-		adds, updates = batches(has[len(had):]), 0
-	}
-	if adds > mostAdds {
-		adds, updates = 1, 1
-		if len(had) > 0 {
-			adds = 0
+		switch {
+		case len(has)-len(had) <= batch:
+			adds, updates = 1, 0
+		case len(had) == 0:
+			adds = 1
 		}
 	}
 	c.calls[hns.OpEndpointGet] += 2 * (adds + updates)
@@ -137,24 +132,4 @@ func (c *counts) ofEndpoint(before, after []hns.EndpointPolicy) {
 	if updates > 0 {
 		c.calls[hns.OpACLUpdate]++
 	}
-}
-
-// batches returns in how many requests rules are added: whole policies, 30 rules at most.
-// The block of an endpoint comes along with what goes first or last and makes no request
-// of its own.
-func batches(added []hns.ACL) int {
-	requests, open := 1, 0
-	for len(added) > 0 {
-		n := 1
-		for n < len(added) && added[n].ID == added[0].ID {
-			n++
-		}
-		if open > 0 && open+n > batch && added[0].Priority != hns.PriorityBlock {
-			requests++
-			open = 0
-		}
-		open += n
-		added = added[n:]
-	}
-	return requests
 }
