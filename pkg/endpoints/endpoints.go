@@ -11,7 +11,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
@@ -27,23 +26,22 @@ type Settings struct {
 
 // Dependencies are what a State works on together with whoever writes the sets of the node.
 type Dependencies struct {
-	Progress  *progress.Notes
-	Cache     *ipsets.Cache
-	Desired   *desired.State
-	Drift     *drift.Log
-	Spellings *drift.Spellings
+	Progress *progress.Notes
+	Cache    *ipsets.Cache
+	Desired  *desired.State
 }
 
 // State is the endpoints of a node: what is known of them, what they should have, and the
 // queue of those that wait for an update. HNS bounds the endpoints, and the local pods
 // those that wait. It is not safe for concurrent use.
 type State struct {
-	cfg       Settings
-	progress  *progress.Notes
-	cache     *ipsets.Cache
-	desired   *desired.State
-	drift     *drift.Log
-	spellings *drift.Spellings
+	Spellings Spellings // of rules and of sets
+
+	cfg      Settings
+	progress *progress.Notes
+	cache    *ipsets.Cache
+	desired  *desired.State
+	drift    driftLog // of sets too
 
 	clock      time.Time // it does not go on by itself
 	now        time.Time // when the last transaction began
@@ -68,8 +66,7 @@ type State struct {
 // New returns a State that knows no endpoint, and wants them enumerated.
 func New(cfg Settings, with Dependencies) *State {
 	d := &State{
-		cfg: cfg, progress: with.Progress, cache: with.Cache, desired: with.Desired, drift: with.Drift,
-		spellings: with.Spellings,
+		cfg: cfg, progress: with.Progress, cache: with.Cache, desired: with.Desired, drift: newDriftLog(),
 		byID:      map[string]*Endpoint{},
 		byAddr:    map[netip.Addr][]*Endpoint{},
 		dirty:     map[*Endpoint][]policy.Key{},
@@ -153,6 +150,7 @@ func (d *State) SetsSeen() {
 // Count puts the numbers of endpoints to those of a node.
 func (d *State) Count(s *state.Stats) {
 	s.Conflicts = d.conflicts
+	d.countDrift(s)
 	since := func(t time.Time) {
 		s.Pending++
 		s.OldestPending = max(s.OldestPending, d.clock.Sub(t))

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
@@ -19,10 +18,9 @@ import (
 
 // newTestEndpoints returns a State that knows nothing.
 func newTestEndpoints() *State {
-	cache, notes, log := ipsets.NewCache(), progress.New(time.Now), drift.NewLog()
+	cache, notes := ipsets.NewCache(), progress.New(time.Now)
 	return New(Settings{}, Dependencies{
 		Progress: notes, Cache: cache, Desired: desired.New(desired.Settings{Budgets: policy.DefaultBudgets()}, cache, notes),
-		Drift: &log, Spellings: &drift.Spellings{},
 	})
 }
 

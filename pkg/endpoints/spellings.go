@@ -1,4 +1,4 @@
-package drift
+package endpoints
 
 import (
 	"slices"
@@ -28,7 +28,7 @@ type Spellings struct {
 // change, and told of at the first.
 func (l *Spellings) note(s state.Spelling) {
 	list := l.list
-	if s.Kind == Set {
+	if s.Kind == driftSet {
 		same := func(o state.Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object }
 		if at := slices.IndexFunc(list, same); at >= 0 {
 			list[at] = s
@@ -42,7 +42,7 @@ func (l *Spellings) note(s state.Spelling) {
 
 // OfSet keeps how HNS spells a set.
 func (l *Spellings) OfSet(s ipsets.Spelling) {
-	l.note(state.Spelling{Kind: Set, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
+	l.note(state.Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
 }
 
 // maxSpelled bounds the text of a set that is kept, in bytes.
@@ -113,7 +113,7 @@ func (l *Spellings) Learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	}
 	for s, m := range pairs {
 		l.keep(s, m)
-		l.note(state.Spelling{Kind: ACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
+		l.note(state.Spelling{Kind: driftACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
 	}
 	return true
 }
