@@ -46,6 +46,18 @@ func (d *Dataplane) Snapshot() *Snapshot {
 	return s
 }
 
+// again returns the sets that HNS refuses or did not remove. The caller owns the map.
+func (n *nodeState) again() map[ipsets.Name]state.Again {
+	again := make(map[ipsets.Name]state.Again, len(n.refused)+len(n.removals))
+	for name, a := range n.refused {
+		again[name] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
+	}
+	for name, a := range n.removals {
+		again[name] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
+	}
+	return again
+}
+
 // Dump returns a snapshot of the whole state, as Snapshot and its Dump do.
 func (d *Dataplane) Dump() state.Dump { return d.Snapshot().Dump() }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // maxSetsPerRequest bounds requests that no applied ACL can see half done: Add
@@ -56,36 +55,4 @@ func (n *nodeState) planLater() {
 	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.fresh && !n.cache.InDoubt()
 	n.due = mayWrite && len(n.planSets()) > 0
 	n.held = !n.cache.Settled() && n.cache.HeldBack()
-}
-
-// setsAgain adds when HNS is asked again for sets that it refused, did not
-// remove or did not show, and when the next one may be removed: a node on which
-// nothing else happens has no other transaction.
-func (n *nodeState) setsAgain(next *backoff.Due) {
-	if n.sets.At.IsZero() { // else nothing is written before
-		for _, a := range n.refused {
-			next.At(a.At)
-		}
-		next.At(n.readAgain.At)
-	}
-	if !n.endpoints.Unsettled() { // else nothing is removed
-		for _, a := range n.removals {
-			next.At(a.At)
-		}
-		if spare := n.cache.NextSpare(n.clock.Add(-n.cfg.GracePeriod)); !spare.IsZero() {
-			next.At(spare.Add(n.cfg.GracePeriod))
-		}
-	}
-}
-
-// again returns the sets that HNS refuses or did not remove. The caller owns the map.
-func (n *nodeState) again() map[ipsets.Name]state.Again {
-	again := make(map[ipsets.Name]state.Again, len(n.refused)+len(n.removals))
-	for name, a := range n.refused {
-		again[name] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
-	}
-	for name, a := range n.removals {
-		again[name] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
-	}
-	return again
 }

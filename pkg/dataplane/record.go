@@ -92,13 +92,27 @@ func (n *nodeState) retryAfter() time.Duration {
 }
 
 // probeAfter returns the time until the agent asks HNS again about an object that HNS rejected or
-// that could not be read, or until a lost pod ends. 0 means never.
+// that could not be read, until it removes an unused set, or until a lost pod ends. 0 means never.
 func (n *nodeState) probeAfter() time.Duration {
 	next := backoff.Due{First: n.desired.LostDue()}
-	if !n.cfg.DryRun {
-		n.setsAgain(&next)
-		n.endpoints.AskAgain(&next)
+	if n.cfg.DryRun {
+		return next.After(n.clock)
 	}
+	if n.sets.At.IsZero() { // else nothing is written before
+		for _, a := range n.refused {
+			next.At(a.At)
+		}
+		next.At(n.readAgain.At)
+	}
+	if !n.endpoints.Unsettled() { // else nothing is removed
+		for _, a := range n.removals {
+			next.At(a.At)
+		}
+		if spare := n.cache.NextSpare(n.clock.Add(-n.cfg.GracePeriod)); !spare.IsZero() {
+			next.At(spare.Add(n.cfg.GracePeriod))
+		}
+	}
+	n.endpoints.AskAgain(&next)
 	return next.After(n.clock)
 }
 

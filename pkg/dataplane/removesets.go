@@ -31,7 +31,7 @@ func (r *run) removeSets() {
 }
 
 // nextRemoval returns the next request: all sets together, and then each set alone that HNS
-// rejected together with others, those first that failed least.
+// rejected together with others.
 //
 // After a failed listing, or before the listed endpoints were read, there may be unknown
 // endpoints whose rules need the sets. Then nothing is removed.
@@ -59,9 +59,7 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 		req.Sets = req.Sets[:min(n, maxSetsPerRequest)]
 		return req, true
 	}
-	req.Search, req.Sets = true, []ipsets.SetValue{slices.MinFunc(alone, func(a, b ipsets.SetValue) int {
-		return r.removals[a.Name].Tries - r.removals[b.Name].Tries
-	})}
+	req.Search, req.Sets = true, alone[:1] // its next try is later if it fails
 	return req, true
 }
 

@@ -63,13 +63,6 @@ func (l *Spellings) New() []state.Spelling {
 // All returns what was learned, in the order in which it was. The slice is the caller's.
 func (l *Spellings) All() []state.Spelling { return slices.Clone(l.list) }
 
-func (l *Spellings) keep(shown, sent hns.ACL) {
-	if l.rules == nil {
-		l.rules = map[hns.ACL]hns.ACL{}
-	}
-	l.rules[shown] = sent
-}
-
 // OthersCut reports whether others' ACLs go back to HNS cut to their documented fields.
 func (l *Spellings) OthersCut() bool { return l.cut }
 
@@ -111,8 +104,11 @@ func (l *Spellings) Learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	if len(pairs) < len(missing) || len(l.rules)+len(pairs) > maxSpellings {
 		return false // two are shown alike: which is which would be a guess
 	}
+	if l.rules == nil {
+		l.rules = map[hns.ACL]hns.ACL{}
+	}
 	for s, m := range pairs {
-		l.keep(s, m)
+		l.rules[s] = m
 		l.note(state.Spelling{Kind: driftACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
 	}
 	return true
