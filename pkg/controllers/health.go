@@ -104,7 +104,7 @@ const warnsOfNode = "Node"
 // looked takes how a look ended. One at single endpoints says nothing of HNS as a
 // whole.
 func (s *status) looked(look dataplane.Look, err error) {
-	if !look.Enumerate && !look.Sets && !look.All {
+	if !look.Enumerate && !look.Sets {
 		return
 	}
 	s.mu.Lock()

@@ -141,7 +141,7 @@ func TestCallThatTakesLong(t *testing.T) {
 		ready, healthy := checks(c)
 		require.Empty(t, ready+healthy)
 		time.Sleep(unreadyAfter)
-		const where = "updating endpoint ep-one, in HNS: ACL/Add"
+		const where = "writing endpoint ep-one, in HNS: ACL/Add"
 		require.EqualError(t, c.Ready(), "a transaction has made no progress for 11s: "+where)
 		require.Equal(t, where, l.dp.Dump().Transaction.Doing, "the state is not locked")
 		time.Sleep(5 * time.Minute)

@@ -294,7 +294,7 @@ func TestLooksTakeATenth(t *testing.T) {
 // endpoint cannot be read is no reason.
 func TestReadyWhenHNSAnswers(t *testing.T) {
 	for name, look := range map[string]dataplane.Look{
-		"GUIDs": {Enumerate: true}, "sets": {Sets: true}, "everything": dataplane.Everything(), "endpoint": endpoint("a"),
+		"GUIDs": {Enumerate: true}, "sets": {Sets: true}, "both": {Enumerate: true, Sets: true}, "endpoint": endpoint("a"),
 	} {
 		o := newObserver(0)
 		o.at, o.next, o.err = time.Second, look, errDown

@@ -131,7 +131,7 @@ func (w *worker) apply(ctx context.Context) {
 	defer c.status.does("")
 	c.status.does("reading the objects that changed")
 	tx := c.transaction(w.pending)
-	tx.SetYield(func(int) bool { return w.pace.yields(c.queue.Len() > 0, c.queue.Haste(), time.Now()) })
+	tx.Yield = func() bool { return w.pace.yields(c.queue.Len() > 0, c.queue.Haste(), time.Now()) }
 
 	c.status.does("handing over what changed")
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)

@@ -1,103 +1,196 @@
+// Package dataplane is the one writer of a node's HNS state.
+//
+// A caller that learns of a change puts it into a Transaction and hands it to
+// ApplyDataplane, the only way to write. Its steps are functions of these names, each in a file
+// of its own: stage (apply the change to what is desired), read (what is not known), planSets
+// (what differs), writeSets (create and update), writeEndpoints (one after the other),
+// removeSets, and record (what was reached). The reconciler reads through Observe, a transaction
+// that only reads.
+//
+// There are two locks. apply is held for a whole transaction, and makes it the only
+// writer. mu, taken after it, guards the state. A transaction holds mu too, but for the
+// calls of HNS: ask releases it, makes the call, and takes it again. So dumps never wait
+// for HNS:
+//
+//	apply       ████████████████████████████████████████████████████████████████
+//	mu          ████   ████                 █████     ████████
+//	                ask ─ call of HNS ─ ask     ask ...       report
 package dataplane
 
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/endpoints"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// Config is what a Dataplane needs.
+type Config struct {
+	Client hns.Client
+	Node   string // for the dump only
+	// Now reads the clock.
+	Now func() time.Time
+	// GracePeriod is how long a set stays in HNS after nothing needs it.
+	GracePeriod time.Duration
+	// MaxBatchedACLs is the number of ACLs in one Add; 0 means 30.
+	MaxBatchedACLs int
+	// MaxRepairs is the number of endpoints that one transaction writes only
+	// because somebody else changed them; the next goes on. 0 means 32.
+	MaxRepairs int
+	// BaseACLs are rules that every local endpoint with a pod gets, isolated or
+	// not; they have our prefix. See CalicoBase.
+	BaseACLs []hns.ACL
+	// Unchecked turns the versions of endpoints off: writes are neither compared
+	// with what is there nor read back. See package versioned.
+	Unchecked bool
+	// LookPeriod is how long it takes until each object was looked at once; 0: a
+	// minute.
+	LookPeriod time.Duration
+	// Budgets bound what policies come to, in members and in HNS; 0 means the default.
+	Budgets policy.Budgets
+	// DryRun has ApplyDataplane read and not write.
+	DryRun bool
+}
+
+const (
+	defaultBatchedACLs = 30
+	defaultRepairs     = 32
+	defaultLookPeriod  = time.Minute
 )
 
 // Dataplane programs one node. Its methods are safe for concurrent use.
 type Dataplane struct {
-	now func() time.Time
+	client hns.Client
+	now    func() time.Time
 
-	// apply is held for a whole ApplyDataplane: it makes it the one writer. Taken
-	// before mu.
-	apply applyLock
-	// call makes a request of a transaction; shared: together with those that follow it
-	// for the same endpoint. Tests replace it.
-	call   func(ctx context.Context, req hns.Request, shared bool) hns.Result
-	handle handle // guarded by apply
-
+	// apply is held for a whole transaction: it makes it the one writer. Taken before mu. It is
+	// a channel, as a goroutine that waits for a channel counts as blocked in a test with
+	// synthetic time.
+	apply    chan struct{}
 	progress *progress // of the transaction that holds apply; read without a lock
-	bell     bell      // rings each time a transaction releases mu
 
-	mu   sync.Mutex // guards core; never held across a call of HNS
-	core *core
+	mu      sync.Mutex // guards what follows; never held across a call of HNS
+	node    *nodeState
+	changed chan struct{} // closed when a transaction releases mu; nil while nobody waits
 }
 
-// applyLock is a mutex made of a channel: a goroutine that waits for it counts as blocked in a test
-// with synthetic time, where the holder may wait for a slow HNS.
-type applyLock chan struct{}
+// nodeState is what Dataplane.mu guards: what should be on the node, and what is known to be
+// there. Its methods neither call HNS nor read a clock.
+type nodeState struct {
+	cfg      Config
+	progress *progress
+	clock    time.Time // when the lock was taken last; it does not go on meanwhile
 
-func (l applyLock) Lock()   { l <- struct{}{} }
-func (l applyLock) Unlock() { <-l }
+	cache     *ipsets.Cache    // desired and actual sets
+	desired   *desired.State   // what should be
+	endpoints *endpoints.State // what is known of endpoints, and what they wait for
+
+	setWork
+	looks      looks
+	generation uint64 // of transactions
+	reports    []state.Report
+}
 
 // New returns a Dataplane that knows nothing yet.
 func New(cfg Config) *Dataplane {
-	if cfg.MaxBatchedACLs == 0 {
-		cfg.MaxBatchedACLs = defaultBatchedACLs
-	}
-	if cfg.MaxRepairs == 0 {
-		cfg.MaxRepairs = defaultRepairs
-	}
-	cfg.Budgets = cfg.Budgets.OrDefaults()
+	cfg.MaxBatchedACLs = cmp.Or(cfg.MaxBatchedACLs, defaultBatchedACLs)
+	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, defaultRepairs)
 	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
-	d := &Dataplane{now: cfg.Now, handle: handle{client: cfg.Client}, progress: &progress{now: cfg.Now}, apply: make(applyLock, 1)}
-	d.call = d.handle.call
+	cfg.Budgets = cfg.Budgets.OrDefaults()
+	d := &Dataplane{client: cfg.Client, now: cfg.Now, apply: make(chan struct{}, 1), progress: &progress{now: cfg.Now}}
 	cfg.Client, cfg.Now = nil, nil // the state has nothing to call
-	d.core = newCore(cfg, d.now(), d.progress)
+	cache := ipsets.NewCache()
+	wants := desired.New(desired.Settings{Budgets: cfg.Budgets, BaseACLs: cfg.BaseACLs}, cache, d.progress.Note)
+	d.node = &nodeState{
+		cfg: cfg, progress: d.progress, cache: cache, desired: wants,
+		endpoints: endpoints.New(
+			endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod},
+			endpoints.Dependencies{Cache: cache, Desired: wants}),
+		setWork: setWork{
+			fresh: true, omitted: map[ipsets.Name]bool{},
+			refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{},
+		},
+	}
 	return d
 }
 
 // lock takes the state lock.
 func (d *Dataplane) lock() {
 	d.mu.Lock()
-	d.core.tick(d.now())
+	d.node.clock = d.now()
+	d.node.endpoints.Tick(d.node.clock)
 }
 
-// unlock releases the state lock within a transaction, which has got on.
+// unlock releases the state lock within a transaction, and wakes the callers of WaitReady.
 func (d *Dataplane) unlock() {
+	if d.changed != nil {
+		close(d.changed)
+		d.changed = nil
+	}
 	d.mu.Unlock()
-	d.bell.ring()
 }
 
 // with lends the state to do, which makes no call of HNS.
-func (d *Dataplane) with(do func(*core)) {
+func (d *Dataplane) with(do func(*nodeState)) {
 	d.lock()
 	defer d.mu.Unlock()
-	do(d.core)
-}
-
-// handle is the handle of HNS that requests share, if they do.
-type handle struct {
-	client   hns.Client
-	endpoint string // "" for none
-	close    func()
-}
-
-// call makes a request; with shared over the open handle of its endpoint, or a new one. A handle that
-// the request does not use is closed.
-func (h *handle) call(ctx context.Context, req hns.Request, shared bool) hns.Result {
-	if !shared || req.Endpoint != h.endpoint {
-		h.release()
-	}
-	if shared && h.endpoint == "" {
-		h.endpoint, h.close = req.Endpoint, h.client.Hold(ctx, req.Endpoint)
-	}
-	return req.Do(ctx, h.client)
-}
-
-func (h *handle) release() {
-	if h.endpoint != "" {
-		h.close()
-		h.endpoint = ""
-	}
+	do(d.node)
 }
 
 // Progress returns where the transaction is that runs. It waits for nothing, also
 // while the state is locked.
 func (d *Dataplane) Progress() state.Progress { return d.progress.Now() }
+
+// WaitReady returns nil as soon as the endpoint of a pod's sandbox has the rules that the
+// pod should have, and HNS shows the pod's address in the sets that it belongs to, and in no
+// others, in a state that was staged with the sandbox's round or a later one. When ctx ends
+// before, the error says what was missing.
+func (d *Dataplane) WaitReady(ctx context.Context, key desired.PodKey, uid types.UID, sandbox state.Sandbox) error {
+	for {
+		var err error
+		var changed chan struct{}
+		d.with(func(n *nodeState) {
+			if err = n.endpoints.PodReady(key, uid, sandbox); err != nil && d.changed == nil {
+				d.changed = make(chan struct{})
+			}
+			changed = d.changed
+		})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// HasPodAt reports whether a pod of this node has an address, as far as is known: the API
+// server's word or the CNI's. It may be called while a call of HNS is under way.
+func (d *Dataplane) HasPodAt(addr netip.Addr) (has bool) {
+	d.with(func(n *nodeState) {
+		for p := range n.desired.Locals() {
+			has = has || p.Addr == addr
+		}
+	})
+	return has
+}
+
+// Selecting returns the policies that select a local pod, sorted. It never waits
+// for HNS.
+func (d *Dataplane) Selecting(pod desired.PodKey) (keys []policy.Key) {
+	d.with(func(n *nodeState) { keys = n.desired.Selecting(pod) })
+	return keys
+}

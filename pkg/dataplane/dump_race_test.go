@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/looks"
 )
 
 const dumpPolicy = `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
@@ -98,7 +99,7 @@ func TestLookThatHangs(t *testing.T) {
 	began, release := w.stall("Endpoint/Enumerate", hnsfault.After)
 	var both sync.WaitGroup
 	both.Go(func() {
-		if due, err := w.dp.Observe(t.Context(), dataplane.Everything()); due || err != nil {
+		if due, err := w.dp.Observe(t.Context(), looks.All(w.dp)); due || err != nil {
 			t.Error(due, err)
 		}
 	})
@@ -122,7 +123,7 @@ func TestCanceled(t *testing.T) {
 	require.False(t, report.Converged())
 	require.Positive(t, report.RetryAfter)
 	require.Len(t, w.dp.Dump().Policies, 1)
-	_, err = w.dp.Observe(ctx, dataplane.Everything())
+	_, err = w.dp.Observe(ctx, looks.All(w.dp))
 	require.ErrorIs(t, err, hns.ErrUnavailable)
 
 	w.tx = dataplane.NewTransaction()

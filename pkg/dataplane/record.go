@@ -1,42 +1,49 @@
 package dataplane
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
+// keptReports is how many reports a dump has.
+const keptReports = 20
+
 // record ends a transaction, and returns what it reached.
 func (r *run) record() state.Report {
-	d := r.d
-	d.progress.Note("recording", "", "", "")
-	now := d.clock
-	d.settleDrift()
-	d.endpoints.ForgetSubqueues()
-	found, starts := d.endpoints.Report()
+	r.progress.Note("recording", "", "", "")
+	if r.setsFailed || r.fresh || r.cache.InDoubt() {
+		r.sets.Failed(r.started, r.clock)
+	} else {
+		r.sets = backoff.Retry{}
+	}
+	r.planLater()
+	r.endpoints.ForgetSubqueues()
+	found, starts := r.endpoints.Report()
 	rep := state.Report{
-		Generation: d.generation,
+		Generation: r.generation,
 		Started:    r.started,
-		Took:       now.Sub(r.started),
+		Took:       r.clock.Sub(r.started),
 		Busy:       r.busy,
 		Objects:    r.tx.Len(),
 		Changes:    r.changes.List(),
-		Plan:       r.written.String(),
+		Plan:       r.writtenText(),
 		Calls:      r.calls,
-		Pending:    d.endpoints.Outstanding(),
-		Warnings:   d.activeWarnings().warnings(),
-		Rivals:     d.desired.Rivals(),
-		RetryAfter: d.retryAfter(now),
-		ProbeAfter: d.probeAfter(now),
+		Pending:    r.endpoints.Outstanding(),
+		Repairs:    r.endpoints.Repairs(),
+		Warnings:   r.warnings(),
+		Rivals:     r.desired.Rivals(),
+		RetryAfter: r.retryAfter(),
+		ProbeAfter: r.probeAfter(),
 
 		NewEndpoints: found,
 		Starts:       starts,
-		Repairs:      d.drift.TakeRepairs(),
-		Spellings:    d.spellings.New(),
-		Waiting:      d.outstandingWork(),
-		Yielded:      r.yielded,
+		Spellings:    r.endpoints.Spellings.New(),
+		Waiting:      r.waiting(),
 	}
 	if n := len(rep.Waiting); n > 0 {
 		rep.Unprogrammed = rep.Waiting[n-1].To
@@ -44,54 +51,79 @@ func (r *run) record() state.Report {
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
 	}
-	rep.Longest = d.progress.End()
-	d.reports = append(d.reports, rep.Clone())
-	if len(d.reports) > keptReports {
-		d.reports = slices.Delete(d.reports, 0, len(d.reports)-keptReports)
+	rep.Longest = r.progress.End()
+	r.reports = append(r.reports, rep.Clone())
+	if len(r.reports) > keptReports {
+		r.reports = slices.Delete(r.reports, 0, len(r.reports)-keptReports)
 	}
 	return rep
 }
 
-// outstandingWork returns the transactions of which something is not in HNS
+// writtenText counts in one line the objects that HNS was asked to write; empty for none.
+func (r *run) writtenText() string {
+	if len(r.written) == 0 {
+		return ""
+	}
+	count := map[hns.Verb]int{}
+	for w := range r.written {
+		count[w.verb]++
+	}
+	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.Add], count[hns.Update], count[hns.Remove], count[""])
+}
+
+// waiting returns the transactions of which something is not in HNS
 // yet. A pod whose endpoint was not seen does not count: there is nothing to program,
 // unless the listing failed, or what it showed is not read yet.
-func (d *core) outstandingWork() []state.Span {
-	if !d.sets.At.IsZero() || d.setWork.due || d.setWork.held || d.endpoints.Missing() {
-		return []state.Span{{From: 0, To: d.generation}}
+func (n *nodeState) waiting() []state.Span {
+	if !n.sets.At.IsZero() || n.due || n.held || n.endpoints.Missing() {
+		return []state.Span{{From: 0, To: n.generation}}
 	}
-	return d.endpoints.Spans()
+	return n.endpoints.Spans()
 }
 
 // retryAfter returns when the next thing is due, 0 for nothing.
-func (d *core) retryAfter(now time.Time) time.Duration {
-	var next backoff.Due
-	next.At(d.sets.At)
-	if d.setWork.due {
-		next.At(now)
+func (n *nodeState) retryAfter() time.Duration {
+	next := backoff.Due{First: n.sets.At}
+	if n.due {
+		next.At(n.clock)
 	}
-	d.endpoints.DueAgain(&next, d.cfg.DryRun)
-	return next.After(now)
-}
-
-// nextDue returns when the next transaction is due, zero for never.
-func (d *core) nextDue() (at time.Time) {
-	now := d.clock
-	if after := (state.Report{RetryAfter: d.retryAfter(now), ProbeAfter: d.probeAfter(now)}).Next(); after > time.Millisecond {
-		return now.Add(after)
-	} else if after > 0 {
-		return now
-	}
-	return time.Time{}
+	n.endpoints.DueAgain(&next, n.cfg.DryRun)
+	return next.After(n.clock)
 }
 
 // probeAfter returns the time until the agent asks HNS again about an object that HNS rejected or
-// that could not be read, or until a lost pod ends. 0 means never.
-func (d *core) probeAfter(now time.Time) time.Duration {
-	next := backoff.Due{First: d.desired.LostDue()}
-	if d.cfg.DryRun {
-		return next.After(now)
+// that could not be read, until it removes an unused set, or until a lost pod ends. 0 means never.
+func (n *nodeState) probeAfter() time.Duration {
+	next := backoff.Due{First: n.desired.LostDue()}
+	if n.cfg.DryRun {
+		return next.After(n.clock)
 	}
-	d.setsAgain(&next, now)
-	d.endpoints.AskAgain(&next)
-	return next.After(now)
+	if n.sets.At.IsZero() { // else nothing is written before
+		for _, a := range n.refused {
+			next.At(a.At)
+		}
+		next.At(n.readAgain.At)
+	}
+	if !n.endpoints.Unsettled() { // else nothing is removed
+		for _, a := range n.removals {
+			next.At(a.At)
+		}
+		if spare := n.cache.NextSpare(n.clock.Add(-n.cfg.GracePeriod)); !spare.IsZero() {
+			next.At(spare.Add(n.cfg.GracePeriod))
+		}
+	}
+	n.endpoints.AskAgain(&next)
+	return next.After(n.clock)
+}
+
+// nextDue returns when the next transaction is due, zero for never.
+func (n *nodeState) nextDue() time.Time {
+	after := (state.Report{RetryAfter: n.retryAfter(), ProbeAfter: n.probeAfter()}).Next()
+	switch {
+	case after > time.Millisecond:
+		return n.clock.Add(after)
+	case after > 0:
+		return n.clock
+	}
+	return time.Time{}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/looks"
 )
 
 // a1K1 lets pods with label pod2 into x/a; a1K2 selects by pod2 itself
@@ -60,7 +60,7 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 					hit = true
 					w.sim.OnCall(nil)
 					ended = w.beside("Observe", func() error {
-						_, err := w.dp.Observe(t.Context(), dataplane.Everything())
+						_, err := w.dp.Observe(t.Context(), looks.All(w.dp))
 						return err
 					})
 				}
@@ -97,7 +97,7 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 				}
 				at++
 			})
-			_, err := w.dp.Observe(t.Context(), dataplane.Everything())
+			_, err := w.dp.Observe(t.Context(), looks.All(w.dp))
 			require.NoError(t, err)
 			w.sim.OnCall(nil)
 			if ended == nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/looks"
 	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -137,7 +138,7 @@ func (w *world) command(words []string) error {
 		w.now = w.now.Add(d)
 		return err
 	case "observe": // observe: the reconciler reads what HNS shows now
-		_, err := w.dp.Observe(w.t.Context(), dataplane.Everything())
+		_, err := w.dp.Observe(w.t.Context(), looks.All(w.dp))
 		return err
 	case "apply": // apply: fails when HNS refused something
 		return w.apply()

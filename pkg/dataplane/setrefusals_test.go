@@ -178,7 +178,7 @@ func TestSearchEndsItsTurn(t *testing.T) {
 	w := newWorld(t)
 	w.sim.RejectSet(func(s hns.SetPolicy) bool { return s.Name == "podlabel-b:v1" })
 	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", `policy x/p {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1}}}, {podSelector: {matchLabels: {b: v1}}}, {podSelector: {matchLabels: {c: v1}}}]}]}`)
-	w.tx.SetYield(func(int) bool { return true })
+	w.tx.Yield = func() bool { return true }
 	require.Error(t, w.apply())
 	require.Equal(t, 2, writesOfSets(w.report), "the request, and one of the search")
 	require.Equal(t, time.Millisecond, w.report.Next())

@@ -8,83 +8,64 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// stage folds a transaction into what is desired, and what follows from it into the
-// endpoints; no I/O.
-func (d *core) stage(tx *Transaction) desired.Changes {
-	c := d.desired.Stage(&tx.Objects, d.now)
-	d.follow()
-	d.leaveOut()
-	d.renderDirty()
-	d.leaveOut() // of what is needed only now
-	d.renderDirty()
-	return c
+// stage applies the transaction to what is desired, and renders the endpoints that follow from
+// it. It asks HNS for nothing. As it may take long among many objects, it ends with a moment in
+// which the state lock is free.
+func (r *run) stage() {
+	r.generation++
+	r.endpoints.Begin(r.generation, r.started)
+	r.changes = r.desired.Stage(&r.tx.Objects, r.started)
+	r.renderDirty()
+	r.unlocked(func() {})
 }
 
-// endLost ends the local lost pods that have no endpoint any more. It ends none while endpoints in
-// HNS are still unread.
-func (d *core) endLost() {
-	d.desired.EndLost(d.endpoints.HasAddr)
-	d.renderDirty()
-}
-
-// follow has the endpoints follow what came up in the desired state.
-func (d *core) follow() {
-	came := d.desired.TakeEffects()
-	d.endpoints.Follow(came)
-	told := func(p *desired.PodState) bool { return p.Sandbox.ID != "" }
-	if d.fresh && slices.ContainsFunc(came.Came, told) {
-		d.sets = backoff.Retry{} // its CNI may have made the network just now
+// renderDirty renders the endpoints whose desired rules may have changed, also because HNS
+// refuses a set, or no longer.
+func (n *nodeState) renderDirty() {
+	came := n.desired.TakeEffects()
+	n.endpoints.Follow(came)
+	if told := func(p *desired.PodState) bool { return p.Sandbox.ID != "" }; n.fresh && slices.ContainsFunc(came.Came, told) {
+		n.sets = backoff.Retry{} // its CNI may have made the network just now
+	}
+	n.omitRejected()
+	n.endpoints.RenderDirty()
+	if n.omitRejected() { // a set that is needed only now
+		n.endpoints.RenderDirty()
 	}
 }
 
-// renderDirty renders the endpoints whose desired rules may have changed.
-func (d *core) renderDirty() {
-	d.follow()
-	d.endpoints.RenderDirty()
-}
-
-// leaveOut finds the sets whose content became one that HNS refused, or
-// is no longer: the rules that name them go, or come back.
-func (d *core) leaveOut() {
-	for _, n := range d.cache.Refused() {
-		if !d.leftOut[n] {
-			d.leftOut[n] = true
-			d.endpoints.MarkHolders(n)
+// omitRejected finds the sets whose content HNS came to refuse, or does no longer, and marks the
+// endpoints whose rules name them. A nested deny twin counts that lacks such a set: rules that
+// name it lose the condition. Its cost is linear in the sets that HNS refuses and their holders.
+func (n *nodeState) omitRejected() (changed bool) {
+	refused := n.cache.Refused()
+	if len(refused)+len(n.omitted) == 0 {
+		return false
+	}
+	for name := range n.omitted {
+		refused = append(refused, name)
+	}
+	omitted := map[ipsets.Name]bool{}
+	for _, name := range refused {
+		if !n.cache.Rejected(name) {
+			continue
 		}
-	}
-	for n := range d.leftOut {
-		if !d.cache.Rejected(n) {
-			delete(d.leftOut, n)
-			d.endpoints.MarkHolders(n)
-		}
-	}
-	if len(d.leftOut)+len(d.lacking) > 0 {
-		d.leaveOutTwins()
-	}
-}
-
-// leaveOutTwins finds the nested deny twins that came to lack a member which HNS refuses,
-// or lack none any more: rules that name them lose the condition, or get it back. It
-// costs the sets that HNS refuses, and who holds them.
-func (d *core) leaveOutTwins() {
-	lacking := map[ipsets.Name]bool{}
-	for n := range d.leftOut {
-		for _, ref := range d.cache.Refs(n) {
-			in, ok := ipsets.ParseName(ref.Owner, true)
-			if ref.Kind == ipsets.RefList && ok && in.Denies() && d.cache.Rejected(in) {
-				lacking[in] = true
+		omitted[name] = true
+		for _, ref := range n.cache.Refs(name) {
+			twin, ok := ipsets.ParseName(ref.Owner, true)
+			if ref.Kind == ipsets.RefList && ok && twin.Denies() && n.cache.Rejected(twin) {
+				omitted[twin] = true
 			}
 		}
 	}
-	for n := range lacking {
-		if !d.lacking[n] {
-			d.endpoints.MarkHolders(n)
+	for _, one := range []struct{ of, other map[ipsets.Name]bool }{{omitted, n.omitted}, {n.omitted, omitted}} {
+		for name := range one.of {
+			if !one.other[name] {
+				n.endpoints.MarkHolders(name)
+				changed = true
+			}
 		}
 	}
-	for n := range d.lacking {
-		if !lacking[n] {
-			d.endpoints.MarkHolders(n)
-		}
-	}
-	d.lacking = lacking
+	n.omitted = omitted
+	return changed
 }

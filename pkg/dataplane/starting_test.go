@@ -56,7 +56,7 @@ func TestStartingNotThere(t *testing.T) {
 func TestStartingYields(t *testing.T) {
 	w := starting(t)
 	w.do("endpoint one 10.0.0.8", "endpoint two 10.0.0.9", "pod x/w 10.0.0.1 app=web sandbox=s1", "early", "new-endpoint new 10.0.0.1")
-	w.tx.SetYield(func(turns int) bool { return turns == 1 })
+	w.tx.Yield = after(1)
 	w.do("apply")
 	require.Zero(t, w.report.Calls[hns.OpEndpointNew])
 	w.settle()

@@ -13,126 +13,179 @@ import (
 // writeEndpoints works through the queue of pending updates; one whose sets are not ready waits for
 // them. Then it asks HNS again about quarantined policies of endpoints that wait for nothing else.
 func (r *run) writeEndpoints() {
-	d := r.d
 	var due []string
-	for _, ep := range d.endpoints.Due(r.started) {
+	for _, ep := range r.endpoints.Due(r.started) {
 		if ep.Known() {
 			due = append(due, ep.ID)
 		}
 	}
-	if !r.writeEach(due, "updating", d.endpoints.Serve) {
+	if !r.writeEach(due, r.endpoints.Serve) {
 		return
 	}
-	r.writeEach(d.endpoints.DueQuarantines(r.started), "asking again for", func(id string) {
-		d.endpoints.TryQuarantined(id, r.started)
-	})
+	r.writeEach(r.endpoints.DueQuarantines(r.started), func(id string) { r.endpoints.TryQuarantined(id, r.started) })
 }
 
 // writeEach updates endpoints one after the other, until the next transaction is due; begin is
 // called before each. An update that fails stays pending and does not stop the others. It returns
 // false if the transaction has to end before all are updated.
-func (r *run) writeEach(ids []string, doing string, begin func(id string)) bool {
-	d := r.d
+func (r *run) writeEach(ids []string, begin func(id string)) bool {
 	for i, id := range ids {
-		if r.ending() {
+		if r.ctx.Err() != nil {
 			return false
 		}
-		d.progress.Note(doing, "endpoint", "", id)
+		r.progress.Note("writing", "endpoint", "", id)
 		begin(id)
 		if err := r.writeEndpoint(id); err != nil {
-			d.endpoints.Failed(d.endpoints.Endpoint(id), err, d.sets.At)
+			r.endpoints.Failed(r.endpoints.Endpoint(id), err, r.sets.At)
 		}
 		if r.yields(len(ids) - i - 1) {
 			return false
 		}
-		r.pause() // many may wait for sets, and ask for nothing
 	}
 	return true
 }
 
-// writeEndpoint gives one endpoint its desired rules, over one handle of HNS. One that was
-// never right for its pod, and that fails, gets its block whatever came in between.
+// writeEndpoint gives one endpoint its desired rules, over one handle of HNS. An endpoint that is
+// open, and that fails, gets its block whatever came in between, unless another program undoes it.
 func (r *run) writeEndpoint(id string) error {
 	defer r.hold(id)()
 	err := r.update(id)
-	if err != nil && !r.fought(id, err) {
+	ep := r.endpoints.Endpoint(id)
+	conflict, is := errors.AsType[*versioned.Conflict](err)
+	if fought := is && ep != nil && ep.Fought(conflict); err != nil && !fought {
 		r.isolate(id)
 	}
 	return err
 }
 
-// fought reports whether an update failed as somebody else undoes it.
-func (r *run) fought(id string, err error) bool {
-	ep := r.d.endpoints.Endpoint(id)
-	conflict, is := errors.AsType[*versioned.Conflict](err)
-	if !is || ep == nil {
-		return false
-	}
-	return ep.Fought(conflict)
-}
-
-// update works through an endpoint's steps, two at most. After a rejection its policies
-// are bisected, with steps that are planned anew, and a pod that is open gets its block before
-// that. Between two steps the rest is left to the next transaction when that is due:
-// each step leaves what some of the changes alone would give (acl.Plan).
+// update works through an endpoint's steps, acl.MaxAdds at most. After a rejection its policies
+// are bisected, with steps that are planned anew.
 func (r *run) update(id string) error {
 	for {
-		ep, steps, ready := r.d.endpoints.NextSteps(id)
+		ep, steps, ready := r.endpoints.NextSteps(id)
 		switch {
 		case len(steps) == 0:
 			return nil
 		case !ready:
 			return endpoints.ErrSetsNotReady
 		}
-		for i, s := range steps {
-			done, err := r.step(ep, s)
-			if err != nil {
-				return err
-			}
-			if !done {
-				r.isolate(id)
-			}
-			if r.tires(ep, len(steps)-i-1) {
-				return nil
-			}
-			if !done {
-				break
-			}
+		if yielded, err := r.writeSteps(ep, steps); yielded || err != nil {
+			return err
 		}
 	}
 }
 
-// tires reports whether the rest of an endpoint's steps is left to the next
-// transaction, which is due; left are those that are planned. In a bisection more
-// may have to be. The rest has a turn of its own.
-func (r *run) tires(ep *endpoints.Endpoint, left int) bool {
-	d := r.d
-	more := (left > 0 || ep.Bisecting()) && d.endpoints.Endpoint(ep.ID) == ep
-	if !more || !r.yields(1) {
-		return false
+// writeSteps makes the requests for the steps until the rest has to be planned anew. A pod that is
+// open gets its block then. Between two steps the rest is left to the next transaction when that
+// is due: each step leaves what some of the changes alone would give (acl.Plan).
+func (r *run) writeSteps(ep *endpoints.Endpoint, steps []acl.Step) (yielded bool, _ error) {
+	for i, s := range steps {
+		done, err := r.step(ep, s)
+		if err != nil {
+			return false, err
+		}
+		if !done {
+			r.isolate(ep.ID)
+		}
+		more := i+1 < len(steps) || ep.Bisecting() // a bisection may need more steps
+		if more && r.endpoints.Endpoint(ep.ID) == ep && r.yields(1) {
+			if ep.Pending() {
+				r.endpoints.Join(ep)
+			}
+			return true, nil
+		}
+		if !done {
+			return false, nil
+		}
 	}
-	if ep.Pending() {
-		d.endpoints.Join(ep)
-	}
-	return true
+	return false, nil
 }
 
 // step makes one request for an endpoint, with the version that it was planned
 // from, and records what is there then. done is false when the rest has to be
 // planned anew.
 func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
-	d := r.d
-	w := r.writer()
-	from := ep.Version()
+	spellings := &r.endpoints.Spellings
+	w := versioned.Writer{Ask: r.ask, Unchecked: r.cfg.Unchecked, Cut: spellings.OthersCut(), Parts: spellings.Parts, Learn: spellings.Learn}
 	write, reached := w.Replace, s.ACLs
 	if s.Verb == hns.Add {
 		write, reached = w.Add, slices.Concat(ep.Actual(), s.ACLs)
 	}
-	is, err := write(ep.ID, from, s.ACLs)
-	return d.endpoints.Wrote(ep, acl.Canonical(reached), s.ACLs, is, err)
+	is, err := write(ep.ID, ep.Version(), s.ACLs)
+	return r.endpoints.Wrote(ep, acl.Canonical(reached), s.ACLs, is, err)
 }
 
-// writer returns what writes for the run.
-func (r *run) writer() versioned.Writer {
-	return versioned.Writer{Ask: r.ask, Unchecked: r.d.cfg.Unchecked, Cut: r.d.spellings.OthersCut(), Parts: r.d.spellings.Parts, Learn: r.d.spellings.Learn}
+// A pod that is to be isolated and has no block yet is open. Whatever fails on the
+// way to its rules, the block is the next thing that HNS is asked for.
+
+// isolateOpen gives every endpoint that is open its block, before what may take
+// long: the search for a set of other pods that HNS refuses.
+func (r *run) isolateOpen() {
+	var open []string
+	for _, ep := range r.endpoints.Due(r.started) {
+		if r.endpoints.Open(ep) {
+			open = append(open, ep.ID)
+		}
+	}
+	for _, id := range open {
+		if r.ctx.Err() != nil {
+			return
+		}
+		r.progress.Note("isolating", "endpoint", "", id)
+		r.isolate(id)
+	}
+}
+
+// isolate gives an endpoint that is open the rules that all policies share, and
+// when that fails those of them that are essential; then each block alone, if HNS
+// answers. It names no set and needs no policy. What a write left that broke off is
+// read first; where that cannot be read either, the rules are added all the same: at
+// the worst they are there twice, and the next Update ends that.
+func (r *run) isolate(id string) {
+	defer r.hold(id)()
+	var last []hns.ACL
+	answered := false
+	for i, way := range endpoints.Isolations() {
+		ep := r.endpoints.Endpoint(id)
+		if i > 1 && !answered || ep == nil || !r.endpoints.Open(ep) || r.ctx.Err() != nil {
+			return
+		}
+		if !ep.Known() {
+			r.readEndpoint(id)
+		}
+		if ep = r.endpoints.Endpoint(id); ep == nil || !r.endpoints.Open(ep) {
+			continue
+		}
+		acls := r.endpoints.Unblocked(ep, way.Rules(ep))
+		switch {
+		case len(acls) == 0, way.Verb == hns.Add && slices.Equal(acls, last):
+			continue
+		case way.Verb == hns.Update && !ep.Known():
+			return
+		case way.Verb == hns.Update:
+			acls = slices.Concat(ep.Actual(), acls)
+		}
+		last = acls
+		var blind bool
+		if answered, blind = r.isolateBy(ep, acl.Step{Verb: way.Verb, ACLs: acls}); blind {
+			return
+		}
+	}
+}
+
+// isolateBy is one way to close an endpoint. Without a read, the rules can be added all the same.
+// It reports whether HNS answered what may be its word against the rules, and whether it took
+// them though the endpoint cannot be read.
+func (r *run) isolateBy(ep *endpoints.Endpoint, s acl.Step) (answered, blind bool) {
+	if ep.Known() {
+		done, err := r.step(ep, s) // the error of the write before it counts
+		if s.Verb == hns.Update || !errors.Is(err, versioned.ErrUnread) {
+			return !done && (err == nil || endpoints.SaysOfRules(err)), false
+		}
+	}
+	err := r.ask(hns.Request{Op: hns.OpACLAdd, Endpoint: ep.ID, ACLs: s.ACLs}).Err
+	if r.endpoints.Endpoint(ep.ID) == ep && !hns.EndpointGone(err) { // else it is gone meanwhile
+		r.endpoints.TakeBlindAdd(ep, s.ACLs, err)
+	}
+	return endpoints.SaysOfRules(err), err == nil
 }

@@ -1,19 +1,16 @@
 package dataplane
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
-	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
-
-// maxSetsPerRequest bounds requests that no applied ACL can see half done: Add
-// and Remove. An Update is never cut, as one event's changes belong together.
-const maxSetsPerRequest = 1000
 
 // maxSearch bounds the requests for suspects, and probes, of one transaction.
 const maxSearch = 64
@@ -22,25 +19,24 @@ const maxSearch = 64
 // singled out and left out. Any other answer means that our view is wrong, or that it is a
 // refusal with a code of no known meaning: what is there tells. While the outcome of a
 // write of a needed set is unknown nothing is written, as one event's changes belong
-// together, nor before our sets were read. It reports whether HNS did its part.
-func (r *run) writeSets(plan []ipsets.Request) bool {
-	well := r.sendPlans(plan)
+// together, nor before our sets were read.
+func (r *run) writeSets(plan []ipsets.Request) {
+	r.progress.Note("writing sets", "", "", "")
+	done := r.sendPlans(plan)
 	if r.probeSets() {
-		well = r.sendPlans(r.planSets())
+		done = r.sendPlans(r.planSets())
 	}
-	d := r.d
-	d.renderDirty()
-	if !well {
-		d.sets.Failed(r.started, d.clock)
+	r.renderDirty()
+	if r.setsFailed = !done; r.setsFailed {
+		r.sets.Failed(r.started, r.clock)
 	}
-	if d.setWork.due || d.setWork.held {
-		d.endpoints.Wake()
+	if r.due || r.held {
+		r.endpoints.Wake()
 	}
-	return well
 }
 
-// sendPlans sends plans until nothing is left that may be written now, or the search
-// for what HNS refuses is to go on in the next transaction.
+// sendPlans sends plans until nothing is left that may be written now, or the search for what
+// HNS refuses is to go on in the next transaction. It reports whether HNS did its part.
 func (r *run) sendPlans(plan []ipsets.Request) bool {
 	const attempts = 3
 	var doubted ipsets.Request // as it was sent last, in vain, and nothing had changed
@@ -48,7 +44,7 @@ func (r *run) sendPlans(plan []ipsets.Request) bool {
 		if r.inDoubt() {
 			return false
 		}
-		req, err := r.trySets(plan)
+		req, err := r.sendPlan(plan)
 		switch {
 		case errors.Is(err, errLater):
 			return true
@@ -58,7 +54,7 @@ func (r *run) sendPlans(plan []ipsets.Request) bool {
 		case !hns.Answered(err):
 			return false
 		default:
-			r.network()
+			r.readUnknownSets()
 			switch again := r.planSets(); {
 			case len(again) == 0 || !sameRequest(again[0], req): // something had changed
 				faults++
@@ -79,60 +75,8 @@ func (r *run) sendPlans(plan []ipsets.Request) bool {
 // errLater ends a plan in the midst of a search.
 var errLater = errors.New("the search goes on in the next transaction")
 
-func sameRequest(a, b ipsets.Request) bool {
-	return a.Verb == b.Verb && a.Nested == b.Nested && slices.EqualFunc(a.Sets, b.Sets, func(a, b ipsets.SetValue) bool {
-		return a.ID == b.ID && slices.Equal(a.Values, b.Values)
-	})
-}
-
-// inDoubt reports whether nothing may be written before the sets were read.
-func (r *run) inDoubt() bool {
-	return r.d.fresh || r.d.cache.InDoubt()
-}
-
-// planSets returns the requests that are to be sent now.
-func (r *run) planSets() []ipsets.Request {
-	return inParts(r.d.cache.Plan())
-}
-
-// inParts cuts requests that may be cut.
-func inParts(plan []ipsets.Request) []ipsets.Request {
-	var out []ipsets.Request
-	for _, req := range plan {
-		if req.Verb == ipsets.Update {
-			out = append(out, req)
-			continue
-		}
-		for part := range slices.Chunk(req.Sets, maxSetsPerRequest) {
-			cut := req
-			cut.Sets = part
-			out = append(out, cut)
-		}
-	}
-	return out
-}
-
-// endSets ends the writing of sets of a run: with all well nothing waits, but for
-// what was cut short, or could not be written before endpoints were.
-func (r *run) endSets(well bool) {
-	d := r.d
-	if well && !d.fresh && !d.cache.InDoubt() {
-		d.sets = backoff.Retry{}
-	} else {
-		d.sets.Failed(r.started, d.clock)
-	}
-	d.awaitSets()
-}
-
-// awaitSets finds what of the sets is left to be written: at once, unless they failed, or
-// once somebody has left other sets.
-func (d *core) awaitSets() {
-	d.setWork.due = !d.cfg.DryRun && d.sets.Tries == 0 && !d.fresh && !d.cache.InDoubt() && len(d.cache.Plan()) > 0
-	d.setWork.held = d.cache.HeldBack()
-}
-
-// trySets sends the requests in order until one fails, which it returns.
-func (r *run) trySets(plan []ipsets.Request) (ipsets.Request, error) {
+// sendPlan sends the requests in order until one fails, which it returns.
+func (r *run) sendPlan(plan []ipsets.Request) (ipsets.Request, error) {
 	for _, req := range plan {
 		if req.Search && r.searchEnds() {
 			return req, errLater
@@ -142,6 +86,17 @@ func (r *run) trySets(plan []ipsets.Request) (ipsets.Request, error) {
 		}
 	}
 	return ipsets.Request{}, nil
+}
+
+func sameRequest(a, b ipsets.Request) bool {
+	return a.Verb == b.Verb && a.Nested == b.Nested && slices.EqualFunc(a.Sets, b.Sets, func(a, b ipsets.SetValue) bool {
+		return a.ID == b.ID && slices.Equal(a.Values, b.Values)
+	})
+}
+
+// inDoubt reports whether nothing may be written before the sets were read.
+func (r *run) inDoubt() bool {
+	return r.fresh || r.cache.InDoubt()
 }
 
 // searchEnds counts a request of a search that is about to be sent, and reports
@@ -158,41 +113,103 @@ func (r *run) searchEnds() bool {
 // sendSets sends one request and records what came of it. At the first write that
 // fails, pods that may be open come first.
 func (r *run) sendSets(req ipsets.Request) error {
-	d := r.d
 	err := r.ask(hns.Request{Op: hns.OpSets(hnsVerbs[req.Verb]), Sets: hnsSets(req)}).Err
-	d.recordSets(req, err)
-	if err != nil && req.Verb != ipsets.Remove && !r.shielded {
-		r.shielded = true
-		r.isolateNewborn()
+	r.recordSets(req, err)
+	if err != nil && req.Verb != ipsets.Remove && !r.isolated {
+		r.isolated = true
+		r.isolateOpen()
 	}
 	return err
 }
 
 // recordSets records the outcome of a set request.
-func (d *core) recordSets(req ipsets.Request, err error) {
-	switch {
-	case errors.Is(err, hns.ErrInvalid), req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse):
+func (n *nodeState) recordSets(req ipsets.Request, err error) {
+	if errors.Is(err, hns.ErrInvalid) || req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse) {
 		return // nothing was done
-	case err == nil && req.Verb == ipsets.Remove:
-		for _, s := range req.Sets {
-			d.cache.Removed(s.Name)
-		}
-	case err == nil:
-		for _, s := range req.Sets {
-			d.cache.Wrote(s)
-		}
-	case req.Verb == ipsets.Remove:
-		for _, s := range req.Sets {
-			d.cache.MaybeRemoved(s.Name)
-		}
-	default:
-		for _, s := range req.Sets {
-			d.cache.Unknown(s.Name)
-		}
 	}
 	for _, s := range req.Sets {
-		d.drift.Wrote(drift.OfSet(s.Name))
+		switch {
+		case err == nil && req.Verb == ipsets.Remove:
+			n.cache.Removed(s.Name)
+		case err == nil:
+			n.cache.Wrote(s)
+		case req.Verb == ipsets.Remove:
+			n.cache.MaybeRemoved(s.Name)
+		default:
+			n.cache.Unknown(s.Name)
+		}
+		n.endpoints.WroteSet(s.Name)
 	}
+}
+
+// refuseSets records that HNS refused a request. A set that is found out is left out,
+// and the rules that name it with it.
+func (r *run) refuseSets(req ipsets.Request, err error) {
+	name, found := r.cache.Refuse(req)
+	if !found {
+		return
+	}
+	if r.refused[name] == nil {
+		r.refused[name] = &backoff.Again{}
+	}
+	if a := r.refused[name]; a.At.After(r.clock) { // it changed, so it was tried before its time
+		a.Code = hns.CodeOf(err)
+	} else {
+		a.Failed(err, r.clock)
+	}
+}
+
+// probeSets asks HNS again for the sets that it refused, each alone, when their time
+// has come. It reports whether HNS took one: the rules that name it come back.
+func (r *run) probeSets() (accepted bool) {
+	for _, name := range r.dueProbes() {
+		if r.inDoubt() || r.ctx.Err() != nil {
+			return accepted
+		}
+		req, may := r.cache.Probe(name)
+		if may && r.searchEnds() {
+			return accepted
+		}
+		var err error
+		if may {
+			err = r.sendSets(req)
+		}
+		if err != nil && !errors.Is(err, hns.ErrInvalid) && hns.Answered(err) {
+			r.readUnknownSets()
+		}
+		switch a := r.refused[name]; {
+		case !may, err != nil && !hns.Answered(err): // it may not be written now, or came to no answer
+			a.Wait(r.clock)
+		case err != nil:
+			a.Failed(err, r.clock)
+		default:
+			accepted = true
+			delete(r.refused, name)
+		}
+	}
+	return accepted
+}
+
+// dueProbes brings what is remembered of refused sets up to date, and returns those
+// whose time has come, in its order.
+func (r *run) dueProbes() (due []ipsets.Name) {
+	refused := map[ipsets.Name]bool{}
+	for _, name := range r.cache.Refused() {
+		refused[name] = true
+		if r.refused[name] == nil { // nothing needed it when it was refused
+			r.refused[name] = &backoff.Again{At: r.started}
+		}
+	}
+	maps.DeleteFunc(r.refused, func(name ipsets.Name, _ *backoff.Again) bool { return !refused[name] })
+	for name, a := range r.refused {
+		if !a.At.After(r.started) {
+			due = append(due, name)
+		}
+	}
+	slices.SortFunc(due, func(a, b ipsets.Name) int {
+		return cmp.Or(r.refused[a].At.Compare(r.refused[b].At), ipsets.Compare(a, b))
+	})
+	return due
 }
 
 // hnsVerbs has HNS's words.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -26,21 +25,20 @@ type Settings struct {
 
 // Dependencies are what a State works on together with whoever writes the sets of the node.
 type Dependencies struct {
-	Cache     *ipsets.Cache
-	Desired   *desired.State
-	Drift     *drift.Log
-	Spellings *drift.Spellings
+	Cache   *ipsets.Cache
+	Desired *desired.State
 }
 
 // State is the endpoints of a node: what is known of them, what they should have, and the
 // queue of those that wait for an update. HNS bounds the endpoints, and the local pods
 // those that wait. It is not safe for concurrent use.
 type State struct {
-	cfg       Settings
-	cache     *ipsets.Cache
-	desired   *desired.State
-	drift     *drift.Log
-	spellings *drift.Spellings
+	Spellings Spellings // of rules and of sets
+
+	cfg     Settings
+	cache   *ipsets.Cache
+	desired *desired.State
+	drift   driftLog // of sets too
 
 	clock      time.Time // it does not go on by itself
 	now        time.Time // when the last transaction began
@@ -65,8 +63,7 @@ type State struct {
 // New returns a State that knows no endpoint, and wants them enumerated.
 func New(cfg Settings, with Dependencies) *State {
 	d := &State{
-		cfg: cfg, cache: with.Cache, desired: with.Desired, drift: with.Drift,
-		spellings: with.Spellings,
+		cfg: cfg, cache: with.Cache, desired: with.Desired, drift: newDriftLog(),
 		byID:      map[string]*Endpoint{},
 		byAddr:    map[netip.Addr][]*Endpoint{},
 		dirty:     map[*Endpoint][]policy.Key{},
@@ -150,6 +147,7 @@ func (d *State) SetsSeen() {
 // Count puts the numbers of endpoints to those of a node.
 func (d *State) Count(s *state.Stats) {
 	s.Conflicts = d.conflicts
+	d.countDrift(s)
 	since := func(t time.Time) {
 		s.Pending++
 		s.OldestPending = max(s.OldestPending, d.clock.Sub(t))

@@ -11,17 +11,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // newTestEndpoints returns a State that knows nothing.
 func newTestEndpoints() *State {
-	cache, log := ipsets.NewCache(), drift.NewLog()
+	cache := ipsets.NewCache()
 	return New(Settings{}, Dependencies{
 		Cache: cache, Desired: desired.New(desired.Settings{Budgets: policy.DefaultBudgets()}, cache, func(string, string, string, string) {}),
-		Drift: &log, Spellings: &drift.Spellings{},
 	})
 }
 

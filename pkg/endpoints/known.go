@@ -31,7 +31,7 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 	d.address(ep, desired.IPv4(e.Addrs))
 	ep.ipv6 = slices.DeleteFunc(slices.Clone(e.Addrs), netip.Addr.Is4)
 	ep.netns = e.Netns
-	parts := d.spellings.Parts(e)
+	parts := d.Spellings.Parts(e)
 	if ep.Known() {
 		d.foundACLs(ep, parts.Ours)
 	}

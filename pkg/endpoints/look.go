@@ -18,9 +18,9 @@ func (d *State) TakeLook(id string, e hns.Endpoint, err error) {
 	switch {
 	case err != nil:
 		ep.state.check = true
-	case ep.Known() && ep.version == d.spellings.Basis(e):
+	case ep.Known() && ep.version == d.Spellings.Basis(e):
 		ep.state.check = false
-		ep.foreign = d.spellings.Parts(e).Foreign // no plan is made from what else others have, but explanations are
+		ep.foreign = d.Spellings.Parts(e).Foreign // no plan is made from what else others have, but explanations are
 	default:
 		d.TakeRead(id, e, nil)
 	}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
@@ -196,7 +195,7 @@ func TestPausesOfRepairs(t *testing.T) {
 	for i := range 8 {
 		s, reached := step(t, d, "a")
 		require.NotEmpty(t, s.ACLs)
-		d.drift.Wrote(drift.OfEndpoint("a"))
+		d.drift.wrote(drifting{endpoint: "a"})
 		d.applied(ep, reached, "v")
 		d.Queue(ep)
 		require.False(t, ep.Pending())

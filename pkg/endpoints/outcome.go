@@ -7,7 +7,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/backoff"
-	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -86,7 +85,7 @@ func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
 func (d *State) conflict(ep *Endpoint, reached []hns.ACL, c *versioned.Conflict) {
 	if c.Written {
 		d.conflicts.After++
-		d.drift.Wrote(drift.OfEndpoint(ep.ID))
+		d.drift.wrote(drifting{endpoint: ep.ID})
 		ep.actual = reached // what somebody else changed is the difference to this
 		ep.repair = acl.Same(reached, d.listFor(ep))
 	} else {
@@ -106,7 +105,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 	switch {
 	case err == nil:
 		ep.state.wrote()
-		d.drift.Wrote(drift.OfEndpoint(ep.ID))
+		d.drift.wrote(drifting{endpoint: ep.ID})
 		d.applied(ep, reached, is.Version)
 		if ep.Bisecting() && ep.testing == 0 { // a block may have come first
 			ep.suspects = d.suspectsOf(ep, false)
@@ -116,7 +115,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 			ep.foreign, ep.open, ep.seen = is.After.Foreign, is.After.Defaults, d.clock
 		}
 		if is.Cut || is.Whole {
-			d.spellings.CutOthers(is.Cut)
+			d.Spellings.CutOthers(is.Cut)
 		}
 		return true, nil
 	case hns.EndpointGone(err):
@@ -143,7 +142,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 	case errors.As(err, &refused):
 		return false, d.refused(ep, sent, refused)
 	}
-	d.drift.Wrote(drift.OfEndpoint(ep.ID))
+	d.drift.wrote(drifting{endpoint: ep.ID})
 	d.unknown(ep, reached)
 	return false, err
 }

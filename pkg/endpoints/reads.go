@@ -11,7 +11,7 @@ import (
 )
 
 // Each pod without an endpoint of its own is looked for once a second in its first
-// minute. After that it is the rolling look that finds it (pkg/dataplane/look.go); where nobody
+// minute. After that it is the rolling look that finds it (pkg/dataplane/observe.go); where nobody
 // looks, every 30 s.
 const (
 	listAgain  = time.Second

@@ -26,6 +26,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/looks"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -159,7 +160,7 @@ func TestRecording(t *testing.T) {
 	})
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Mode: hnsfault.LoseReply})
 	failed := w.apply(func(tx *dataplane.Transaction) { tx.SetPolicy(allow("p", "web", "db")) })
-	due, err := w.run.Observe(t.Context(), dataplane.Everything())
+	due, err := w.run.Observe(t.Context(), looks.All(w.dp))
 	require.NoError(t, err)
 	require.True(t, due)
 	w.apply(func(tx *dataplane.Transaction) { tx.DeletePod(web.Key()) })
@@ -265,7 +266,7 @@ func TestStepThatWasBrokenOff(t *testing.T) {
 	cancel(errors.New("the end"))
 	_, err := w.run.ApplyDataplane(ctx, dataplane.NewTransaction())
 	require.Error(t, err)
-	_, err = w.run.Observe(ctx, dataplane.Everything())
+	_, err = w.run.Observe(ctx, looks.All(w.dp))
 	require.Error(t, err)
 	_, got := recording(t, w.rec)
 	require.Len(t, got, 2)

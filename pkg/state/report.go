@@ -77,9 +77,6 @@ type Report struct {
 	// Waiting has every generation of which something may not be in HNS yet, in
 	// order; what came in with another one is.
 	Waiting []Span `json:"waiting,omitempty"`
-	// Yielded is after how many endpoints the transaction left the others to the
-	// next one, which was due; 0: it left none.
-	Yielded int `json:"yielded,omitempty"`
 	// Longest is the work that the transaction was at for longest without getting on,
 	// calls of HNS apart, when that was a second or more.
 	Longest *Piece `json:"longest,omitempty"`

@@ -65,7 +65,7 @@ byte req; /* the sets of the request */
 bool ok;  /* what the caller gets to know */
 #define outcome(effect) if :: effect; ok = true :: trouble(true); effect :: trouble(true) fi
 
-inline deleteSets(mask) {
+inline hnsRemove(mask) {
 	check(3, (mask & ~hset) == 0);
 	check(4, (mask & (hacl[0] | hacl[1])) == 0);
 	check(5, (mask & (promise(0) | promise(1))) == 0);
@@ -78,40 +78,44 @@ inline recordSets() { /* recordSets: what was missing is there, or the reverse *
 	req = 0; ok = false
 }
 
-/* ----- stage and read, one step: reads change nothing ----- */
+/* ----- stage ----- */
+#define change(e, s) if :: true :: trouble(true); desired[e] = desired[e] ^ s fi
+
+inline stage() { change(0, 1); change(0, 2); change(1, 1) }
+
+/* ----- read, in one atomic with stage: reads change nothing ----- */
 inline readEndpoint(e) { actual[e] = hacl[e]; rules[e] = known; attempts[e] = 0 }
 
-inline look() { /* Observe: it holds the apply lock */
+inline observe() { /* it holds the apply lock */
 	reach(1, !pending(0) && hacl[0] != actual[0]);
 	readEndpoint(0); readEndpoint(1);
 	present = hset; unsure = 0; looks = 0
 }
 
-inline get(e) { if :: rules[e] == unknown -> if :: readEndpoint(e) :: trouble(true) fi :: else fi }
-#define change(e, s) if :: true :: trouble(true); desired[e] = desired[e] ^ s fi
+inline readUnknown(e) { if :: rules[e] == unknown -> if :: readEndpoint(e) :: trouble(true) fi :: else fi }
 
-inline stageAndRead() {
-	change(0, 1); change(0, 2); change(1, 1);
+inline read() {
 	if :: fresh || unsure -> if :: present = hset; unsure = 0; fresh = false :: trouble(true) fi :: else fi;
 	if /* all endpoints: after a start, and whenever something calls for it */
 	:: readEndpoint(0); readEndpoint(1)
 	:: trouble(!listed)
 	:: listed
 	fi;
-	get(0); get(1)
+	readUnknown(0); readUnknown(1)
 }
 
-/* ----- writeSets: an unknown outcome stops all writing of sets ----- */
+/* ----- planSets: an unknown outcome stops all writing of sets ----- */
 #ifdef NO_SETS_READ
-#define missing (unsure -> 0 : needed & ~present)
+#define planSets (unsure -> 0 : needed & ~present)
 #else
-#define missing (unsure || fresh -> 0 : needed & ~present)
+#define planSets (unsure || fresh -> 0 : needed & ~present)
 #endif
 
+/* ----- writeSets ----- */
 inline writeSets() {
 	if
-	:: atomic { missing ->
-		req = missing;
+	:: atomic { planSets ->
+		req = planSets;
 		check(1, (req & hset) == 0);
 		outcome(hset = hset | req) };
 	   atomic { recordSets() }
@@ -119,7 +123,7 @@ inline writeSets() {
 	fi
 }
 
-/* ----- pod updates ----- */
+/* ----- writeEndpoints ----- */
 #define additions(e) ((actual[e] & ~desired[e]) == 0)
 #define newNames(e) (desired[e] & ~actual[e])
 #ifdef NO_READY
@@ -153,6 +157,8 @@ inline writeEndpoint(e) {
 	fi
 }
 
+inline writeEndpoints() { writeEndpoint(0); writeEndpoint(1) }
+
 /* ----- removeSets ----- */
 #ifdef NO_LISTING
 #define deletable spare
@@ -166,7 +172,7 @@ inline removeSets() {
 		reach(3, rules[0] == unknown); /* while the outcome of an update is unknown */
 		req = deletable;
 		if :: true :: trouble(true); req = req & 1 :: trouble(true); req = req & 2 fi; /* grace period */
-		deleteSets(req) };
+		hnsRemove(req) };
 	   atomic { recordSets() }
 	:: atomic { else -> reach(4, present & ~unsure & ~firm & (pin(0) | pin(1))) }
 	:: atomic { trouble(deletable) }
@@ -178,13 +184,13 @@ proctype Worker() { /* whoever holds the apply lock */
 start:
 	{	do
 #ifdef NO_LOCK
-		:: atomic { stageAndRead() };
+		:: atomic { stage(); read() };
 #else
-		:: if :: atomic { looks -> look() } :: else fi;
-		   atomic { stageAndRead() };
+		:: if :: atomic { looks -> observe() } :: else fi;
+		   atomic { stage(); read() };
 #endif
 		   writeSets();
-		   writeEndpoint(0); writeEndpoint(1);
+		   writeEndpoints();
 		   removeSets()
 		od
 	} unless { atomic { killed -> killed = false; goto start } }
@@ -200,7 +206,7 @@ proctype Reconciler() {
 #endif
 #ifdef NO_DOOR
 	:: atomic { !idle && listed -> idle = spare }
-	:: atomic { idle -> deleteSets(idle); ok = false; present = present & ~idle; idle = 0 }
+	:: atomic { idle -> hnsRemove(idle); ok = false; present = present & ~idle; idle = 0 }
 #endif
 	od
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/looks"
 	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -121,7 +122,7 @@ func (l *life) step(s step) {
 	case wait:
 		l.live(s.wait)
 	case observe:
-		l.look(dataplane.Everything())
+		l.look(looks.All(l.dp))
 	case restart:
 		l.restart()
 	case hand, stop, inherit: // histories at random have none

@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/looks"
 )
 
 // tester is what *testing.T and *rapid.T have in common.
@@ -262,7 +263,7 @@ func (r *replay) wait(d time.Duration) {
 func (r *replay) observe() {
 	r.whole = r.programmed()
 	defer func() { r.whole = false }()
-	if _, err := r.dp.Observe(r.t.Context(), dataplane.Everything()); err != nil {
+	if _, err := r.dp.Observe(r.t.Context(), looks.All(r.dp)); err != nil {
 		r.note("observe: %v", err)
 		return
 	}

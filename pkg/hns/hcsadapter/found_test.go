@@ -19,6 +19,7 @@ import (
 	netpol "github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/looks"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -112,7 +113,7 @@ func TestSeveralNetworks(t *testing.T) {
 		return report
 	}
 	look := func() state.Report {
-		_, err := dp.Observe(t.Context(), dataplane.Everything())
+		_, err := dp.Observe(t.Context(), looks.All(dp))
 		require.NoError(t, err)
 		return settle(dataplane.NewTransaction())
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/cnis"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/looks"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
@@ -114,7 +115,7 @@ func (w *world) settle(report state.Report) {
 func (w *world) reconcile() {
 	for range 2 {
 		w.now = w.now.Add(reconcileInterval)
-		_, err := w.dp.Observe(w.t.Context(), dataplane.Everything())
+		_, err := w.dp.Observe(w.t.Context(), looks.All(w.dp))
 		require.NoError(w.t, err)
 		w.settle(w.apply(dataplane.NewTransaction()))
 	}

@@ -1,4 +1,4 @@
-package drift
+package endpoints
 
 import (
 	"slices"
@@ -28,7 +28,7 @@ type Spellings struct {
 // change, and told of at the first.
 func (l *Spellings) note(s state.Spelling) {
 	list := l.list
-	if s.Kind == Set {
+	if s.Kind == driftSet {
 		same := func(o state.Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object }
 		if at := slices.IndexFunc(list, same); at >= 0 {
 			list[at] = s
@@ -42,7 +42,7 @@ func (l *Spellings) note(s state.Spelling) {
 
 // OfSet keeps how HNS spells a set.
 func (l *Spellings) OfSet(s ipsets.Spelling) {
-	l.note(state.Spelling{Kind: Set, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
+	l.note(state.Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
 }
 
 // maxSpelled bounds the text of a set that is kept, in bytes.
@@ -62,13 +62,6 @@ func (l *Spellings) New() []state.Spelling {
 
 // All returns what was learned, in the order in which it was. The slice is the caller's.
 func (l *Spellings) All() []state.Spelling { return slices.Clone(l.list) }
-
-func (l *Spellings) keep(shown, sent hns.ACL) {
-	if l.rules == nil {
-		l.rules = map[hns.ACL]hns.ACL{}
-	}
-	l.rules[shown] = sent
-}
 
 // OthersCut reports whether others' ACLs go back to HNS cut to their documented fields.
 func (l *Spellings) OthersCut() bool { return l.cut }
@@ -111,9 +104,12 @@ func (l *Spellings) Learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	if len(pairs) < len(missing) || len(l.rules)+len(pairs) > maxSpellings {
 		return false // two are shown alike: which is which would be a guess
 	}
+	if l.rules == nil {
+		l.rules = map[hns.ACL]hns.ACL{}
+	}
 	for s, m := range pairs {
-		l.keep(s, m)
-		l.note(state.Spelling{Kind: ACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
+		l.rules[s] = m
+		l.note(state.Spelling{Kind: driftACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
 	}
 	return true
 }

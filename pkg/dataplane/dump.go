@@ -1,0 +1,206 @@
+package dataplane
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/endpoints"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// Snapshot is the state of a Dataplane at one moment. Transactions go on beside it: what
+// it points to is replaced when it changes, and what is changed in place was copied.
+type Snapshot struct {
+	node      string
+	now       time.Time
+	progress  state.Progress
+	desired   desired.Copied
+	sets      *ipsets.Copy
+	again     map[ipsets.Name]state.Again
+	endpoints endpoints.Copied
+	warnings  []state.Warning
+	reports   []state.Report
+	due       state.Due
+	spellings []state.Spelling
+	cut       bool
+	lookAge   time.Duration
+}
+
+// Snapshot takes the state as it is now. It never waits for HNS. A transaction waits for
+// it, milliseconds among 100,000 pods (ADR 26). Order and text come with Dump.
+func (d *Dataplane) Snapshot() *Snapshot {
+	s := &Snapshot{progress: d.Progress()}
+	d.with(func(n *nodeState) {
+		s.node, s.now, s.reports = n.cfg.Node, n.clock, slices.Clone(n.reports)
+		s.spellings, s.cut, s.lookAge = n.endpoints.Spellings.All(), n.endpoints.Spellings.OthersCut(), n.lookAge()
+		n.endpoints.DumpDue(&s.due)
+		s.warnings, s.again = n.warnings(), n.again()
+		s.desired, s.endpoints, s.sets = n.desired.Copy(), n.endpoints.Copy(), n.cache.Copy()
+	})
+	return s
+}
+
+// again returns the sets that HNS refuses or did not remove. The caller owns the map.
+func (n *nodeState) again() map[ipsets.Name]state.Again {
+	again := make(map[ipsets.Name]state.Again, len(n.refused)+len(n.removals))
+	for name, a := range n.refused {
+		again[name] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
+	}
+	for name, a := range n.removals {
+		again[name] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
+	}
+	return again
+}
+
+// Dump returns a snapshot of the whole state, as Snapshot and its Dump do.
+func (d *Dataplane) Dump() state.Dump { return d.Snapshot().Dump() }
+
+// Dump returns the state of the moment at which the snapshot was taken. It holds no lock.
+func (s *Snapshot) Dump() state.Dump {
+	var transaction *state.Progress
+	if s.progress.Doing != "" {
+		transaction = &s.progress
+	}
+	policies, clusterPolicies := s.desired.Policies()
+	return state.Dump{
+		Transaction: transaction,
+
+		Node:            s.node,
+		Time:            s.now,
+		Sets:            dumpSets(s.sets, s.again),
+		Pending:         s.endpoints.Pending(s.sets),
+		Endpoints:       s.endpoints.Dump(s.sets),
+		Policies:        policies,
+		ClusterPolicies: clusterPolicies,
+		Nodes:           s.desired.Nodes(),
+		Pods:            s.desired.Pods(s.endpoints.ByAddr()),
+		Namespaces:      s.desired.Namespaces(),
+		NodeAddrs:       s.desired.NodeAddrs(),
+		Warnings:        s.warnings,
+		Reports:         cloneReports(s.reports),
+		Due:             s.due,
+		Spellings:       s.spellings,
+		OthersCut:       s.cut,
+		LookAge:         s.lookAge,
+	}
+}
+
+// dumpSets lists the sets.
+func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]state.Again) []state.Set {
+	out := []state.Set{}
+	differences := sets.Differences()
+	for _, s := range sets.States() {
+		diff := differences[s.ID]
+		sd := state.Set{
+			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
+			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty, Fed: s.Fed,
+			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
+			Spare: s.Spare, Refused: s.Rejected, Called: s.Called,
+		}
+		if n, ok := sets.Lookup(s.ID); ok {
+			if a, waits := again[n]; waits {
+				sd.Again = &a
+			}
+		}
+		if sd.Members == nil {
+			sd.Members = []string{}
+		}
+		if s.Nested {
+			sd.Type = string(hns.NestedIPSet)
+		}
+		for _, ref := range s.Refs {
+			if ref.Kind == ipsets.RefPin {
+				sd.Pins = append(sd.Pins, ref.Owner)
+			} else {
+				sd.Holders = append(sd.Holders, ref.Kind.String()+" "+ref.Owner)
+			}
+		}
+		out = append(out, sd)
+	}
+	return out
+}
+
+// cloneReports copies reports, and what they hold.
+func cloneReports(in []state.Report) []state.Report {
+	out := slices.Clone(in)
+	for i := range out {
+		out[i] = out[i].Clone()
+	}
+	return out
+}
+
+// Stats returns a snapshot in numbers, sets by name. It never waits for HNS, and costs
+// the sets and ACLs of the node, not the pods of the cluster.
+func (d *Dataplane) Stats() (s state.Stats) {
+	var sets []ipsets.Programmed
+	d.with(func(n *nodeState) {
+		n.desired.Count(&s)
+		n.endpoints.Count(&s)
+		sets = n.cache.Programmed()
+	})
+	for _, set := range sets {
+		s.Sets = append(s.Sets, state.SetStats(set))
+	}
+	slices.SortFunc(s.Sets, func(a, b state.SetStats) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return s
+}
+
+// Warnings returns the active warnings, sorted. It never waits for HNS.
+func (d *Dataplane) Warnings() (active []state.Warning) {
+	d.with(func(n *nodeState) { active = n.warnings() })
+	return active
+}
+
+// warnings returns the active warnings: of objects that are over a budget or have a text that
+// cannot be expressed, of sets, of endpoints and of addresses.
+func (n *nodeState) warnings() []state.Warning {
+	out := slices.Concat(n.desired.Warnings())
+	out = n.warnOfSets(out)
+	out = n.endpoints.View().Warn(out, n.cfg.Node)
+	out = n.endpoints.WarnOfDrift(out)
+	slices.SortFunc(out, func(a, b state.Warning) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object),
+			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(out)
+}
+
+// warnOfSets appends which sets HNS refuses or does not remove, and whether sets cannot be
+// written at all.
+func (n *nodeState) warnOfSets(out []state.Warning) []state.Warning {
+	code := func(a *backoff.Again) string {
+		if a == nil {
+			return ""
+		}
+		return endpoints.InBrackets(a.Code)
+	}
+	for name, needing := range n.desired.Needing(n.cache.Refused()) {
+		in := code(n.refused[name])
+		for _, key := range needing {
+			object, kind := desired.ObjectOf(key)
+			out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected,
+				Message: fmt.Sprintf(
+					"HNS refuses set %s%s: where the policy needs it, what it accepts is left out and each of its denies blocks everything of its direction, until the set changes, or HNS takes it", name, in)})
+		}
+		if len(needing) == 0 { // those of named ports are in no policy's list
+			out = append(out, state.Warning{Object: name.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
+				Message: fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", in)})
+		}
+	}
+	for name, a := range n.removals {
+		if a.alone && a.Tries > 0 {
+			out = append(out, state.Warning{Object: name.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
+				Message: "HNS does not remove the set" + code(&a.Again) + ": nothing needs it; it is tried again"})
+		}
+	}
+	if n.sets.Tries > 0 {
+		out = append(out, state.Warning{Object: n.cfg.Node, Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "sets could not be written or read; they are retried"})
+	}
+	return out
+}

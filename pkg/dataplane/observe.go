@@ -1,0 +1,127 @@
+package dataplane
+
+import (
+	"context"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/hns"
+)
+
+// Look says what Observe reads of HNS. The zero Look reads nothing.
+type Look struct {
+	// Enumerate asks for the GUIDs of all endpoints: which came, and which are gone.
+	Enumerate bool `json:"enumerate,omitempty"`
+	// Sets reads the network with all our sets.
+	Sets bool `json:"sets,omitempty"`
+	// Endpoints are read one by one, by their GUIDs.
+	Endpoints []string `json:"endpoints,omitempty"`
+}
+
+// Each object is looked at once in a period, in place of all at once: what HNS
+// lost is found within it, and no event waits for more than one read. Endpoints
+// are enumerated more often: one that was made anew, with another GUID, is open
+// until it is found.
+const (
+	lookEnumerate = 5 * time.Second
+	lookTwice     = time.Second // until the second look at a set that looks odd
+)
+
+// looks are when what was last read.
+type looks struct {
+	last       time.Time // the last look at the sets or an endpoint began
+	enumerated time.Time
+	sets       time.Time
+}
+
+// Observe reads what look says, and takes over what it shows. It is a transaction that only
+// reads: it holds the apply lock, so nothing is written between a read and its use. due is
+// true if a transaction has work now, or if the time of the next work changed.
+//
+// The error is that of Client.Network or Client.EndpointIDs, or the cause of ctx. An
+// endpoint that cannot be read is no error: the next transaction reads it again.
+func (d *Dataplane) Observe(ctx context.Context, look Look) (due bool, err error) {
+	d.apply <- struct{}{}
+	defer func() { <-d.apply }()
+	r := d.begin(ctx, NewTransaction())
+	defer d.unlock()
+	before := r.nextDue()
+	r.progress.Note("reading", "", "", "")
+	err = r.observe(look)
+	r.renderDirty()
+	r.progress.End()
+	at := r.nextDue()
+	return !at.Equal(before) || !at.IsZero() && !at.After(r.clock), err
+}
+
+// observe reads what an observation is about, and takes it over.
+func (r *run) observe(look Look) error {
+	if look.Sets || len(look.Endpoints) > 0 {
+		r.looks.last = r.clock // an enumeration counts apart
+	}
+	if look.Sets {
+		err := r.readSets(true)
+		r.looks.sets = r.clock // also when it failed: the others are next
+		if err != nil {
+			return err
+		}
+		r.planLater()
+	}
+	if look.Enumerate {
+		res := r.ask(hns.Request{Op: hns.OpEndpointIDs})
+		r.looks.enumerated = r.clock // also when it failed
+		if res.Err != nil {
+			return res.Err
+		}
+		r.endpoints.TakeList(res.IDs, nil)
+	}
+	for _, id := range look.Endpoints {
+		res := r.ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
+		if r.ctx.Err() != nil {
+			return context.Cause(r.ctx)
+		}
+		r.endpoints.TakeLook(id, res.Endpoint, res.Err)
+	}
+	return nil
+}
+
+// NextLook returns what is to be observed next, and when: in the past for at once.
+// The reconciler asks again after each observation and each transaction. The object that was
+// read longest ago is next, evenly over the period.
+func (d *Dataplane) NextLook() (next Look, at time.Time) {
+	d.with(func(n *nodeState) { next, at = n.nextLook() })
+	return next, at
+}
+
+// nextLook implements NextLook.
+func (n *nodeState) nextLook() (Look, time.Time) {
+	oldest, read, count := n.endpoints.Oldest()
+	next, seen := Look{Sets: true}, n.looks.sets
+	if oldest != "" && read.Before(seen) {
+		next, seen = Look{Endpoints: []string{oldest}}, read
+	}
+	// What was read just now can wait: the pause comes on top of the period. After a loss what
+	// was read before it is due at once, as HNS may have lost more.
+	at := n.looks.last.Add(n.cfg.LookPeriod / time.Duration(count+1)) // the endpoints and the sets
+	if earliest := seen.Add(n.cfg.LookPeriod / 10); seen.Before(n.endpoints.Lost()) {
+		at = seen
+	} else if at.Before(earliest) {
+		at = earliest
+	}
+	if twice := n.looks.sets.Add(lookTwice); n.cache.Doubted() && twice.Before(at) {
+		next, at = Look{Sets: true}, twice
+	}
+	if enumerate := n.looks.enumerated.Add(lookEnumerate); !at.Before(enumerate) {
+		return Look{Enumerate: true}, enumerate
+	}
+	return next, at
+}
+
+// lookAge returns for how long the object that was looked at longest ago
+// has not been read.
+func (n *nodeState) lookAge() time.Duration {
+	age := n.endpoints.LookAge()
+	if !n.looks.sets.IsZero() {
+		age = max(age, n.clock.Sub(n.looks.sets))
+	}
+	return age
+}

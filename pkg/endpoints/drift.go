@@ -1,0 +1,267 @@
+package endpoints
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// The kinds of objects that another program can change.
+const (
+	driftSet = "set"
+	driftACL = "acl"
+)
+
+// drifting is a set, or the rules of an endpoint, that another program can change.
+type drifting struct {
+	set      ipsets.Name
+	endpoint string // GUID; "" for a set
+}
+
+// kind returns driftSet or driftACL.
+func (o drifting) kind() string {
+	if o.endpoint == "" {
+		return driftSet
+	}
+	return driftACL
+}
+
+// String returns the name of the set or the GUID of the endpoint.
+func (o drifting) String() string {
+	if o.endpoint == "" {
+		return o.set.String()
+	}
+	return o.endpoint
+}
+
+// driftLog keeps what another program changed of our objects. It forgets an object some time
+// after the last change, so it is no larger than the number of our objects.
+type driftLog struct {
+	found, repaired map[string]uint64 // by kind
+	objects         map[drifting]*drift
+}
+
+// drift is what another program did to one object.
+type drift struct {
+	backoff.Damping
+	open  bool      // found, and not as desired since
+	wrote bool      // the agent wrote the object since it was found
+	found string    // in a few words
+	had   []hns.ACL // of an open endpoint: its rules before
+}
+
+func newDriftLog() driftLog {
+	zero := func() map[string]uint64 { return map[string]uint64{driftSet: 0, driftACL: 0} }
+	return driftLog{found: zero(), repaired: zero(), objects: map[drifting]*drift{}}
+}
+
+// foundSet records that a set is not as it was written.
+func (l *driftLog) foundSet(d ipsets.Drift, now time.Time) {
+	l.add(drifting{set: d.Name}, setDriftText(d), nil, now)
+}
+
+// foundRules records that an endpoint has other rules of ours than it had.
+func (l *driftLog) foundRules(endpoint string, had, has []hns.ACL, now time.Time) {
+	if acl.Same(has, had) {
+		return
+	}
+	object := drifting{endpoint: endpoint}
+	if d := l.objects[object]; d != nil && d.open {
+		had = d.had
+	}
+	if unknown, missing := acl.Diff(had, has); len(unknown)+len(missing) > 0 {
+		l.add(object, driftText("rule", len(missing), len(unknown), "unknown"), had, now)
+	}
+}
+
+func (l *driftLog) add(object drifting, found string, had []hns.ACL, now time.Time) {
+	d := l.objects[object]
+	if d == nil {
+		d = &drift{}
+		l.objects[object] = d
+	}
+	d.Flap(now, object.String())
+	if !d.open {
+		l.found[object.kind()]++
+		d.open, d.wrote, d.had = true, false, had
+	}
+	d.found = found
+}
+
+// wrote records that the agent wrote an object, or may have.
+func (l *driftLog) wrote(object drifting) {
+	if d := l.objects[object]; d != nil {
+		d.wrote = true
+	}
+}
+
+// asDesired records that an object needs no write, and reports whether the agent repaired it:
+// it was found changed and was written since. Otherwise the other program put it back, or it
+// is no longer desired.
+func (l *driftLog) asDesired(object drifting) (repaired bool) {
+	d := l.objects[object]
+	if d == nil || !d.open {
+		return false
+	}
+	d.open, d.had = false, nil
+	if d.wrote {
+		l.repaired[object.kind()]++
+	}
+	return d.wrote
+}
+
+// forget drops the objects that have been as desired for long enough.
+func (l *driftLog) forget(now time.Time) {
+	maps.DeleteFunc(l.objects, func(_ drifting, d *drift) bool { return !d.open && d.Count(now) == 0 })
+}
+
+// pausedUntil returns when an object may be repaired: zero for at once. The pause grows while
+// another program keeps changing the object.
+func (l *driftLog) pausedUntil(object drifting, now time.Time) time.Time {
+	if d := l.objects[object]; d != nil && d.Until.After(now) {
+		return d.Until
+	}
+	return time.Time{}
+}
+
+// flapping returns the objects that another program keeps changing, in no order.
+func (l *driftLog) flapping(now time.Time) (out []drifting) {
+	for object, d := range l.objects {
+		if d.Damped(now) {
+			out = append(out, object)
+		}
+	}
+	return out
+}
+
+// FoundSets records which sets a look found changed. A change of a set that nothing needs does
+// no harm, unless it made the set: then it has to be removed.
+func (d *State) FoundSets(drifted []ipsets.Drift) {
+	for _, s := range drifted {
+		if (s.Needed || s.Appeared) && d.cache.Outstanding(s.Name) {
+			d.drift.foundSet(s, d.now)
+		}
+	}
+}
+
+// foundACLs records that a known endpoint was read, with these rules of ours.
+// An update that it needs from now on is a repair. An endpoint without a pod is
+// never written, so nothing is found there.
+func (d *State) foundACLs(ep *Endpoint, ours []hns.ACL) {
+	if !ep.Pending() {
+		ep.repair = true
+	}
+	if ep.updatable() {
+		d.drift.foundRules(ep.ID, ep.actual, ours, d.now)
+	}
+}
+
+// WroteSet records that a set was written, or may have been.
+func (d *State) WroteSet(n ipsets.Name) { d.drift.wrote(drifting{set: n}) }
+
+// PausedSet reports whether the repair of a set waits, because another program keeps changing it.
+func (d *State) PausedSet(n ipsets.Name) bool {
+	return !d.drift.pausedUntil(drifting{set: n}, d.now).IsZero()
+}
+
+// resume returns when an endpoint that joins the queue is due, zero for at
+// once. Until then another program may change more, so it is read again before it is
+// written.
+func (d *State) resume(ep *Endpoint) time.Time {
+	if !ep.repair {
+		return time.Time{}
+	}
+	until := d.drift.pausedUntil(drifting{endpoint: ep.ID}, d.now)
+	if !until.IsZero() {
+		ep.state.check = true
+	}
+	return until
+}
+
+// Repairs returns the objects that a transaction repaired, by kind and name. Its cost is linear
+// in the objects that another program changed of late.
+func (d *State) Repairs() (repairs []state.Repair) {
+	for object, is := range d.drift.objects {
+		ep := d.byID[object.endpoint]
+		outstanding := ep != nil && ep.Outstanding()
+		if object.endpoint == "" {
+			outstanding = d.cache.Outstanding(object.set)
+		}
+		if !outstanding && d.drift.asDesired(object) {
+			repairs = append(repairs, state.Repair{Kind: object.kind(), Object: object.String(), Pod: d.Pod(ep), Found: is.found})
+		}
+		if object.endpoint != "" && ep == nil {
+			delete(d.drift.objects, object)
+		}
+	}
+	d.drift.forget(d.now)
+	slices.SortFunc(repairs, func(a, b state.Repair) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
+	})
+	return repairs
+}
+
+// countDrift adds the numbers of objects that another program changed to those of a node.
+func (d *State) countDrift(s *state.Stats) {
+	s.DriftFound, s.DriftRepaired = maps.Clone(d.drift.found), maps.Clone(d.drift.repaired)
+	s.Damped = map[string]int{driftSet: 0, driftACL: 0}
+	for _, object := range d.drift.flapping(d.clock) {
+		s.Damped[object.kind()]++
+	}
+}
+
+// WarnOfDrift appends a warning for each object that another program keeps changing.
+func (d *State) WarnOfDrift(out []state.Warning) []state.Warning {
+	for _, object := range d.drift.flapping(d.clock) {
+		w := state.Warning{Object: object.String(), Kind: "Set", Reason: state.ReasonForeignWrites}
+		what := "the set"
+		if object.endpoint != "" {
+			w.Kind, what = "Endpoint", "rules on endpoint "+object.endpoint
+			if pod := d.Pod(d.byID[object.endpoint]); pod != "" {
+				w.Kind, w.Object = "Pod", pod
+			}
+		}
+		w.Message = fmt.Sprintf("somebody else keeps changing %s: another program writes sets or rules with our prefixes (azure-npm, if it still runs on this node: remove it), "+
+			"or HNS itself loses or changes them. Until that ends repair waits longer each time, up to %v", what, backoff.LongestDamped)
+		out = append(out, w)
+	}
+	return out
+}
+
+// setDriftText says how a set differs from what was written.
+func setDriftText(d ipsets.Drift) string {
+	switch {
+	case d.Gone:
+		return "gone"
+	case d.Appeared:
+		return "made by somebody else"
+	case d.Retyped:
+		return "of another type"
+	}
+	return driftText("member", d.Missing, d.Added, "added")
+}
+
+// driftText returns a text like "2 members missing, 1 added".
+func driftText(noun string, missing, surplus int, word string) string {
+	plural := func(n int) string {
+		if n == 1 {
+			return "1 " + noun
+		}
+		return fmt.Sprintf("%d %ss", n, noun)
+	}
+	switch {
+	case missing == 0:
+		return plural(surplus) + " " + word
+	case surplus == 0:
+		return plural(missing) + " missing"
+	}
+	return fmt.Sprintf("%s missing, %d %s", plural(missing), surplus, word)
+}

@@ -1,0 +1,17 @@
+// Package looks has the looks at HNS that tests make and the reconciler does not.
+package looks
+
+import (
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// All returns a look at the sets, at which endpoints there are, and at each endpoint that a
+// dataplane knows.
+func All(dp interface{ Dump() state.Dump }) dataplane.Look {
+	look := dataplane.Look{Enumerate: true, Sets: true}
+	for _, ep := range dp.Dump().Endpoints {
+		look.Endpoints = append(look.Endpoints, ep.ID)
+	}
+	return look
+}
