@@ -30,40 +30,29 @@ func parseAddr(text string) (addr, bool) {
 	return addrOf(a)
 }
 
-// appendTo appends the address as text.
-func (a addr) appendTo(b []byte) []byte {
+// String returns the address as text.
+func (a addr) String() string {
 	var four [4]byte
 	binary.BigEndian.PutUint32(four[:], uint32(a))
-	return netip.AddrFrom4(four).AppendTo(b)
+	return netip.AddrFrom4(four).String()
 }
 
-// String returns the address as text.
-func (a addr) String() string { return string(a.appendTo(nil)) }
-
-// textsOf returns addresses as text, in order, all in one string: it is made for
-// each write of a set, and whole.
+// textsOf returns addresses as text, in numerical order.
 func textsOf(addrs []addr) []string {
 	if len(addrs) == 0 {
 		return nil
 	}
 	slices.Sort(addrs)
-	const longest = len("255.255.255.255")
-	buffer, ends := make([]byte, 0, longest*len(addrs)), make([]int, len(addrs))
+	out := make([]string, len(addrs))
 	for i, a := range addrs {
-		buffer = a.appendTo(buffer)
-		ends[i] = len(buffer)
-	}
-	text, start, out := string(buffer), 0, make([]string, len(addrs))
-	for i, end := range ends {
-		out[i] = text[start:end]
-		start = end
+		out[i] = a.String()
 	}
 	return out
 }
 
-// nobodys are the blocks that no pod has an address of: "this network", loopback,
-// link-local, multicast and broadcast. What says otherwise is a mistake or a lie.
-var nobodys = []netip.Prefix{
+// unassignable has the blocks that no pod has an address of: "this network", loopback,
+// link-local, multicast and broadcast.
+var unassignable = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
 	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("255.255.255.255/32"),
 }
@@ -71,5 +60,5 @@ var nobodys = []netip.Prefix{
 // Assignable reports whether a pod can have the address: whether it is of IPv4, and
 // not one that no machine of a network has.
 func Assignable(a netip.Addr) bool {
-	return a.Is4() && !slices.ContainsFunc(nobodys, func(b netip.Prefix) bool { return b.Contains(a) })
+	return a.Is4() && !slices.ContainsFunc(unassignable, func(b netip.Prefix) bool { return b.Contains(a) })
 }

@@ -15,10 +15,7 @@ import (
 type Cache struct {
 	byName map[Name]*set
 	byID   map[string]*set
-	labels map[label]Name // the defined sets of pods with a label
-	// denyLabels counts the deny twins among labels.
-	denyLabels int
-	now        time.Time
+	now    time.Time
 
 	pending map[*set]struct{}  // needed, and dirty, unknown or refused
 	spare   map[*set]time.Time // in HNS and not needed, since when
@@ -41,7 +38,6 @@ func NewCache() *Cache {
 	return &Cache{
 		byName:  map[Name]*set{},
 		byID:    map[string]*set{},
-		labels:  map[label]Name{},
 		pending: map[*set]struct{}{},
 		spare:   map[*set]time.Time{},
 		late:    map[*set]time.Time{},
@@ -64,6 +60,19 @@ func (c *Cache) Advance(now time.Time) { c.now = now }
 func (c *Cache) Has(n Name) bool {
 	s := c.byName[n]
 	return s != nil && s.defined
+}
+
+// EachPodLabel visits the defined sets of the pods that have a label.
+func (c *Cache) EachPodLabel(key, value string, visit func(Name)) {
+	exact := key + ":" + value
+	for _, n := range [...]Name{
+		{kind: KindPodLabel, text: key}, {kind: KindPodLabel, text: key, deny: true},
+		{kind: KindPodLabel, text: exact}, {kind: KindPodLabel, text: exact, deny: true},
+	} {
+		if s := c.byName[n]; s != nil && s.defined {
+			visit(n)
+		}
+	}
 }
 
 // Lookup returns the name of the set with an id, defined or in HNS: what an ACL

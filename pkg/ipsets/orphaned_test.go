@@ -83,7 +83,7 @@ func TestOrphanNested(t *testing.T) {
 	require.ElementsMatch(t, []Name{nested, leafA, Empty()}, c.TakeOrphans())
 	members, exact := c.Contained(nested)
 	require.True(t, exact)
-	require.ElementsMatch(t, []Name{leafA, orphan(found[3])}, members)
+	require.ElementsMatch(t, []Name{leafA, nameOf(found[3])}, members)
 
 	require.True(t, c.Define(leafA))
 	c.AddAddr(leafA, addr2)

@@ -2,10 +2,9 @@ package ipsets
 
 import (
 	"cmp"
-	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -21,15 +20,7 @@ const (
 
 // String returns the verb as plans show it.
 func (v Verb) String() string {
-	switch v {
-	case Add:
-		return "create"
-	case Update:
-		return "update"
-	case Remove:
-		return "delete"
-	}
-	panic(fmt.Sprintf("BUG: set verb %d has no word", uint8(v)))
+	return [...]string{Add: "create", Update: "update", Remove: "delete"}[v]
 }
 
 // SetValue is one set of a request. ID, Text and Values are what goes on the
@@ -218,22 +209,7 @@ func (s *set) addrTexts(bits uint8) []string {
 
 // inOrder returns the sets by name.
 func inOrder[V any](sets map[*set]V) []*set {
-	type entry struct {
-		*set
-		text string // is put together for each call
-	}
-	entries := make([]entry, 0, len(sets))
-	for s := range sets {
-		entries = append(entries, entry{s, s.name.String()})
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(strings.Compare(a.text, b.text), strings.Compare(a.name.id, b.name.id))
-	})
-	out := make([]*set, len(entries))
-	for i, e := range entries {
-		out[i] = e.set
-	}
-	return out
+	return slices.SortedFunc(maps.Keys(sets), func(a, b *set) int { return Compare(a.name, b.name) })
 }
 
 // nonEmpty drops requests without sets.

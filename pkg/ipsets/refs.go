@@ -20,19 +20,7 @@ const (
 
 // String returns the kind in one word, as dumps show it.
 func (k RefKind) String() string {
-	switch k {
-	case RefSelector:
-		return "selector"
-	case RefRule:
-		return "rule"
-	case RefList:
-		return "list"
-	case RefApplied:
-		return "applied"
-	case RefPin:
-		return "pin"
-	}
-	panic(fmt.Sprintf("BUG: reference kind %d has no word", uint8(k)))
+	return [...]string{RefSelector: "selector", RefRule: "rule", RefList: "list", RefApplied: "applied", RefPin: "pin"}[k]
 }
 
 // needs reports whether a reference of the kind keeps a set in HNS: a policy

@@ -114,10 +114,6 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 		return false
 	}
 	s.defined = true
-	if l, ok := n.label(); ok {
-		c.labels[l] = n
-		c.denyLabels += count(l.denies)
-	}
 	if s.nested() {
 		c.ask(s, Empty())
 	}
@@ -148,10 +144,6 @@ func (c *Cache) undefine(s *set) {
 	s.addrs.unwant()
 	s.members.unwant()
 	s.defined = false
-	if l, ok := s.name.label(); ok {
-		delete(c.labels, l)
-		c.denyLabels -= count(l.denies)
-	}
 	c.refresh(s)
 }
 
