@@ -33,7 +33,7 @@ func (d *core) activeWarnings() activeWarnings {
 	again, unremoved := d.again()
 	return activeWarnings{
 		node:    d.cfg.Node,
-		leftOut: d.desired.Needing(d.cache.Refused()), endpoints: d.endpoints.View(),
+		leftOut: d.desired.Needing(d.cache.RejectedSets()), endpoints: d.endpoints.View(),
 		objects: d.objectWarnings(), flapping: d.drift.Flapping(d.clock),
 		again: again, unremoved: unremoved, addresses: d.desired.AddressWarnings(), unwritten: d.sets.Tries > 0,
 	}

@@ -41,13 +41,11 @@ func (s *Snapshot) Dump() state.Dump {
 // dumpSets lists the sets.
 func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]state.Again) []state.Set {
 	out := []state.Set{}
-	differences := sets.Differences()
 	for _, s := range sets.States() {
-		diff := differences[s.ID]
 		sd := state.Set{
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty, Fed: s.Fed,
-			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
+			Missing: s.Missing, Surplus: s.Surplus, Unknown: s.Unknown, Since: s.Since,
 			Spare: s.Spare, Refused: s.Rejected, Called: s.Called,
 		}
 		if n, ok := sets.Lookup(s.ID); ok {

@@ -16,7 +16,7 @@ import (
 // and the rules that name it with it.
 func (r *run) refuseSets(req ipsets.Request, err error) {
 	d := r.d
-	n, is := d.cache.Refuse(req)
+	n, is := d.cache.RejectRequest(req)
 	if !is {
 		return
 	}
@@ -74,7 +74,7 @@ func (r *run) probeSets() (accepted bool) {
 func (r *run) dueProbes() []ipsets.Name {
 	d := r.d
 	refused := map[ipsets.Name]bool{}
-	for _, n := range d.cache.Refused() {
+	for _, n := range d.cache.RejectedSets() {
 		refused[n] = true
 		if d.setWork.refused[n] == nil { // nothing needed it when it was refused
 			d.setWork.refused[n] = &backoff.Again{At: r.started}

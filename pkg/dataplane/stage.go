@@ -47,7 +47,7 @@ func (d *core) renderDirty() {
 // leaveOut finds the sets whose content became one that HNS refused, or
 // is no longer: the rules that name them go, or come back.
 func (d *core) leaveOut() {
-	for _, n := range d.cache.Refused() {
+	for _, n := range d.cache.RejectedSets() {
 		if !d.leftOut[n] {
 			d.leftOut[n] = true
 			d.endpoints.MarkHolders(n)

@@ -17,17 +17,16 @@ type Cache struct {
 	byID   map[string]*set
 	now    time.Time
 
-	pending map[*set]struct{}  // needed, and dirty, unknown or refused
+	pending map[*set]struct{}  // needed, and dirty, unknown or rejected
 	spare   map[*set]time.Time // in HNS and not needed, since when
 	late    map[*set]time.Time // needed, and dirty or unknown, since when
 	unknown map[*set]struct{}
 
 	orphans []Name // needed, in HNS and not defined; not taken yet
 
-	suspects map[*set]struct{}
-	groups   int               // number of groups of suspects so far
-	sights   map[string]Sight  // by owner of references; the default is SeesApplied
-	awaited  map[string][]Name // leaves by owner of references; see Await
+	groups  int               // number of groups of suspects so far
+	sights  map[string]Sight  // by owner of references; the default is SeesApplied
+	awaited map[string][]Name // leaves by owner of references; see Await
 
 	doubted   map[*set]struct{} // read otherwise than written, once
 	spellings []Spelling        // learned, not taken yet
@@ -43,10 +42,9 @@ func NewCache() *Cache {
 		late:    map[*set]time.Time{},
 		unknown: map[*set]struct{}{},
 
-		suspects: map[*set]struct{}{},
-		sights:   map[string]Sight{},
-		awaited:  map[string][]Name{},
-		doubted:  map[*set]struct{}{},
+		sights:  map[string]Sight{},
+		awaited: map[string][]Name{},
+		doubted: map[*set]struct{}{},
 	}
 }
 
@@ -112,15 +110,20 @@ func (c *Cache) AddAddr(n Name, a netip.Addr) {
 	if s.filler() || !ok {
 		panic(fmt.Sprintf("BUG: address %s for %s", a, n))
 	}
-	if s.addrs.want(key, true) {
-		c.refresh(s)
-	}
+	c.setAddr(s, key, desired)
 }
 
 // RemoveAddr removes an address from a leaf; one that is not in it is no error.
 func (c *Cache) RemoveAddr(n Name, a netip.Addr) {
 	key, ok := addrOf(a)
-	if s := c.byName[n]; ok && s != nil && s.addrs.want(key, false) {
+	if s := c.byName[n]; ok && s != nil {
+		c.setAddr(s, key, 0)
+	}
+}
+
+func (c *Cache) setAddr(s *set, a addr, bit uint8) {
+	if s.addrs.setDesired(a, bit) {
+		c.setRejected(s, false)
 		c.refresh(s)
 	}
 }
@@ -160,12 +163,12 @@ func (c *Cache) Contains(n Name, a netip.Addr) bool {
 	if s == nil || !ok {
 		return false
 	}
-	for m := range s.asked() {
-		if m.addrs.is(key, wanted) {
+	for m := range s.members.all(desired | omitted) {
+		if m.addrs.has(key, desired) {
 			return true
 		}
 	}
-	return s.addrs.is(key, wanted)
+	return s.addrs.has(key, desired)
 }
 
 // Len returns the number of desired members; the permanent member of a nested
@@ -176,7 +179,7 @@ func (c *Cache) Len(n Name) int {
 	case s == nil || !s.defined:
 		return 0
 	case s.nested():
-		return s.members.wants + len(s.left) - 1
+		return s.members.desires + s.members.omits - 1
 	}
-	return s.addrs.wants
+	return s.addrs.desires
 }

@@ -83,7 +83,7 @@ func TestMisuseIsABug(t *testing.T) {
 	mustBug(t, "from outside", func() { c.Hold(leafA, Ref{RefList, "nslabel-x"}) })
 
 	other := nsX
-	c.byID[leafB.ID()] = &set{head: head{name: other, id: leafB.ID()}}
+	c.byID[leafB.ID()] = &set{name: other, id: leafB.ID()}
 	mustBug(t, "one id", func() { c.Hold(leafB, selector) })
 }
 

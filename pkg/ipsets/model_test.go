@@ -24,11 +24,7 @@ type model struct {
 	ending   map[Name]bool    // of unknown ones: by a Remove
 	suspects map[Name]bool    // of the Cache
 	sights   map[string]Sight // by owner
-	alone    Name             // the set of a probe, which no other request goes with
 }
-
-// later reports whether a set is written after the probe that is planned.
-func (m *model) later(n Name) bool { return m.alone != Name{} && m.alone != n }
 
 var (
 	modelLeaves = []Name{leafA, leafB, nsX, nsY, PodSelector("x", "!app")}
@@ -146,6 +142,11 @@ func (m *model) value(n Name) []string {
 func (m *model) rejected(n Name) bool {
 	text, ok := m.refused[n]
 	return ok && text == joined(m.value(n))
+}
+
+// forget ends what is known of a rejection once other content is desired.
+func (m *model) forget() {
+	maps.DeleteFunc(m.refused, func(n Name, _ string) bool { return !m.rejected(n) })
 }
 
 func joined(values []string) string {

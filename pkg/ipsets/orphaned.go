@@ -27,7 +27,7 @@ func (c *Cache) TakeOrphans() []Name {
 // reference: the last of those that there are ends the definition.
 func (c *Cache) Define(n Name) (created bool) {
 	s := c.byName[n]
-	if s == nil || !n.known() || len(s.refs)+s.asking == 0 {
+	if s == nil || !n.known() || len(s.refs)+s.holders == 0 {
 		panic(fmt.Sprintf("BUG: definition of %s, which nobody holds", n))
 	}
 	created = c.define(s, n)
@@ -44,7 +44,7 @@ func (c *Cache) Contained(nested Name) ([]Name, bool) {
 		return nil, false
 	}
 	var out []Name
-	for m := range s.members.all(applied) {
+	for m := range s.members.all(actual) {
 		if !m.filler() {
 			out = append(out, m.name)
 		}

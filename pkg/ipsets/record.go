@@ -11,11 +11,8 @@ type Observed struct {
 // set is no suspect any more, and not refused. It costs their number.
 func (c *Cache) Wrote(v SetValue) {
 	s := c.entry(v.Name)
-	c.clear(s)
-	if s.refused {
-		s.addrs.forgive()
-		s.members.forgive()
-	}
+	s.group = 0
+	c.setRejected(s, false)
 	c.apply(s, v.Values)
 	c.spell(s, Reading{Unread: true})
 }
@@ -67,44 +64,6 @@ func (c *Cache) InDoubt() bool {
 		}
 	}
 	return false
-}
-
-// Reject records that HNS refuses the content that is desired now. Plans leave
-// the set out, and nested sets leave it out of their value, while the desired
-// content is exactly this. It costs the content; a set that is not defined is
-// left alone.
-func (c *Cache) Reject(n Name) {
-	s := c.byName[n]
-	if s == nil || !s.defined {
-		return
-	}
-	if s.nested() {
-		s.members.refuse()
-	} else {
-		s.addrs.refuse()
-	}
-	c.refresh(s)
-}
-
-// Rejected reports whether HNS refused the content that is desired now. Of a deny twin
-// that is nested every member counts: what is left out of it nobody would deny.
-func (c *Cache) Rejected(n Name) bool {
-	s := c.byName[n]
-	return s != nil && s.rejects()
-}
-
-func (s *set) rejects() bool { return s.refused || s.name.Denies() && len(s.left) > 0 }
-
-// Refused returns the needed sets that are Rejected, in no order. It costs the
-// sets that plans are about.
-func (c *Cache) Refused() []Name {
-	var out []Name
-	for s := range c.pending {
-		if s.refused {
-			out = append(out, s.name)
-		}
-	}
-	return out
 }
 
 // Observe takes over a complete listing of our sets in HNS: what it shows is
@@ -200,7 +159,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 			}
 			members = append(members, m)
 		}
-		drift.Added, drift.Missing = c.reached(s, members)
+		drift.Added, drift.Missing = c.setMembers(s, members)
 		s.orphaned = s.orphaned && drift.Added+drift.Missing == 0 // with these members it may be known
 	} else {
 		addrs := make([]addr, 0, len(values))
@@ -212,7 +171,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 			}
 			addrs = append(addrs, a)
 		}
-		came, went := s.addrs.reach(addrs)
+		came, went := s.addrs.setActual(addrs)
 		drift.Added, drift.Missing = len(came), len(went)
 	}
 	if s.alien = strange > 0; !alien {
@@ -227,7 +186,7 @@ func (c *Cache) absent(s *set) {
 	c.spell(s, Reading{})
 	s.present, s.unknown, s.alien, s.ending = false, false, false, false
 	s.entries = 0
-	s.addrs.reach(nil)
-	c.reached(s, nil)
+	s.addrs.setActual(nil)
+	c.setMembers(s, nil)
 	c.refresh(s)
 }

@@ -59,7 +59,6 @@ func (c *Cache) Hold(n Name, r Ref) (created bool) {
 		}
 		s.refs[r] = struct{}{}
 		s.direct += count(r.Kind.needs())
-		s.pins += count(r.Kind == RefPin)
 	}
 	if r.Kind.defines() && n.known() {
 		created = c.define(s, n)
@@ -71,16 +70,15 @@ func (c *Cache) Hold(n Name, r Ref) (created bool) {
 // Release drops a reference. With the last one the set loses its definition and
 // desired members; the Cache forgets it once it is not in HNS either.
 func (c *Cache) Release(n Name, r Ref) {
-	s := c.find(n)
-	if s == nil {
-		panic(fmt.Sprintf("BUG: release of %s, which is not held by %s %q", n, r.Kind, r.Owner))
+	s, held := c.find(n), false
+	if s != nil {
+		_, held = s.refs[r]
 	}
-	if _, held := s.refs[r]; !held {
+	if !held {
 		panic(fmt.Sprintf("BUG: release of %s, which is not held by %s %q", n, r.Kind, r.Owner))
 	}
 	delete(s.refs, r)
 	s.direct -= count(r.Kind.needs())
-	s.pins -= count(r.Kind == RefPin)
 	c.refresh(s)
 	c.undefine(s)
 }

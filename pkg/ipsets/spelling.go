@@ -96,7 +96,7 @@ func (c *Cache) odd(s *set, values []string) (Spelling, bool) {
 			shown[key] = true
 		}
 	}
-	for _, v := range s.value(applied).Values {
+	for _, v := range s.value(actual, members{}).Values {
 		if !shown[v] {
 			out.Sent = append(out.Sent, v)
 		}
@@ -122,7 +122,7 @@ func (s *set) means(v string) bool {
 		_, err := netip.ParsePrefix(v)
 		return err == nil || strings.Contains(v, "-")
 	}
-	for m := range s.members.all(applied) {
+	for m := range s.members.all(actual) {
 		if strings.EqualFold(m.id, v) {
 			return false
 		}

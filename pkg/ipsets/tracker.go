@@ -1,0 +1,117 @@
+package ipsets
+
+import "iter"
+
+// What a tracker knows of one member of a set.
+const (
+	desired uint8 = 1 << iota // it should be in the set
+	actual                    // HNS has it in the set, as far as known
+	omitted                   // a leaf that should be in a nested set, but is not desired while HNS rejects it
+	listed                    // scratch mark of setActual
+)
+
+// tracker keeps the desired and the actual members of a set side by side, one byte for each,
+// and counts where they differ. One change costs O(1); setActual and clearDesired cost the size
+// of the set. The zero tracker is empty.
+type tracker[K comparable] struct {
+	bits    map[K]uint8
+	desires int // members that are desired
+	missing int // members that are desired and not actual
+	surplus int // members that are actual and not desired
+	omits   int // members that are omitted
+}
+
+// put gives a member these bits.
+func (t *tracker[K]) put(k K, after uint8) {
+	before := t.bits[k]
+	t.desires += count(after&desired != 0) - count(before&desired != 0)
+	t.missing += count(after&(desired|actual) == desired) - count(before&(desired|actual) == desired)
+	t.surplus += count(after&(desired|actual) == actual) - count(before&(desired|actual) == actual)
+	t.omits += count(after&omitted != 0) - count(before&omitted != 0)
+	switch {
+	case after == 0:
+		delete(t.bits, k)
+	case t.bits == nil:
+		t.bits = map[K]uint8{k: after}
+	default:
+		t.bits[k] = after
+	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// setDesired makes a member desired, omitted, or with 0 neither. It reports whether the
+// desired members changed.
+func (t *tracker[K]) setDesired(k K, bit uint8) bool {
+	before := t.bits[k]
+	after := before&^(desired|omitted) | bit
+	t.put(k, after)
+	return (before^after)&desired != 0
+}
+
+// clearDesired makes no member desired.
+func (t *tracker[K]) clearDesired() {
+	for k := range t.bits {
+		t.setDesired(k, 0)
+	}
+}
+
+// setActual records that HNS has exactly keys, and returns which came and went.
+func (t *tracker[K]) setActual(keys []K) (came, went []K) {
+	if t.bits == nil && len(keys) > 0 {
+		t.bits = make(map[K]uint8, len(keys))
+	}
+	for _, k := range keys {
+		t.bits[k] |= listed // nothing counts it
+	}
+	for k, b := range t.bits {
+		switch b & (actual | listed) {
+		case listed:
+			came = append(came, k)
+			t.put(k, b&^listed|actual)
+		case actual:
+			went = append(went, k)
+			t.put(k, b&^actual)
+		case actual | listed:
+			t.put(k, b&^listed)
+		}
+	}
+	return came, went
+}
+
+// differs reports whether the desired and the actual members differ.
+func (t *tracker[K]) differs() bool { return t.missing+t.surplus > 0 }
+
+// has reports whether a member has any of the bits.
+func (t *tracker[K]) has(k K, bits uint8) bool { return t.bits[k]&bits != 0 }
+
+// all yields the members that have any of the bits, in no order. The tracker may
+// be changed meanwhile: a member that leaves is not yielded.
+func (t *tracker[K]) all(bits uint8) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for k, b := range t.bits {
+			if b&bits != 0 && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// only yields the members that are desired and not actual, or actual and not desired.
+func (t *tracker[K]) only(bit uint8) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		if !t.differs() {
+			return
+		}
+		for k, b := range t.bits {
+			if b&(desired|actual) == bit && !yield(k) {
+				return
+			}
+		}
+	}
+}
