@@ -181,10 +181,6 @@ func (d *core) recordSets(req ipsets.Request, err error) {
 		for _, s := range req.Sets {
 			d.cache.Wrote(s)
 		}
-	case req.Verb == ipsets.Remove:
-		for _, s := range req.Sets {
-			d.cache.MaybeRemoved(s.Name)
-		}
 	default:
 		for _, s := range req.Sets {
 			d.cache.Unknown(s.Name)

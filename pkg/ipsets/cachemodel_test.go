@@ -102,13 +102,7 @@ func (tr *trial) send(t *rapid.T, r Request, fault string) bool {
 	}
 	if fault != "" {
 		for _, s := range r.Sets {
-			if r.Verb == Remove {
-				tr.c.MaybeRemoved(s.Name)
-				tr.m.ending[s.Name] = true
-			} else {
-				tr.c.Unknown(s.Name)
-				delete(tr.m.ending, s.Name)
-			}
+			tr.c.Unknown(s.Name)
 			tr.m.unknown[s.Name] = true
 		}
 		return false

@@ -3,7 +3,6 @@ package ipsets
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 )
@@ -177,7 +176,7 @@ func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Reque
 		}
 	}
 	for s := range c.unknown {
-		if s.nested() && !s.ending {
+		if s.nested() {
 			return nonEmpty(plan[:1]) // it may contain any leaf
 		}
 	}
@@ -187,64 +186,6 @@ func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Reque
 		}
 	}
 	return nonEmpty(plan)
-}
-
-// Ready reports whether the set is in HNS with exactly the desired members, and
-// that is known; of a nested set, its members too. Members that HNS refuses are
-// left out and do not count. It costs the members of a nested set.
-func (c *Cache) Ready(n Name) bool {
-	s := c.byName[n]
-	if s == nil || !s.defined || !s.ready() {
-		return false
-	}
-	for m := range s.members.all(desired) {
-		if !m.ready() {
-			return false
-		}
-	}
-	return true
-}
-
-// Lags reports whether HNS may show an address in another way than is desired, in a set
-// that rules see, or does not say what a set has. Sets that HNS refuses do not count: no
-// rule sees them. It costs the sets that differ, and the members of nested ones.
-func (c *Cache) Lags(a netip.Addr) bool {
-	key, ok := addrOf(a)
-	if !ok {
-		return false
-	}
-	for s := range c.pending {
-		if !s.rejected && (s.unknown || s.shows(key, actual) != s.shows(key, desired)) {
-			return true
-		}
-	}
-	return false
-}
-
-// shows reports whether a rule that names the set sees an address in it: in HNS as far as
-// known (actual), or as desired.
-func (s *set) shows(a addr, bits uint8) bool {
-	for m := range s.members.all(bits) {
-		if m.addrs.has(a, bits) {
-			return true
-		}
-	}
-	return s.addrs.has(a, bits)
-}
-
-// Settled reports whether nothing needed differs, is unknown or is refused.
-func (c *Cache) Settled() bool { return len(c.pending) == 0 }
-
-func (s *set) ready() bool { return s.present && !s.unknown && !s.dirty() && !s.rejected }
-
-// filled reports whether HNS has the permanent member in the nested set.
-func (s *set) filled() bool {
-	for m := range s.members.all(actual) {
-		if m.filler() {
-			return true
-		}
-	}
-	return false
 }
 
 // blocked reports whether a nested set cannot be written because it is not

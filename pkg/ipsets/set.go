@@ -19,13 +19,12 @@ type set struct {
 	defined bool // callers feed it; otherwise it has no desired members
 	present bool // in HNS, as far as known
 	unknown bool // the outcome of a write is unknown
-	ending  bool // of an unknown set: that write is a Remove
 	alien   bool // HNS holds values that are never ours
 	entries int  // number of values that HNS holds
 
 	rejected bool // HNS rejects the desired content
 	group    int  // of suspects; 0 for a set that is none
-	reading  Reading
+	reading  reading
 
 	addrs   tracker[addr] // of a leaf
 	members tracker[*set] // of a nested set
@@ -231,7 +230,7 @@ func (c *Cache) refresh(s *set) {
 	}
 	list(c.unknown, s, s.unknown)
 	list(c.pending, s, s.needed && (s.rejected || differs))
-	c.stamp(c.spare, s, s.present && !s.needed && (!s.unknown || s.ending)) // a removal in doubt begins no new time
+	c.stamp(c.spare, s, s.present && !s.needed)
 	c.stamp(c.late, s, s.needed && differs)
 	orphaned := s.needed && s.present && !s.unknown && !s.defined && s.name.known()
 	if orphaned && !s.orphaned {
