@@ -1,3 +1,22 @@
+// Package ipsets keeps the ip sets of a node: which exist, who needs them, and which members they
+// have.
+//
+// A leaf holds addresses; a nested set holds leaves, one level deep. Callers say which members
+// are desired. The actual members are those in HNS, as callers report what they wrote and read.
+// A plan is the ordered difference.
+//
+// A set is held by references. Each has an identity, so holding twice is holding once, and a dump
+// says who holds a set. A policy, a desired rule or a nested set that should contain it defines
+// a set: from then on the caller feeds it, until the last reference of any kind goes. A rule,
+// desired or actual, a pin, or a needed nested set makes a set needed: only needed sets are written. A leaf
+// that HNS has in a needed nested set, but should not have there, stays defined and needed until
+// HNS has the nested set without it.
+//
+// A set in HNS that is not defined is an orphan: references keep it there as it is, and without
+// them it is removed. The caller is told of a needed orphan of a known name, and may define it.
+//
+// The package is pure: no I/O, no clock, no goroutine. A Cache is not safe for
+// concurrent use; its owner locks.
 package ipsets
 
 import (
@@ -6,8 +25,7 @@ import (
 	"time"
 )
 
-// Cache holds the sets of a node with their desired and applied content. See
-// the package comment for the words.
+// Cache holds the sets of a node with their desired and actual members.
 //
 // Every method that changes one member or reference costs O(1), unless it says
 // otherwise; a reference that makes a nested set needed, or no longer so, costs
@@ -25,7 +43,7 @@ type Cache struct {
 	orphans []Name // needed, in HNS and not defined; not taken yet
 
 	groups  int               // number of groups of suspects so far
-	sights  map[string]Sight  // by owner of references; the default is SeesApplied
+	sights  map[string]Sight  // by owner of references; the default is SeesActual
 	awaited map[string][]Name // leaves by owner of references; see Await
 
 	doubted   map[*set]struct{} // read otherwise than written, once
@@ -51,10 +69,8 @@ func NewCache() *Cache {
 // Advance tells the time at which what follows happens.
 func (c *Cache) Advance(now time.Time) { c.now = now }
 
-// Has reports whether the set is defined, which means fed by the caller: a
-// policy mentions it, a wanted rule names it, a defined nested set wants it, or
-// the caller took it for an orphan that it knows; once defined, any other
-// reference keeps it so. A set that is merely in HNS is not.
+// Has reports whether the set is defined, which means fed by the caller. A set that is merely in
+// HNS is not.
 func (c *Cache) Has(n Name) bool {
 	s := c.byName[n]
 	return s != nil && s.defined
@@ -128,14 +144,14 @@ func (c *Cache) setAddr(s *set, a addr, bit uint8) {
 	}
 }
 
-// AddMember makes a defined nested set want a leaf. It reports whether that
+// AddMember makes a leaf a desired member of a defined nested set. It reports whether that
 // defined the leaf; the caller fills it then, as after Hold.
 func (c *Cache) AddMember(nested, member Name) (created bool) {
 	s := c.must(nested, true)
 	if member.Nested() || !member.known() {
 		panic(fmt.Sprintf("BUG: %s as member of %s", member, nested))
 	}
-	return c.ask(s, member)
+	return c.addMember(s, member)
 }
 
 // RemoveMember ends that; a leaf that is not a member is no error.
@@ -145,18 +161,18 @@ func (c *Cache) RemoveMember(nested, member Name) {
 	}
 	s, m := c.byName[nested], c.byName[member]
 	if s != nil && m != nil {
-		c.unask(s, m)
+		c.removeMember(s, m)
 	}
 }
 
-// HasMember reports whether a nested set wants a leaf.
+// HasMember reports whether a leaf is a desired member of a nested set.
 func (c *Cache) HasMember(nested, member Name) bool {
 	s, m := c.byName[nested], c.byName[member]
-	return s != nil && m != nil && m.lists[s].asked
+	return s != nil && m != nil && m.parents[s].desired
 }
 
-// Contains reports whether an address is desired in a leaf, or in a leaf that a
-// nested set wants. For a nested set it costs its members.
+// Contains reports whether an address is desired in a leaf, or in a desired
+// leaf of a nested set. For a nested set it costs its members.
 func (c *Cache) Contains(n Name, a netip.Addr) bool {
 	s := c.byName[n]
 	key, ok := addrOf(a)

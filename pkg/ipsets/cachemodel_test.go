@@ -190,7 +190,7 @@ func (tr *trial) use() {
 	clear(tr.h.used)
 	for n, refs := range tr.m.refs {
 		for r := range refs {
-			if r.Kind == RefApplied || r.Kind == RefPin {
+			if r.Kind == RefActual || r.Kind == RefPin {
 				tr.h.used[n.ID()] = true
 			}
 		}
@@ -285,7 +285,7 @@ func checkCacheModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"hold": func(t *rapid.T) {
 				n := rapid.SampledFrom(slices.Concat(modelLeaves, modelNested)).Draw(t, "set")
-				kind := rapid.SampledFrom([]RefKind{RefSelector, RefRule, RefApplied, RefPin}).Draw(t, "kind")
+				kind := rapid.SampledFrom([]RefKind{RefSelector, RefRule, RefActual, RefPin}).Draw(t, "kind")
 				tr.hold(t, n, Ref{kind, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner")})
 			},
 			"release": func(t *rapid.T) {
@@ -336,7 +336,7 @@ func checkCacheModel(t *testing.T) {
 			"remove sets": func(t *rapid.T) { tr.run(t, tr.c.PlanRemovals(clock, nil)) },
 			"see": func(t *rapid.T) {
 				owner := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner")
-				tr.m.sights[owner] = rapid.SampledFrom([]Sight{SeesApplied, SeesApplied, SeesPinned, SeesNothing}).Draw(t, "sight")
+				tr.m.sights[owner] = rapid.SampledFrom([]Sight{SeesActual, SeesActual, SeesPinned, SeesNothing}).Draw(t, "sight")
 				tr.c.See(owner, tr.m.sights[owner])
 			},
 			"list": func(*rapid.T) {
@@ -426,7 +426,7 @@ func (tr *trial) converge(t *rapid.T) {
 	for _, n := range modelAll {
 		if tr.m.rejects(n) {
 			for _, r := range slices.Collect(maps.Keys(tr.m.refs[n])) {
-				if r.Kind == RefApplied || r.Kind == RefPin {
+				if r.Kind == RefActual || r.Kind == RefPin {
 					tr.release(n, r)
 				}
 			}

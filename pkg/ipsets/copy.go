@@ -94,8 +94,8 @@ func (s *set) fed() bool {
 			return false
 		}
 	}
-	for _, l := range s.lists {
-		if l.asked {
+	for _, l := range s.parents {
+		if l.desired {
 			return false
 		}
 	}

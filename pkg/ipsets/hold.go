@@ -24,15 +24,15 @@ type Sight uint8
 
 // The sights.
 const (
-	SeesApplied Sight = iota // the sets of RefApplied
-	SeesPinned               // the sets of RefApplied and RefPin: it is unknown which rules HNS has
+	SeesActual  Sight = iota // the sets of RefActual
+	SeesPinned               // the sets of RefActual and RefPin: it is unknown which rules HNS has
 	SeesNothing              // none: the owner is an endpoint without a pod
 )
 
-// See sets which sets the rules of an owner name. The default is SeesApplied, and setting it
+// See sets which sets the rules of an owner name. The default is SeesActual, and setting it
 // removes the entry of the owner.
 func (c *Cache) See(owner string, what Sight) {
-	if what == SeesApplied {
+	if what == SeesActual {
 		delete(c.sights, owner)
 		return
 	}
@@ -72,7 +72,7 @@ func (c *Cache) waitsForOwner(nested, leaf *set, owner string) bool {
 	if !slices.Contains(leaves, leaf.name) && !slices.Contains(leaves, leaf.name.Twin()) {
 		return false
 	}
-	_, sees := nested.refs[Ref{RefApplied, owner}]
+	_, sees := nested.refs[Ref{RefActual, owner}]
 	if !sees && c.sights[owner] == SeesPinned {
 		_, sees = nested.refs[Ref{RefPin, owner}]
 	}
@@ -86,12 +86,12 @@ func (c *Cache) seen(s *set) bool {
 	for r := range s.refs {
 		switch sight := c.sights[r.Owner]; {
 		case sight == SeesNothing:
-		case r.Kind == RefApplied, r.Kind == RefPin && sight == SeesPinned:
+		case r.Kind == RefActual, r.Kind == RefPin && sight == SeesPinned:
 			return true
 		}
 	}
-	for l, how := range s.lists {
-		if (how.actual || how.asked && (s.name.Denies() || l.unknown || !l.present)) && c.seen(l) {
+	for l, how := range s.parents {
+		if (how.actual || how.desired && (s.name.Denies() || l.unknown || !l.present)) && c.seen(l) {
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func (m *model) seen(n Name, desired bool) bool {
 	for r := range m.refs[n] {
 		sight := m.sights[r.Owner]
-		if sight != SeesNothing && (r.Kind == RefApplied || r.Kind == RefPin && sight == SeesPinned) {
+		if sight != SeesNothing && (r.Kind == RefActual || r.Kind == RefPin && sight == SeesPinned) {
 			return true
 		}
 	}

@@ -46,7 +46,7 @@ func TestOrphanIsToldOnce(t *testing.T) {
 	c.Release(leafA, pin)
 	require.False(t, c.Has(leafA))
 	same(t, `set  delete  podlabel-app:a`, c.PlanRemovals(c.now, nil))
-	mustBug(t, "nobody holds", func() { c.Define(leafA) })
+	mustBug(t, "no reference", func() { c.Define(leafA) })
 	done(c, c.PlanRemovals(c.now, nil)[0])
 	require.Empty(t, c.byID)
 }

@@ -121,7 +121,7 @@ func (o *Owners[P]) Ownership(a netip.Addr) Ownership[P] {
 	for _, p := range claims[1:] {
 		c := p.Claim()
 		switch {
-		case best.Deleting || c.Deleting || c.Local != best.Local: // weaker, whoever it is
+		case best.Deleting || c.Deleting || c.Local != best.Local: // always the weaker claim
 			if c.Local && len(s.Home) == 0 {
 				s.Home = append(s.Home, p)
 			}

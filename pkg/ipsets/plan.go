@@ -189,7 +189,7 @@ func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Reque
 }
 
 // blocked reports whether a nested set cannot be written because it is not
-// known that a member is there, or because HNS refuses the permanent one, or may.
+// known that a member is there, or because HNS rejects the permanent one, or may.
 func (s *set) blocked() bool {
 	for m := range s.members.all(desired) {
 		if m.unknown && !s.members.has(m, actual) || m.filler() && (m.rejected || m.group > 0 && !m.present) {
@@ -201,7 +201,7 @@ func (s *set) blocked() bool {
 
 // stays reports whether a nested set that is not going contains the leaf.
 func (s *set) stays(going map[*set]bool) bool {
-	for l, how := range s.lists {
+	for l, how := range s.parents {
 		if how.actual && !going[l] {
 			return true
 		}

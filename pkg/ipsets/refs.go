@@ -12,20 +12,20 @@ type RefKind uint8
 // The kinds of references.
 const (
 	RefSelector RefKind = iota + 1 // a policy that is active here mentions the set
-	RefRule                        // the wanted ACLs of a local endpoint name it
-	RefList                        // a nested set wants it, or contains it in HNS; kept by the Cache
-	RefApplied                     // an ACL known to be on an endpoint names it
+	RefRule                        // the desired ACLs of a local endpoint name it
+	RefList                        // a nested set contains it in HNS, or should; the Cache's own
+	RefActual                      // an ACL known to be on an endpoint names it
 	RefPin                         // a pending pod update may still need it
 )
 
 // String returns the kind in one word, as dumps show it.
 func (k RefKind) String() string {
-	return [...]string{RefSelector: "selector", RefRule: "rule", RefList: "list", RefApplied: "applied", RefPin: "pin"}[k]
+	return [...]string{RefSelector: "selector", RefRule: "rule", RefList: "list", RefActual: "applied", RefPin: "pin"}[k]
 }
 
 // needs reports whether a reference of the kind keeps a set in HNS: a policy
 // that only mentions it does not.
-func (k RefKind) needs() bool { return k == RefRule || k == RefApplied || k == RefPin }
+func (k RefKind) needs() bool { return k == RefRule || k == RefActual || k == RefPin }
 
 // defines reports whether a reference of the kind makes callers feed the set.
 // One to what may be in HNS only keeps the set there.
@@ -44,7 +44,7 @@ func compareRefs(a, b Ref) int {
 // Hold records a reference. A selector or rule reference defines the set when
 // it was not: created is true then, and the caller has to add all its members,
 // even when the set is still in HNS from an earlier life, because undefined
-// sets have no desired content. An applied reference or pin to an undefined set
+// sets have no desired content. An actual reference or pin to an undefined set
 // keeps it in HNS as it is, unread and unwritten, and creates nothing.
 //
 // RefList is the Cache's own. Two names with one id are a bug.
@@ -83,7 +83,7 @@ func (c *Cache) Release(n Name, r Ref) {
 	c.undefine(s)
 }
 
-// Refs returns who holds the set, sorted; nil for nobody.
+// Refs returns who holds the set, sorted.
 func (c *Cache) Refs(n Name) []Ref {
 	s := c.find(n)
 	if s == nil {
@@ -98,7 +98,7 @@ func (s *set) references() []Ref {
 	for r := range s.refs {
 		out = append(out, r)
 	}
-	for l := range s.lists {
+	for l := range s.parents {
 		out = append(out, Ref{Kind: RefList, Owner: l.name.String()})
 	}
 	slices.SortFunc(out, compareRefs)
@@ -127,7 +127,7 @@ func (c *Cache) TakeOrphans() []Name {
 func (c *Cache) Define(n Name) (created bool) {
 	s := c.byName[n]
 	if s == nil || !n.known() || len(s.refs)+s.holders == 0 {
-		panic(fmt.Sprintf("BUG: definition of %s, which nobody holds", n))
+		panic(fmt.Sprintf("BUG: definition of %s, which has no reference", n))
 	}
 	created = c.define(s, n)
 	c.refresh(s)

@@ -12,7 +12,7 @@ type set struct {
 
 	refs    map[Ref]struct{}
 	direct  int           // references that keep it in HNS
-	lists   map[*set]link // the nested sets that contain it in HNS, or should
+	parents map[*set]link // the nested sets that contain it in HNS, or should
 	holders int           // of those, the ones that keep it defined
 	users   int           // of those, the ones that are needed
 
@@ -37,12 +37,12 @@ type set struct {
 // if it is not desired: rules see through to that leaf until HNS has the nested set without it,
 // so the leaf has to be right until then.
 type link struct {
-	asked  bool // it is desired or omitted
-	actual bool // HNS has it there
-	needed bool // the nested set is needed
+	desired bool // it should be there, also while it is omitted
+	actual  bool // HNS has it there
+	needed  bool // the nested set is needed
 }
 
-func (l link) holds() bool { return l.asked || l.actual && l.needed }
+func (l link) holds() bool { return l.desired || l.actual && l.needed }
 
 func (s *set) nested() bool { return s.name.Nested() }
 
@@ -94,7 +94,7 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 	}
 	s.defined = true
 	if s.nested() {
-		c.ask(s, Empty())
+		c.addMember(s, Empty())
 	}
 	return true
 }
@@ -118,7 +118,7 @@ func (c *Cache) undefine(s *set) {
 		return
 	}
 	for m := range s.members.all(desired | omitted) {
-		c.unask(s, m)
+		c.removeMember(s, m)
 	}
 	s.addrs.clearDesired()
 	s.defined = false
@@ -126,32 +126,32 @@ func (c *Cache) undefine(s *set) {
 	c.refresh(s)
 }
 
-// ask makes a leaf a desired member of a defined nested set and reports whether that
+// addMember makes a leaf a desired member of a defined nested set and reports whether that
 // defined the leaf.
-func (c *Cache) ask(nested *set, member Name) (created bool) {
+func (c *Cache) addMember(nested *set, member Name) (created bool) {
 	leaf := c.entry(member)
-	l := leaf.lists[nested]
-	if l.asked {
+	l := leaf.parents[nested]
+	if l.desired {
 		return false
 	}
 	created = c.define(leaf, member)
-	l.asked = true
+	l.desired = true
 	c.include(nested, leaf)
 	c.relink(nested, leaf, l)
 	c.refresh(nested)
 	return created
 }
 
-// unask ends that.
-func (c *Cache) unask(nested, leaf *set) {
-	l := leaf.lists[nested]
-	if !l.asked {
+// removeMember ends that.
+func (c *Cache) removeMember(nested, leaf *set) {
+	l := leaf.parents[nested]
+	if !l.desired {
 		return
 	}
 	if nested.members.setDesired(leaf, 0) {
 		c.setRejected(nested, false)
 	}
-	l.asked = false
+	l.desired = false
 	c.relink(nested, leaf, l)
 	c.refresh(nested)
 }
@@ -170,17 +170,17 @@ func (c *Cache) include(nested, leaf *set) {
 
 // relink records how a leaf is in a nested set, and what follows from it for the leaf.
 func (c *Cache) relink(nested, leaf *set, l link) {
-	l.needed = nested.needed && (l.asked || l.actual)
-	before := leaf.lists[nested]
+	l.needed = nested.needed && (l.desired || l.actual)
+	before := leaf.parents[nested]
 	leaf.holders += count(l.holds()) - count(before.holds())
 	leaf.users += count(l.needed) - count(before.needed)
 	switch {
 	case l == link{}:
-		delete(leaf.lists, nested)
-	case leaf.lists == nil:
-		leaf.lists = map[*set]link{nested: l}
+		delete(leaf.parents, nested)
+	case leaf.parents == nil:
+		leaf.parents = map[*set]link{nested: l}
 	default:
-		leaf.lists[nested] = l
+		leaf.parents[nested] = l
 	}
 	c.refresh(leaf)
 	c.undefine(leaf)
@@ -190,10 +190,10 @@ func (c *Cache) relink(nested, leaf *set, l link) {
 func (c *Cache) setMembers(s *set, members []*set) (added, missing int) {
 	came, went := s.members.setActual(members)
 	for _, m := range came {
-		c.relink(s, m, link{asked: m.lists[s].asked, actual: true})
+		c.relink(s, m, link{desired: m.parents[s].desired, actual: true})
 	}
 	for _, m := range went {
-		c.relink(s, m, link{asked: m.lists[s].asked})
+		c.relink(s, m, link{desired: m.parents[s].desired})
 	}
 	return len(came), len(went)
 }
@@ -205,8 +205,8 @@ func (c *Cache) setRejected(s *set, rejected bool) {
 		return
 	}
 	s.rejected = rejected
-	for l, how := range s.lists {
-		if how.asked {
+	for l, how := range s.parents {
+		if how.desired {
 			c.include(l, s)
 			c.refresh(l)
 		}
@@ -221,7 +221,7 @@ func (c *Cache) refresh(s *set) {
 	if needed := s.direct+s.users > 0; needed != s.needed {
 		s.needed = needed
 		for m := range s.members.all(desired | omitted | actual) {
-			c.relink(s, m, m.lists[s])
+			c.relink(s, m, m.parents[s])
 		}
 	}
 	differs := s.unknown || s.dirty()
@@ -237,7 +237,7 @@ func (c *Cache) refresh(s *set) {
 		c.orphans = append(c.orphans, s.name)
 	}
 	s.orphaned = orphaned
-	if !s.defined && !s.present && !s.unknown && len(s.refs)+len(s.lists) == 0 {
+	if !s.defined && !s.present && !s.unknown && len(s.refs)+len(s.parents) == 0 {
 		delete(c.byName, s.name)
 		delete(c.byID, s.id)
 	}
