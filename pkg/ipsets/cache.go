@@ -35,10 +35,11 @@ type Cache struct {
 	byID   map[string]*set
 	now    time.Time
 
-	pending map[*set]struct{}  // needed, and dirty, unknown or rejected
-	spare   map[*set]time.Time // in HNS and not needed, since when
-	late    map[*set]time.Time // needed, and dirty or unknown, since when
-	unknown map[*set]struct{}
+	// Lists of work: sets, and since when they are in the list.
+	pending map[*set]time.Time // needed, and dirty, unknown or rejected
+	spare   map[*set]time.Time // in HNS and not needed
+	unknown map[*set]time.Time
+	doubted map[*set]time.Time // read otherwise than written, once
 
 	orphans []Name // needed, in HNS and not defined; not taken yet
 
@@ -46,8 +47,7 @@ type Cache struct {
 	sights  map[string]Sight  // by owner of references; the default is SeesActual
 	awaited map[string][]Name // leaves by owner of references; see Await
 
-	doubted   map[*set]struct{} // read otherwise than written, once
-	spellings []Spelling        // learned, not taken yet
+	spellings []Spelling // learned, not taken yet
 }
 
 // NewCache returns an empty Cache.
@@ -55,14 +55,13 @@ func NewCache() *Cache {
 	return &Cache{
 		byName:  map[Name]*set{},
 		byID:    map[string]*set{},
-		pending: map[*set]struct{}{},
+		pending: map[*set]time.Time{},
 		spare:   map[*set]time.Time{},
-		late:    map[*set]time.Time{},
-		unknown: map[*set]struct{}{},
+		unknown: map[*set]time.Time{},
 
 		sights:  map[string]Sight{},
 		awaited: map[string][]Name{},
-		doubted: map[*set]struct{}{},
+		doubted: map[*set]time.Time{},
 	}
 }
 

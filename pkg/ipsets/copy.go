@@ -21,7 +21,7 @@ type SetState struct {
 	Missing, Surplus []string
 	// Unknown: the outcome of a write is not known, or HNS holds values that are never ours.
 	Unknown bool
-	// Since is since when a needed set has not been as it should be.
+	// Since is since when a needed set has not been as it should be, or HNS rejects it.
 	Since time.Time
 	// Spare is since when it is in HNS and not needed.
 	Spare  time.Time
@@ -70,7 +70,7 @@ func (c *Cache) copySet(s *set) copied {
 	out := copied{
 		state: SetState{
 			ID: s.id, Name: s.name.String(), Nested: s.nested(), Refs: s.references(), InHNS: s.present, Rejected: s.rejected,
-			Dirty: s.needed && s.dirty(), Fed: s.fed(), Unknown: s.unknown || s.alien, Since: c.late[s], Spare: c.spare[s],
+			Dirty: s.needed && s.dirty(), Fed: s.fed(), Unknown: s.unknown || s.alien, Since: c.pending[s], Spare: c.spare[s],
 		},
 		name: s.name, defined: s.defined, unfilled: s.nested() && s.present && !c.filled(s),
 		addrs:   make([]mark[addr], 0, len(s.addrs.bits)),

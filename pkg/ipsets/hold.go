@@ -1,9 +1,6 @@
 package ipsets
 
-import (
-	"iter"
-	"slices"
-)
+import "slices"
 
 // A member that moves from one set to another must never be in both: an allow rule that names
 // both sets would match it, although the rule matches it neither before nor after the move. And
@@ -98,59 +95,49 @@ func (c *Cache) seen(s *set) bool {
 	return false
 }
 
-// members are addresses of leaves, or leaves of nested sets.
-type members struct {
-	addrs  map[addr]bool
-	leaves map[*set]bool
-}
-
-func newMembers() members { return members{map[addr]bool{}, map[*set]bool{}} }
-
-func (m members) empty() bool { return len(m.addrs)+len(m.leaves) == 0 }
-
-// held has the members that must not move now: each has to leave an allow set or to join a deny
-// twin first, and the next requests may fail to do that. With a leaf of a nested set, its
-// addresses are held.
+// held has the members that must not move now, addresses (addr) and leaves (*set): each has to
+// leave an allow set or to join a deny twin first, and the next requests may fail to do that. With
+// a leaf, its addresses are held.
 type held struct {
-	members
+	members map[any]bool
 	// nesting has the addresses in leaves that join a nested deny twin. Leaves are written
 	// before nested sets, so these addresses leave no leaf before that.
-	nesting map[addr]bool
+	nesting map[any]bool
 }
 
 // hold returns the members that must not move now. Its cost is linear in the number of pending
 // sets and of the members of those that cannot be written.
 func (c *Cache) hold() held {
-	h := held{newMembers(), map[addr]bool{}}
+	h := held{map[any]bool{}, map[any]bool{}}
 	for s := range c.pending {
 		switch {
 		case !s.defined || !s.differs() || s.surplus() == 0 && !s.name.Denies(): // nothing has to move first
 		case s.name.Denies() && c.seen(s) && s.lacking():
-			h.add(s.addrs.only(desired), s.members.only(desired))
+			s.addTo(h.members, desired)
 		case s.name.Denies() && c.seen(s):
-			for m := range s.members.only(desired) {
-				m.addAddrs(h.nesting)
+			for leaf := range s.members.only(desired) {
+				leaf.addAddrsTo(h.nesting)
 			}
 		case !s.name.Denies() && s.uncertain() && c.seen(s):
-			h.add(s.addrs.only(actual), s.members.only(actual))
+			s.addTo(h.members, actual)
 		}
 	}
 	return h
 }
 
-// add adds addresses, and leaves with their addresses.
-func (m members) add(addrs iter.Seq[addr], leaves iter.Seq[*set]) {
-	for a := range addrs {
-		m.addrs[a] = true
+// addTo adds the members that are only desired or only actual, and the addresses in leaves.
+func (s *set) addTo(to map[any]bool, bit uint8) {
+	for a := range s.addrs.only(bit) {
+		to[a] = true
 	}
-	for leaf := range leaves {
-		m.leaves[leaf] = true
-		leaf.addAddrs(m.addrs)
+	for leaf := range s.members.only(bit) {
+		to[leaf] = true
+		leaf.addAddrsTo(to)
 	}
 }
 
-// addAddrs adds the addresses that are in the leaf, or should be.
-func (s *set) addAddrs(to map[addr]bool) {
+// addAddrsTo adds the addresses that are in the leaf, or should be.
+func (s *set) addAddrsTo(to map[any]bool) {
 	for a := range s.addrs.all(desired | actual) {
 		to[a] = true
 	}
@@ -177,11 +164,8 @@ func (s *set) untried() bool { return s.group > 0 && !s.present && !s.filler() }
 
 // holds reports whether a leaf is held, or an address in it.
 func (h held) holds(leaf *set) bool {
-	if h.leaves[leaf] {
-		return true
-	}
-	for a := range h.addrs {
-		if leaf.addrs.has(a, desired|actual) {
+	for m := range h.members {
+		if a, is := m.(addr); m == leaf || is && leaf.addrs.has(a, desired|actual) {
 			return true
 		}
 	}
@@ -198,20 +182,21 @@ func (s *set) waitingBit() uint8 {
 }
 
 // waiting returns the members of a set that stay as HNS has them for now.
-func (c *Cache) waiting(s *set, h held) members {
-	w := newMembers()
-	if !s.defined || !s.differs() || !c.seen(s) {
+func (c *Cache) waiting(s *set, h held) map[any]bool {
+	w := map[any]bool{}
+	free := len(h.members)+len(c.awaited) == 0 && !s.name.Denies() // as in nearly every plan
+	if free || !s.defined || !s.differs() || !c.seen(s) {
 		return w
 	}
 	bit := s.waitingBit()
 	for a := range s.addrs.only(bit) {
-		if h.addrs[a] || s.name.Denies() && h.nesting[a] {
-			w.addrs[a] = true
+		if h.members[a] || s.name.Denies() && h.nesting[a] {
+			w[a] = true
 		}
 	}
 	for m := range s.members.only(bit) {
 		if s.members.has(m, omitted) || h.holds(m) || c.waits(s, m) {
-			w.leaves[m] = true
+			w[m] = true
 		}
 	}
 	return w
@@ -234,10 +219,10 @@ func (c *Cache) allowed(s *set, h held) (v SetValue, all bool) {
 	w := c.waiting(s, h)
 	for m := range s.members.only(desired) {
 		if m.untried() {
-			w.leaves[m] = true
+			w[m] = true
 		}
 	}
-	return s.value(desired, w), w.empty()
+	return s.value(desired, w), len(w) == 0
 }
 
 // HeldBack reports whether members wait because HNS does not let them leave another set or join
@@ -246,7 +231,7 @@ func (c *Cache) allowed(s *set, h held) (v SetValue, all bool) {
 func (c *Cache) HeldBack() bool {
 	h := c.hold()
 	for s := range c.pending {
-		if !c.waiting(s, h).empty() {
+		if len(c.waiting(s, h)) > 0 {
 			return true
 		}
 	}

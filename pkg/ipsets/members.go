@@ -90,9 +90,6 @@ func (t *tracker[K]) setActual(keys []K) (came, went []K) {
 	return came, went
 }
 
-// differs reports whether the desired and the actual members differ.
-func (t *tracker[K]) differs() bool { return t.missing+t.surplus > 0 }
-
 // has reports whether a member has any of the bits.
 func (t *tracker[K]) has(k K, bits uint8) bool { return t.bits[k]&bits != 0 }
 
@@ -108,10 +105,21 @@ func (t *tracker[K]) all(bits uint8) iter.Seq[K] {
 	}
 }
 
+// take returns the members that have the bit, but of stay those that are actual.
+func (t *tracker[K]) take(bit uint8, stay map[any]bool) []K {
+	out := make([]K, 0, len(t.bits))
+	for k, b := range t.bits {
+		if stays := len(stay) > 0 && stay[k]; stays && b&actual != 0 || !stays && b&bit != 0 {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
 // only yields the members that are desired and not actual, or actual and not desired.
 func (t *tracker[K]) only(bit uint8) iter.Seq[K] {
 	return func(yield func(K) bool) {
-		if !t.differs() {
+		if t.missing+t.surplus == 0 {
 			return
 		}
 		for k, b := range t.bits {

@@ -60,9 +60,6 @@ func (k Kind) prefix() string {
 	return kinds[k].prefix
 }
 
-// Nested reports whether sets of the kind hold sets.
-func (k Kind) Nested() bool { return kinds[k].nested }
-
 // Name identifies a set. It is comparable; the zero Name is no set.
 type Name struct {
 	kind Kind
@@ -161,7 +158,7 @@ func (n Name) Twin() Name {
 func (n Name) Kind() Kind { return n.kind }
 
 // Nested reports whether the set holds sets.
-func (n Name) Nested() bool { return n.kind.Nested() }
+func (n Name) Nested() bool { return kinds[n.kind].nested }
 
 // Text returns the name without its prefix: the namespace of an ns- set.
 func (n Name) Text() string { return n.text }
@@ -235,7 +232,7 @@ func idOf(name []byte) string {
 func ParseName(text string, nested bool) (Name, bool) {
 	text, deny := strings.CutPrefix(text, denyMark)
 	for kind := KindNamespace; kind < KindOrphan; kind++ {
-		if rest, ok := strings.CutPrefix(text, kind.prefix()); ok && kind.Nested() == nested {
+		if rest, ok := strings.CutPrefix(text, kind.prefix()); ok && kinds[kind].nested == nested {
 			return Name{kind: kind, deny: deny, text: rest}, true
 		}
 	}

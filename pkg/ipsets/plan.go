@@ -1,7 +1,6 @@
 package ipsets
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -26,11 +25,10 @@ func (v Verb) String() string {
 // wire: addresses in numerical order, or the ids of member sets in order. Of a
 // set to be removed they are what HNS has.
 type SetValue struct {
-	ID      string
-	Name    Name
-	Text    string
-	Values  []string
-	Members []Name // of a nested set, what Values name
+	ID     string
+	Name   Name
+	Text   string
+	Values []string
 }
 
 // Request is one HNS request: all of its sets, all or nothing.
@@ -77,7 +75,7 @@ func (c *Cache) requests(sets []*set, h held, search bool) []Request {
 
 // moves reports whether writing the value changes anything.
 func (s *set) moves(v SetValue) bool {
-	return !s.present || s.alien || !slices.Equal(v.Values, s.value(actual, members{}).Values)
+	return !s.present || s.alien || !slices.Equal(v.Values, s.value(actual, nil).Values)
 }
 
 // RejectRequest records that HNS rejected a request of Plan or Probe as a whole: it rejects a set
@@ -161,18 +159,15 @@ func (c *Cache) Probe(n Name) (Request, bool) {
 // first.
 func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Request {
 	plan := []Request{{Verb: Remove, Nested: true}, {Verb: Remove}}
-	going := map[*set]bool{}
-	due := map[*set]bool{}
-	for s, since := range c.spare {
-		if !s.unknown && !since.After(idleBefore) && (skip == nil || !skip(s.name)) {
-			due[s] = true
-		}
-	}
-	order := inOrder(due)
-	for _, s := range order {
-		if s.nested() {
+	going, leaves := map[*set]bool{}, []*set(nil)
+	for _, s := range inOrder(c.spare) {
+		switch {
+		case s.unknown || c.spare[s].After(idleBefore) || skip != nil && skip(s.name):
+		case s.nested():
 			going[s] = true
-			plan[0].Sets = append(plan[0].Sets, s.value(actual, members{}))
+			plan[0].Sets = append(plan[0].Sets, s.value(actual, nil))
+		default:
+			leaves = append(leaves, s)
 		}
 	}
 	for s := range c.unknown {
@@ -180,9 +175,9 @@ func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Reque
 			return nonEmpty(plan[:1]) // it may contain any leaf
 		}
 	}
-	for _, s := range order {
-		if !s.nested() && !s.stays(going) {
-			plan[1].Sets = append(plan[1].Sets, s.value(actual, members{}))
+	for _, s := range leaves {
+		if !s.stays(going) {
+			plan[1].Sets = append(plan[1].Sets, s.value(actual, nil))
 		}
 	}
 	return nonEmpty(plan)
@@ -210,34 +205,21 @@ func (s *set) stays(going map[*set]bool) bool {
 }
 
 // value returns a set with the members that have the bit, but those of stay as HNS has them.
-func (s *set) value(bit uint8, stay members) SetValue {
+func (s *set) value(bit uint8, stay map[any]bool) SetValue {
 	v := SetValue{ID: s.id, Name: s.name, Text: s.name.Called()}
-	in := func(bits uint8, stays bool) bool { return bits&bit != 0 && !stays || bits&actual != 0 && stays }
 	if !s.nested() {
-		addrs := make([]addr, 0, len(s.addrs.bits))
-		for a, bits := range s.addrs.bits {
-			if in(bits, stay.addrs[a]) {
-				addrs = append(addrs, a)
-			}
-		}
-		v.Values = textsOf(addrs)
+		v.Values = textsOf(s.addrs.take(bit, stay))
 		return v
 	}
-	var leaves []*set
-	for m, bits := range s.members.bits {
-		if in(bits, stay.leaves[m]) {
-			leaves = append(leaves, m)
-		}
+	for _, m := range s.members.take(bit, stay) {
+		v.Values = append(v.Values, m.id)
 	}
-	slices.SortFunc(leaves, func(a, b *set) int { return cmp.Compare(a.id, b.id) })
-	for _, m := range leaves {
-		v.Values, v.Members = append(v.Values, m.id), append(v.Members, m.name)
-	}
+	slices.Sort(v.Values)
 	return v
 }
 
 // inOrder returns the sets by name.
-func inOrder[V any](sets map[*set]V) []*set {
+func inOrder(sets map[*set]time.Time) []*set {
 	return slices.SortedFunc(maps.Keys(sets), func(a, b *set) int { return Compare(a.name, b.name) })
 }
 

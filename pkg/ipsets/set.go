@@ -49,7 +49,7 @@ func (s *set) nested() bool { return s.name.Nested() }
 func (s *set) filler() bool { return s.name.kind == KindEmpty }
 
 // differs reports whether the desired and the actual members differ.
-func (s *set) differs() bool { return s.addrs.differs() || s.members.differs() }
+func (s *set) differs() bool { return s.missing()+s.surplus() > 0 }
 
 // missing is the number of desired members that HNS lacks.
 func (s *set) missing() int { return s.addrs.missing + s.members.missing }
@@ -228,10 +228,9 @@ func (c *Cache) refresh(s *set) {
 	if s.rejected || !s.needed || !differs {
 		s.group = 0
 	}
-	list(c.unknown, s, s.unknown)
-	list(c.pending, s, s.needed && (s.rejected || differs))
-	c.stamp(c.spare, s, s.present && !s.needed)
-	c.stamp(c.late, s, s.needed && differs)
+	c.list(c.unknown, s, s.unknown)
+	c.list(c.pending, s, s.needed && (s.rejected || differs))
+	c.list(c.spare, s, s.present && !s.needed)
 	orphaned := s.needed && s.present && !s.unknown && !s.defined && s.name.known()
 	if orphaned && !s.orphaned {
 		c.orphans = append(c.orphans, s.name)
@@ -243,17 +242,8 @@ func (c *Cache) refresh(s *set) {
 	}
 }
 
-// list puts a set into a list of work or takes it out.
-func list(m map[*set]struct{}, s *set, in bool) {
-	if in {
-		m[s] = struct{}{}
-		return
-	}
-	delete(m, s)
-}
-
-// stamp keeps since when a set has been in a list, or takes it out.
-func (c *Cache) stamp(m map[*set]time.Time, s *set, in bool) {
+// list puts a set into a list of work, with the time, or takes it out.
+func (c *Cache) list(m map[*set]time.Time, s *set, in bool) {
 	if !in {
 		delete(m, s)
 	} else if _, was := m[s]; !was {

@@ -29,7 +29,7 @@ type reading struct {
 // setReading records what is known of how HNS shows a set.
 func (c *Cache) setReading(s *set, r reading) {
 	s.reading = r
-	list(c.doubted, s, r.odd != "" && !r.learned)
+	c.list(c.doubted, s, r.odd != "" && !r.learned)
 }
 
 // Doubted reports whether a set was read otherwise than it was written, so that the next read
@@ -84,7 +84,7 @@ func (c *Cache) spelling(s *set, values []string) (Spelling, bool) {
 			shown[key] = true
 		}
 	}
-	for _, v := range s.value(actual, members{}).Values {
+	for _, v := range s.value(actual, nil).Values {
 		if !shown[v] {
 			out.Sent = append(out.Sent, v)
 		}
