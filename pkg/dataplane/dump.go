@@ -94,13 +94,11 @@ func (s *Snapshot) Dump() state.Dump {
 // dumpSets lists the sets.
 func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]state.Again) []state.Set {
 	out := []state.Set{}
-	differences := sets.Differences()
 	for _, s := range sets.States() {
-		diff := differences[s.ID]
 		sd := state.Set{
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty, Fed: s.Fed,
-			Missing: diff.Missing, Surplus: diff.Surplus, Unknown: diff.Unknown, Since: diff.Since,
+			Missing: s.Missing, Surplus: s.Surplus, Unknown: s.Unknown, Since: s.Since,
 			Spare: s.Spare, Refused: s.Rejected, Called: s.Called,
 		}
 		if n, ok := sets.Lookup(s.ID); ok {
@@ -180,7 +178,7 @@ func (n *nodeState) warnOfSets(out []state.Warning) []state.Warning {
 		}
 		return endpoints.InBrackets(a.Code)
 	}
-	for name, needing := range n.desired.Needing(n.cache.Refused()) {
+	for name, needing := range n.desired.Needing(n.cache.RejectedSets()) {
 		in := code(n.refused[name])
 		for _, key := range needing {
 			object, kind := desired.ObjectOf(key)

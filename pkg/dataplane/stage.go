@@ -38,7 +38,7 @@ func (n *nodeState) renderDirty() {
 // endpoints whose rules name them. A nested deny twin counts that lacks such a set: rules that
 // name it lose the condition. Its cost is linear in the sets that HNS refuses and their holders.
 func (n *nodeState) omitRejected() (changed bool) {
-	refused := n.cache.Refused()
+	refused := n.cache.RejectedSets()
 	if len(refused)+len(n.omitted) == 0 {
 		return false
 	}

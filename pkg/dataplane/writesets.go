@@ -133,8 +133,6 @@ func (n *nodeState) recordSets(req ipsets.Request, err error) {
 			n.cache.Removed(s.Name)
 		case err == nil:
 			n.cache.Wrote(s)
-		case req.Verb == ipsets.Remove:
-			n.cache.MaybeRemoved(s.Name)
 		default:
 			n.cache.Unknown(s.Name)
 		}
@@ -145,7 +143,7 @@ func (n *nodeState) recordSets(req ipsets.Request, err error) {
 // refuseSets records that HNS refused a request. A set that is found out is left out,
 // and the rules that name it with it.
 func (r *run) refuseSets(req ipsets.Request, err error) {
-	name, found := r.cache.Refuse(req)
+	name, found := r.cache.RejectRequest(req)
 	if !found {
 		return
 	}
@@ -194,7 +192,7 @@ func (r *run) probeSets() (accepted bool) {
 // whose time has come, in its order.
 func (r *run) dueProbes() (due []ipsets.Name) {
 	refused := map[ipsets.Name]bool{}
-	for _, name := range r.cache.Refused() {
+	for _, name := range r.cache.RejectedSets() {
 		refused[name] = true
 		if r.refused[name] == nil { // nothing needed it when it was refused
 			r.refused[name] = &backoff.Again{At: r.started}

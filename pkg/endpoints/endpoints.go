@@ -139,7 +139,7 @@ func (d *State) Wake() {
 // pending updates pin what they may need.
 func (d *State) SetsSeen() {
 	for _, ep := range d.byID {
-		d.hold(ep, ipsets.RefApplied, d.namesOf(ep.actual))
+		d.hold(ep, ipsets.RefActual, d.namesOf(ep.actual))
 		d.pin(ep)
 	}
 }

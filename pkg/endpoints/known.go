@@ -68,7 +68,7 @@ func (d *State) address(ep *Endpoint, addrs []netip.Addr) {
 // it has with it.
 func (d *State) applied(ep *Endpoint, acls []hns.ACL, version hns.Version) {
 	ep.actual, ep.version, ep.attempts = acls, version, nil
-	d.hold(ep, ipsets.RefApplied, d.namesOf(acls))
+	d.hold(ep, ipsets.RefActual, d.namesOf(acls))
 }
 
 // unknown records that a write has an unknown outcome: besides what may
@@ -82,7 +82,7 @@ func (d *State) unknown(ep *Endpoint, list []hns.ACL) {
 	ep.actual, ep.version = nil, ""
 	ep.state.brokeOff()
 	d.pin(ep)
-	d.hold(ep, ipsets.RefApplied, nil)
+	d.hold(ep, ipsets.RefActual, nil)
 }
 
 // gone drops the state of an endpoint that no longer exists.
@@ -101,7 +101,7 @@ func (d *State) gone(id string) {
 	for kind := range ep.holds {
 		d.hold(ep, kind, nil)
 	}
-	d.cache.See(id, ipsets.SeesApplied)
+	d.cache.See(id, ipsets.SeesActual)
 	d.cache.Await(id)
 }
 

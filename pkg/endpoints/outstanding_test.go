@@ -283,7 +283,7 @@ func TestOutstandingModel(t *testing.T) {
 					require.True(t, slices.ContainsFunc(ep.possible(), is), "%s: %v is not one of %v", ep.state, actual, ep.possible())
 				}
 				for _, n := range d.namesOf(actual) {
-					held := func(r ipsets.Ref) bool { return r.Kind == ipsets.RefApplied || r.Kind == ipsets.RefPin }
+					held := func(r ipsets.Ref) bool { return r.Kind == ipsets.RefActual || r.Kind == ipsets.RefPin }
 					require.True(t, slices.ContainsFunc(d.cache.Refs(n), held), "%s: %s is not held", ep.state, n)
 				}
 				if ep.Known() {

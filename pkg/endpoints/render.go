@@ -28,7 +28,7 @@ func (d *State) RenderDirty() {
 // MarkHolders marks the endpoints whose rules name a set, desired or actual.
 func (d *State) MarkHolders(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
-		if ep := d.byID[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefApplied) {
+		if ep := d.byID[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefActual) {
 			d.mark(ep)
 		}
 	}

@@ -100,5 +100,5 @@ func (ep *Endpoint) sight() ipsets.Sight {
 	case !ep.Known():
 		return ipsets.SeesPinned
 	}
-	return ipsets.SeesApplied
+	return ipsets.SeesActual
 }

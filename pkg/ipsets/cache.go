@@ -1,3 +1,22 @@
+// Package ipsets keeps the ip sets of a node: which exist, who needs them, and which members they
+// have.
+//
+// A leaf holds addresses; a nested set holds leaves, one level deep. Callers say which members
+// are desired. The actual members are those in HNS, as callers report what they wrote and read.
+// A plan is the ordered difference.
+//
+// A set is held by references. Each has an identity, so holding twice is holding once, and a dump
+// says who holds a set. A policy, a desired rule or a nested set that should contain it defines
+// a set: from then on the caller feeds it, until the last reference of any kind goes. A rule,
+// desired or actual, a pin, or a needed nested set makes a set needed: only needed sets are written. A leaf
+// that HNS has in a needed nested set, but should not have there, stays defined and needed until
+// HNS has the nested set without it.
+//
+// A set in HNS that is not defined is an orphan: references keep it there as it is, and without
+// them it is removed. The caller is told of a needed orphan of a known name, and may define it.
+//
+// The package is pure: no I/O, no clock, no goroutine. A Cache is not safe for
+// concurrent use; its owner locks.
 package ipsets
 
 import (
@@ -6,8 +25,7 @@ import (
 	"time"
 )
 
-// Cache holds the sets of a node with their desired and applied content. See
-// the package comment for the words.
+// Cache holds the sets of a node with their desired and actual members.
 //
 // Every method that changes one member or reference costs O(1), unless it says
 // otherwise; a reference that makes a nested set needed, or no longer so, costs
@@ -15,25 +33,21 @@ import (
 type Cache struct {
 	byName map[Name]*set
 	byID   map[string]*set
-	labels map[label]Name // the defined sets of pods with a label
-	// denyLabels counts the deny twins among labels.
-	denyLabels int
-	now        time.Time
+	now    time.Time
 
-	pending map[*set]struct{}  // needed, and dirty, unknown or refused
-	spare   map[*set]time.Time // in HNS and not needed, since when
-	late    map[*set]time.Time // needed, and dirty or unknown, since when
-	unknown map[*set]struct{}
+	// Lists of work: sets, and since when they are in the list.
+	pending map[*set]time.Time // needed, and dirty, unknown or rejected
+	spare   map[*set]time.Time // in HNS and not needed
+	unknown map[*set]time.Time
+	doubted map[*set]time.Time // read otherwise than written, once
 
 	orphans []Name // needed, in HNS and not defined; not taken yet
 
-	suspects map[*set]struct{}
-	groups   int               // number of groups of suspects so far
-	sights   map[string]Sight  // by owner of references; the default is SeesApplied
-	awaited  map[string][]Name // leaves by owner of references; see Await
+	groups  int               // number of groups of suspects so far
+	sights  map[string]Sight  // by owner of references; the default is SeesActual
+	awaited map[string][]Name // leaves by owner of references; see Await
 
-	doubted   map[*set]struct{} // read otherwise than written, once
-	spellings []Spelling        // learned, not taken yet
+	spellings []Spelling // learned, not taken yet
 }
 
 // NewCache returns an empty Cache.
@@ -41,29 +55,37 @@ func NewCache() *Cache {
 	return &Cache{
 		byName:  map[Name]*set{},
 		byID:    map[string]*set{},
-		labels:  map[label]Name{},
-		pending: map[*set]struct{}{},
+		pending: map[*set]time.Time{},
 		spare:   map[*set]time.Time{},
-		late:    map[*set]time.Time{},
-		unknown: map[*set]struct{}{},
+		unknown: map[*set]time.Time{},
 
-		suspects: map[*set]struct{}{},
-		sights:   map[string]Sight{},
-		awaited:  map[string][]Name{},
-		doubted:  map[*set]struct{}{},
+		sights:  map[string]Sight{},
+		awaited: map[string][]Name{},
+		doubted: map[*set]time.Time{},
 	}
 }
 
 // Advance tells the time at which what follows happens.
 func (c *Cache) Advance(now time.Time) { c.now = now }
 
-// Has reports whether the set is defined, which means fed by the caller: a
-// policy mentions it, a wanted rule names it, a defined nested set wants it, or
-// the caller took it for an orphan that it knows; once defined, any other
-// reference keeps it so. A set that is merely in HNS is not.
+// Has reports whether the set is defined, which means fed by the caller. A set that is merely in
+// HNS is not.
 func (c *Cache) Has(n Name) bool {
 	s := c.byName[n]
 	return s != nil && s.defined
+}
+
+// EachPodLabel visits the defined sets of the pods that have a label.
+func (c *Cache) EachPodLabel(key, value string, visit func(Name)) {
+	exact := key + ":" + value
+	for _, n := range [...]Name{
+		{kind: KindPodLabel, text: key}, {kind: KindPodLabel, text: key, deny: true},
+		{kind: KindPodLabel, text: exact}, {kind: KindPodLabel, text: exact, deny: true},
+	} {
+		if s := c.byName[n]; s != nil && s.defined {
+			visit(n)
+		}
+	}
 }
 
 // Lookup returns the name of the set with an id, defined or in HNS: what an ACL
@@ -103,27 +125,32 @@ func (c *Cache) AddAddr(n Name, a netip.Addr) {
 	if s.filler() || !ok {
 		panic(fmt.Sprintf("BUG: address %s for %s", a, n))
 	}
-	if s.addrs.want(key, true) {
-		c.refresh(s)
-	}
+	c.setAddr(s, key, desired)
 }
 
 // RemoveAddr removes an address from a leaf; one that is not in it is no error.
 func (c *Cache) RemoveAddr(n Name, a netip.Addr) {
 	key, ok := addrOf(a)
-	if s := c.byName[n]; ok && s != nil && s.addrs.want(key, false) {
+	if s := c.byName[n]; ok && s != nil {
+		c.setAddr(s, key, 0)
+	}
+}
+
+func (c *Cache) setAddr(s *set, a addr, bit uint8) {
+	if s.addrs.setDesired(a, bit) {
+		c.setRejected(s, false)
 		c.refresh(s)
 	}
 }
 
-// AddMember makes a defined nested set want a leaf. It reports whether that
+// AddMember makes a leaf a desired member of a defined nested set. It reports whether that
 // defined the leaf; the caller fills it then, as after Hold.
 func (c *Cache) AddMember(nested, member Name) (created bool) {
 	s := c.must(nested, true)
 	if member.Nested() || !member.known() {
 		panic(fmt.Sprintf("BUG: %s as member of %s", member, nested))
 	}
-	return c.ask(s, member)
+	return c.addMember(s, member)
 }
 
 // RemoveMember ends that; a leaf that is not a member is no error.
@@ -133,30 +160,30 @@ func (c *Cache) RemoveMember(nested, member Name) {
 	}
 	s, m := c.byName[nested], c.byName[member]
 	if s != nil && m != nil {
-		c.unask(s, m)
+		c.removeMember(s, m)
 	}
 }
 
-// HasMember reports whether a nested set wants a leaf.
+// HasMember reports whether a leaf is a desired member of a nested set.
 func (c *Cache) HasMember(nested, member Name) bool {
 	s, m := c.byName[nested], c.byName[member]
-	return s != nil && m != nil && m.lists[s].asked
+	return s != nil && m != nil && m.parents[s].desired
 }
 
-// Contains reports whether an address is desired in a leaf, or in a leaf that a
-// nested set wants. For a nested set it costs its members.
+// Contains reports whether an address is desired in a leaf, or in a desired
+// leaf of a nested set. For a nested set it costs its members.
 func (c *Cache) Contains(n Name, a netip.Addr) bool {
 	s := c.byName[n]
 	key, ok := addrOf(a)
 	if s == nil || !ok {
 		return false
 	}
-	for m := range s.asked() {
-		if m.addrs.is(key, wanted) {
+	for m := range s.members.all(desired | omitted) {
+		if m.addrs.has(key, desired) {
 			return true
 		}
 	}
-	return s.addrs.is(key, wanted)
+	return s.addrs.has(key, desired)
 }
 
 // Len returns the number of desired members; the permanent member of a nested
@@ -167,7 +194,7 @@ func (c *Cache) Len(n Name) int {
 	case s == nil || !s.defined:
 		return 0
 	case s.nested():
-		return s.members.wants + len(s.left) - 1
+		return s.members.desires + s.members.omits - 1
 	}
-	return s.addrs.wants
+	return s.addrs.desires
 }

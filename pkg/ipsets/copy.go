@@ -1,194 +1,162 @@
 package ipsets
 
 import (
-	"iter"
-	"maps"
 	"slices"
 	"time"
 )
 
+// SetState is a snapshot of one set.
+type SetState struct {
+	ID       string
+	Name     string
+	Nested   bool
+	Members  []string // desired, readable, in order, without the permanent one; of an undefined set what HNS has
+	Refs     []Ref    // sorted
+	InHNS    bool     // as far as known
+	Rejected bool     // HNS rejects the desired content
+	Dirty    bool     // needed, and HNS has something else
+	Fed      bool     // defined, though nothing asks for it: what rules in HNS may see is kept right
+	// Missing are Members that HNS lacks, Surplus those that it has besides. A nested set that
+	// lacks its permanent member is open if it is empty.
+	Missing, Surplus []string
+	// Unknown: the outcome of a write is not known, or HNS holds values that are never ours.
+	Unknown bool
+	// Since is since when a needed set has not been as it should be, or HNS rejects it.
+	Since time.Time
+	// Spare is since when it is in HNS and not needed.
+	Spare  time.Time
+	Called string // what HNS calls the set, where that is not Name
+}
+
 // Copy is the state of a Cache at one moment. It shares nothing with the Cache.
 type Copy struct {
-	sets   []portrait // by name
-	index  map[*set]int
-	byName map[Name]int
-	byID   map[string]int
+	sets     []copied
+	names    map[string]Name // by id
+	rejected map[Name]bool   // those that are
 }
 
-// portrait is a set as it was.
-type portrait struct {
-	of *set
-	head
-	late    time.Time // since when, if isLate
-	isLate  bool
-	spare   time.Time
-	addrs   []mark[addr]
-	members []mark[*set]
-	refs    []Ref
+// copied is a set as it was. The members of its state are neither sorted nor texts yet.
+type copied struct {
+	state    SetState
+	name     Name
+	defined  bool
+	unfilled bool // a nested set in HNS that lacks its permanent member
+	addrs    []mark[addr]
+	members  []mark[Name] // without the permanent one
 }
 
-// mark is what is known of a member.
-type mark[K comparable] struct {
+// mark is a member and what a tracker knows of it.
+type mark[K any] struct {
 	key  K
 	bits uint8
 }
 
-// leftOut marks a wanted member that is left out.
-const leftOut uint8 = 1 << 7
-
 // Copy returns the Cache as it is now, in a time that grows with all members and
 // references: milliseconds among 100,000 pods (ADR 26).
 func (c *Cache) Copy() *Copy {
-	p := &Copy{
-		sets:   make([]portrait, 0, len(c.byID)),
-		index:  make(map[*set]int, len(c.byID)),
-		byName: make(map[Name]int, len(c.byID)),
-		byID:   make(map[string]int, len(c.byID)),
+	p := &Copy{sets: make([]copied, 0, len(c.byID)), names: make(map[string]Name, len(c.byID)), rejected: map[Name]bool{}}
+	for id, s := range c.byID {
+		p.sets = append(p.sets, c.copySet(s))
+		p.names[id] = s.name
+		if s.rejects() {
+			p.rejected[s.name] = true
+		}
 	}
-	for _, s := range c.byID {
-		p.sets = append(p.sets, c.portrait(s))
-	}
-	slices.SortFunc(p.sets, func(a, b portrait) int { return Compare(a.name, b.name) })
-	for i := range p.sets {
-		s := &p.sets[i]
-		p.index[s.of], p.byName[s.name], p.byID[s.id] = i, i, i
-	}
+	slices.SortFunc(p.sets, func(a, b copied) int { return Compare(a.name, b.name) })
 	return p
 }
 
-func (c *Cache) portrait(s *set) portrait {
-	late, isLate := c.late[s]
-	p := portrait{
-		of: s, head: s.head, spare: c.spare[s], late: late, isLate: isLate,
+func (c *Cache) copySet(s *set) copied {
+	out := copied{
+		state: SetState{
+			ID: s.id, Name: s.name.String(), Nested: s.nested(), Refs: s.references(), InHNS: s.present, Rejected: s.rejected,
+			Dirty: s.needed && s.dirty(), Fed: s.fed(), Unknown: s.unknown || s.alien, Since: c.pending[s], Spare: c.spare[s],
+		},
+		name: s.name, defined: s.defined, unfilled: s.nested() && s.present && !c.filled(s),
 		addrs:   make([]mark[addr], 0, len(s.addrs.bits)),
-		members: make([]mark[*set], 0, len(s.members.bits)),
-		refs:    slices.Collect(maps.Keys(s.refs)),
+		members: make([]mark[Name], 0, len(s.members.bits)),
 	}
 	for a, bits := range s.addrs.bits {
-		p.addrs = append(p.addrs, mark[addr]{a, bits})
+		out.addrs = append(out.addrs, mark[addr]{a, bits})
 	}
 	for m, bits := range s.members.bits {
-		if _, left := s.left[m]; left {
-			bits |= leftOut
-		}
-		if bits&(wanted|applied|leftOut) != 0 { // else it was refused once, no more
-			p.members = append(p.members, mark[*set]{m, bits})
+		if !m.filler() {
+			out.members = append(out.members, mark[Name]{m.name, bits})
 		}
 	}
-	for m := range s.left {
-		if _, known := s.members.bits[m]; !known {
-			p.members = append(p.members, mark[*set]{m, leftOut})
+	return out
+}
+
+// fed reports whether the set is defined only because rules in HNS may see it.
+func (s *set) fed() bool {
+	for r := range s.refs {
+		if r.Kind.defines() {
+			return false
 		}
 	}
-	return p
+	for _, l := range s.parents {
+		if l.desired {
+			return false
+		}
+	}
+	return s.defined
 }
 
 // Lookup returns the name of the set with an id, as Cache.Lookup does.
 func (p *Copy) Lookup(id string) (Name, bool) {
-	i, ok := p.byID[id]
-	if !ok {
-		return Name{}, false
-	}
-	return p.sets[i].name, true
+	n, ok := p.names[id]
+	return n, ok
 }
 
-// Rejected reports whether HNS refused the content that is desired, as
-// Cache.Rejected does.
-func (p *Copy) Rejected(n Name) bool {
-	i, ok := p.byName[n]
-	if !ok {
-		return false
-	}
-	for range having(p.sets[i].members, leftOut) {
-		if n.Denies() {
-			return true
-		}
-	}
-	return p.sets[i].refused
-}
-
-// name returns the name of a member.
-func (p *Copy) name(m *set) Name { return p.sets[p.index[m]].name }
-
-// having yields the members that have any of the bits.
-func having[K comparable](marks []mark[K], bits uint8) iter.Seq[K] {
-	return func(yield func(K) bool) {
-		for _, m := range marks {
-			if m.bits&bits != 0 && !yield(m.key) {
-				return
-			}
-		}
-	}
-}
-
-// dirty reports whether HNS has something else than what is desired.
-func (s *portrait) dirty() bool { return s.defined && (!s.present || s.alien || s.differs()) }
-
-// differs reports whether a member is wanted or applied, not both.
-func (s *portrait) differs() bool {
-	return slices.ContainsFunc(s.addrs, func(m mark[addr]) bool { return apart(m.bits, applied) }) ||
-		slices.ContainsFunc(s.members, func(m mark[*set]) bool { return apart(m.bits, applied) })
-}
+// Rejected reports whether HNS rejects the desired content, as Cache.Rejected does.
+func (p *Copy) Rejected(n Name) bool { return p.rejected[n] }
 
 // States returns all sets, by name.
 func (p *Copy) States() []SetState {
-	in := map[*set][]Ref{} // the nested sets around a leaf
-	asked := map[*set]bool{}
-	for i := range p.sets {
-		s := &p.sets[i]
-		for m := range having(s.members, wanted|applied|leftOut) {
-			in[m] = append(in[m], Ref{Kind: RefList, Owner: s.name.String()})
-		}
-		for m := range having(s.members, wanted|leftOut) {
-			asked[m] = true
-		}
-	}
 	out := make([]SetState, 0, len(p.sets))
 	for i := range p.sets {
-		s := &p.sets[i]
-		out = append(out, SetState{
-			ID: s.id, Name: s.name.String(), Nested: s.name.Nested(),
-			Members: p.shown(s), Refs: s.references(in[s.of]),
-			InHNS: s.present, Rejected: s.refused, Dirty: s.needed && s.dirty(),
-			Fed:   s.defined && !asked[s.of] && !slices.ContainsFunc(s.refs, func(r Ref) bool { return r.Kind.defines() }),
-			Spare: s.spare, Called: s.calledElse(),
-		})
+		out = append(out, p.sets[i].render())
 	}
 	return out
 }
 
-// calledElse returns what HNS calls the set, "" where that is its name.
-func (s *portrait) calledElse() string {
-	if called := s.name.Called(); called != s.name.String() {
-		return called
+// render adds the members to the state.
+func (s *copied) render() SetState {
+	should := func(bits uint8) bool { return bits&(desired|omitted) != 0 }
+	out := s.state
+	if called := s.name.Called(); called != out.Name {
+		out.Called = called
 	}
-	return ""
-}
-
-// references returns all references, the nested sets' included, sorted.
-func (s *portrait) references(in []Ref) []Ref {
-	if len(s.refs)+len(in) == 0 {
-		return nil
+	if s.defined {
+		out.Members = s.texts(should)
+	} else {
+		out.Members = s.texts(func(bits uint8) bool { return bits&actual != 0 })
 	}
-	out := make([]Ref, 0, len(s.refs)+len(in))
-	out = append(append(out, s.refs...), in...)
-	slices.SortFunc(out, compareRefs)
+	if s.defined && out.InHNS {
+		out.Missing = s.texts(func(bits uint8) bool { return should(bits) && bits&actual == 0 })
+		out.Surplus = s.texts(func(bits uint8) bool { return !should(bits) && bits&actual != 0 })
+	}
+	if s.unfilled {
+		out.Missing = append(out.Missing, Empty().String())
+		slices.Sort(out.Missing)
+	}
 	return out
 }
 
-// shown returns the members that a dump shows.
-func (p *Copy) shown(s *portrait) []string {
-	bits := wanted | leftOut
-	if !s.defined {
-		bits = applied
+// texts returns the members with such bits, in order.
+func (s *copied) texts(in func(bits uint8) bool) (out []string) {
+	if !s.state.Nested {
+		addrs := make([]addr, 0, len(s.addrs))
+		for _, m := range s.addrs {
+			if in(m.bits) {
+				addrs = append(addrs, m.key)
+			}
+		}
+		return textsOf(addrs)
 	}
-	if !s.name.Nested() {
-		return textsOf(slices.Collect(having(s.addrs, bits)))
-	}
-	var out []string
-	for m := range having(s.members, bits) {
-		if n := p.name(m); n != Empty() {
-			out = append(out, n.String())
+	for _, m := range s.members {
+		if in(m.bits) {
+			out = append(out, m.key.String())
 		}
 	}
 	slices.Sort(out)

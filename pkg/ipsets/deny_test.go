@@ -12,7 +12,7 @@ func denying(t *testing.T) *world {
 	w := newWorld(t)
 	for _, n := range []Name{leafA.Deny(), leafB.Deny()} {
 		w.Hold(n, rule)
-		w.Hold(n, Ref{RefApplied, "ep"})
+		w.Hold(n, Ref{RefActual, "ep"})
 	}
 	w.AddAddr(leafA.Deny(), addr1)
 	w.apply()
@@ -58,7 +58,7 @@ func bothSides(t *testing.T) *world {
 	w := denying(t)
 	for _, n := range []Name{leafA, leafB} {
 		w.Hold(n, rule)
-		w.Hold(n, Ref{RefApplied, "ep"})
+		w.Hold(n, Ref{RefActual, "ep"})
 	}
 	w.AddAddr(leafA, addr1)
 	w.apply()
@@ -81,7 +81,7 @@ func TestAllowWaitsForDeny(t *testing.T) {
 			same(t, `
 		set  update  podlabel-app:b  10.0.0.10`, w.Plan())
 			require.True(t, w.HeldBack())
-			w.Release(leafB.Deny(), Ref{RefApplied, "ep"}) // the rule has lost the condition
+			w.Release(leafB.Deny(), Ref{RefActual, "ep"}) // the rule has lost the condition
 			same(t, `
 		set  update  podlabel-app:b  10.0.0.2 10.0.0.10`, w.Plan())
 			require.False(t, w.HeldBack())
@@ -93,7 +93,7 @@ func TestAllowWaitsForDeny(t *testing.T) {
 // names that twin.
 func TestDenyKeepsARefusedLeaf(t *testing.T) {
 	w := newWorld(t)
-	ep := Ref{RefApplied, "ep"}
+	ep := Ref{RefActual, "ep"}
 	w.Hold(nested.Deny(), rule)
 	w.Hold(nested.Deny(), ep)
 	w.AddMember(nested.Deny(), leafA.Deny())
@@ -128,7 +128,7 @@ func TestDenyWaitsForAllow(t *testing.T) {
 			same(t, `
 		set  update  deny-podlabel-app:a  10.0.0.1`, w.Plan())
 			require.True(t, w.HeldBack())
-			w.Release(leafA, Ref{RefApplied, "ep"})
+			w.Release(leafA, Ref{RefActual, "ep"})
 			same(t, `
 		set  update  deny-podlabel-app:a`, w.Plan())
 		})
@@ -140,7 +140,7 @@ func TestDenyWaitsForAllow(t *testing.T) {
 func TestDenyTwinsWaitForANestedOne(t *testing.T) {
 	w := denying(t)
 	w.Hold(nested.Deny(), rule)
-	w.Hold(nested.Deny(), Ref{RefApplied, "ep"})
+	w.Hold(nested.Deny(), Ref{RefActual, "ep"})
 	w.apply()
 	w.RemoveAddr(leafA.Deny(), addr1)
 	w.AddMember(nested.Deny(), nsX.Deny())
@@ -160,7 +160,7 @@ func TestDenyTwinsWaitForANestedOne(t *testing.T) {
 // rules name, and leaves no nested deny twin that they name. Other leaves and sets do not wait.
 func TestAwait(t *testing.T) {
 	w := newWorld(t)
-	ep, other := Ref{RefApplied, "ep"}, Ref{RefApplied, "other"}
+	ep, other := Ref{RefActual, "ep"}, Ref{RefActual, "other"}
 	for _, n := range []Name{nested, nested.Deny(), spaces, spaces.Deny()} {
 		w.Hold(n, rule)
 		w.Hold(n, other)

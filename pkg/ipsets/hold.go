@@ -1,30 +1,35 @@
 package ipsets
 
-import (
-	"iter"
-	"slices"
-)
+import "slices"
 
-// A member that moves from one set to another must never be in both: a rule that names both
-// sets would match it, although the rule matches it neither before nor after the move. A
+// A member that moves from one set to another must never be in both: an allow rule that names
+// both sets would match it, although the rule matches it neither before nor after the move. And
+// it must always be in at least one of two deny twins: otherwise a deny rule would miss it. A
 // request that writes both sets is safe. When HNS cannot update one of the sets, the others are
-// written without it. Then a member joins a set that rules name only after it has left every
-// other set that they name. The other members of these sets are written without delay.
+// written without it, and their members that depend on it wait:
+//
+//   - A member joins an allow set that rules name only after it has left every other allow set
+//     that they name, and has joined every deny twin that they name.
+//   - A member leaves a deny twin that rules name only after it has joined every other deny twin
+//     that they name, and has left every allow set that they name. A leaf that HNS rejects stays
+//     in a nested deny twin until no rule names that twin.
+//
+// The other members of these sets are written without delay.
 
 // Sight says which sets the rules of an owner of references name in HNS.
 type Sight uint8
 
 // The sights.
 const (
-	SeesApplied Sight = iota // the sets of RefApplied
-	SeesPinned               // the sets of RefApplied and RefPin: it is unknown which rules HNS has
+	SeesActual  Sight = iota // the sets of RefActual
+	SeesPinned               // the sets of RefActual and RefPin: it is unknown which rules HNS has
 	SeesNothing              // none: the owner is an endpoint without a pod
 )
 
-// See sets which sets the rules of an owner name. The default is SeesApplied, and setting it
+// See sets which sets the rules of an owner name. The default is SeesActual, and setting it
 // removes the entry of the owner.
 func (c *Cache) See(owner string, what Sight) {
-	if what == SeesApplied {
+	if what == SeesActual {
 		delete(c.sights, owner)
 		return
 	}
@@ -44,39 +49,11 @@ func (c *Cache) Await(owner string, leaves ...Name) {
 	c.awaited[owner] = leaves
 }
 
-// waitsFor reports whether a leaf must stay in or out of a nested set until an owner has new
-// rules. Its cost is linear in the number of owners that Await was called for.
-func (c *Cache) waitsFor(nested, leaf *set) bool {
-	for owner := range c.awaited {
-		if c.waitsForOwner(nested, leaf, owner) {
-			return true
-		}
-	}
-	return false
-}
-
-// waitsForOwner is waitsFor for one owner.
-func (c *Cache) waitsForOwner(nested, leaf *set, owner string) bool {
-	leaves := c.awaited[owner]
-	if !slices.Contains(leaves, leaf.name) && !slices.Contains(leaves, leaf.name.Twin()) {
-		return false
-	}
-	_, sees := nested.refs[Ref{RefApplied, owner}]
-	if !sees && c.sights[owner] == SeesPinned {
-		_, sees = nested.refs[Ref{RefPin, owner}]
-	}
-	return sees
-}
-
 // Awaited reports whether a leaf waits until the owner has new rules. Its cost is linear in the
 // number of pending sets.
 func (c *Cache) Awaited(owner string) bool {
 	for s := range c.pending {
-		waiting := s.members.joins()
-		if s.name.Denies() {
-			waiting = s.members.surplus()
-		}
-		for m := range waiting {
+		for m := range s.members.only(s.waitingBit()) {
 			if c.waitsForOwner(s, m, owner) {
 				return true
 			}
@@ -85,259 +62,178 @@ func (c *Cache) Awaited(owner string) bool {
 	return false
 }
 
-// seen reports whether rules may name the set, or a nested set that contains it. A nested set that should contain
-// the set counts as well if desired is true, if its members in HNS are unknown, or if HNS lacks it, as it is then
-// created with all its members.
-func (c *Cache) seen(s *set, desired bool) bool {
+// waitsForOwner reports whether a leaf must stay in or out of a nested set until an owner has new
+// rules.
+func (c *Cache) waitsForOwner(nested, leaf *set, owner string) bool {
+	leaves := c.awaited[owner]
+	if !slices.Contains(leaves, leaf.name) && !slices.Contains(leaves, leaf.name.Twin()) {
+		return false
+	}
+	_, sees := nested.refs[Ref{RefActual, owner}]
+	if !sees && c.sights[owner] == SeesPinned {
+		_, sees = nested.refs[Ref{RefPin, owner}]
+	}
+	return sees
+}
+
+// seen reports whether rules may name the set, or a nested set that contains it in HNS. A nested
+// set that should contain it counts too for a deny twin, if the members of the nested set in HNS are
+// unknown, or if HNS lacks the nested set, as it is then created with all its members.
+func (c *Cache) seen(s *set) bool {
 	for r := range s.refs {
 		switch sight := c.sights[r.Owner]; {
 		case sight == SeesNothing:
-		case r.Kind == RefApplied, r.Kind == RefPin && sight == SeesPinned:
+		case r.Kind == RefActual, r.Kind == RefPin && sight == SeesPinned:
 			return true
 		}
 	}
-	for l, how := range s.lists {
-		if (how.applied || how.asked && (desired || l.unknown || !l.present)) && c.seen(l, desired) {
+	for l, how := range s.parents {
+		if (how.actual || how.desired && (s.name.Denies() || l.unknown || !l.present)) && c.seen(l) {
 			return true
 		}
 	}
 	return false
 }
 
-// stuck reports whether the set has surplus members, and the next request may fail to remove them.
-func (s *set) stuck() bool {
-	return (s.unknown || s.refused || s.group > 0 || s.nested() && s.blocked()) && s.surplus()
-}
-
-// surplus reports whether HNS has members in the set that the desired set lacks. It ignores
-// sets without a definition and members that cannot be read. Its cost is linear in the number
-// of members.
-func (s *set) surplus() bool {
-	if !s.defined || !s.present && !s.unknown || s.addrs.differs+s.members.differs == 0 {
-		return false
-	}
-	for range s.addrs.surplus() {
-		return true
-	}
-	for range s.members.surplus() {
-		return true
-	}
-	return false
-}
-
-// surplus yields the keys that are applied and not wanted.
-func (t *tracker[K]) surplus() iter.Seq[K] { return t.having(applied) }
-
-// joins yields the keys that are wanted and not applied.
-func (t *tracker[K]) joins() iter.Seq[K] { return t.having(wanted) }
-
-// having yields the keys that have this bit and not the other one.
-func (t *tracker[K]) having(bit uint8) iter.Seq[K] {
-	return func(yield func(K) bool) {
-		if t.differs == 0 {
-			return
-		}
-		for k, b := range t.bits {
-			if b&(wanted|applied) == bit && !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// waiting has members of sets that cannot be written now. For a member of a nested set, addrs
-// has the addresses in that member.
-type waiting struct {
-	addrs   map[addr]struct{}
-	members map[*set]struct{}
-}
-
-// add adds addresses, and members of nested sets with their addresses.
-func (h *waiting) add(addrs iter.Seq[addr], members iter.Seq[*set]) {
-	if h.addrs == nil {
-		*h = waiting{map[addr]struct{}{}, map[*set]struct{}{}}
-	}
-	some, sets := h.addrs, h.members // keeps h itself on the stack: most plans hold no member
-	for a := range addrs {
-		some[a] = struct{}{}
-	}
-	for m := range members {
-		sets[m] = struct{}{}
-		for a := range m.addrs.all(wanted | applied) {
-			some[a] = struct{}{}
-		}
-	}
-}
-
-// waits has the members whose other changes must wait. A member in leaving must leave an allow
-// set first; until then it joins no other allow set and leaves no deny twin. A member in joining
-// must join a deny twin first; until then it leaves no other deny twin and joins no allow set.
-type waits struct {
-	leaving, joining waiting
+// held has the members that must not move now, addresses (addr) and leaves (*set): each has to
+// leave an allow set or to join a deny twin first, and the next requests may fail to do that. With
+// a leaf, its addresses are held.
+type held struct {
+	members map[any]bool
 	// nesting has the addresses in leaves that join a nested deny twin. Leaves are written
-	// before nested sets, so these addresses leave no other leaf before that.
-	nesting map[addr]struct{}
+	// before nested sets, so these addresses leave no leaf before that.
+	nesting map[any]bool
 }
 
-// nest adds the addresses in some leaves to nesting.
-func (h *waits) nest(leaves iter.Seq[*set]) {
-	for m := range leaves {
-		for a := range m.addrs.all(wanted | applied) {
-			if h.nesting == nil {
-				h.nesting = map[addr]struct{}{}
-			}
-			h.nesting[a] = struct{}{}
-		}
-	}
-}
-
-// hold returns the members that wait, for a plan (alone is nil) or for a request that writes
-// only the set alone. Its cost is linear in the number of pending sets and of the members of
-// stuck sets.
-func (c *Cache) hold(alone *set) waits {
-	var h waits
+// hold returns the members that must not move now. Its cost is linear in the number of pending
+// sets and of the members of those that cannot be written.
+func (c *Cache) hold() held {
+	h := held{map[any]bool{}, map[any]bool{}}
 	for s := range c.pending {
-		later := alone != nil && s != alone
 		switch {
-		case s.name.Denies():
-			switch {
-			case s.members.differs == 0 && s.addrs.differs == 0, !c.seen(s, true):
-			case s.lacking(later):
-				h.joining.add(s.addrs.joins(), s.members.joins())
-			default:
-				h.nest(s.members.joins())
+		case !s.defined || !s.differs() || s.surplus() == 0 && !s.name.Denies(): // nothing has to move first
+		case s.name.Denies() && c.seen(s) && s.lacking():
+			s.addTo(h.members, desired)
+		case s.name.Denies() && c.seen(s):
+			for leaf := range s.members.only(desired) {
+				leaf.addAddrsTo(h.nesting)
 			}
-		case (s.stuck() || later && s.surplus()) && c.seen(s, false):
-			h.leaving.add(s.addrs.surplus(), s.members.surplus())
+		case !s.name.Denies() && s.uncertain() && c.seen(s):
+			s.addTo(h.members, actual)
 		}
 	}
 	return h
 }
 
-// allowed returns the value that may be written to a set now: the desired value without the
-// joins that are held back, and without leaves that HNS lacks and may reject. all reports
-// whether the result is the whole desired value.
-func (c *Cache) allowed(s *set, h waits) (v SetValue, all bool) {
-	without, bits := c.back(s, h), uint8(wanted)
-	all = len(without) == 0
-	if s.name.Denies() && !all {
-		stays := without
-		without, bits = map[string]bool{}, wanted|applied
-		for value := range s.gone() {
-			if !stays[value] {
-				without[value] = true
-			}
+// addTo adds the members that are only desired or only actual, and the addresses in leaves.
+func (s *set) addTo(to map[any]bool, bit uint8) {
+	for a := range s.addrs.only(bit) {
+		to[a] = true
+	}
+	for leaf := range s.members.only(bit) {
+		to[leaf] = true
+		leaf.addAddrsTo(to)
+	}
+}
+
+// addAddrsTo adds the addresses that are in the leaf, or should be.
+func (s *set) addAddrsTo(to map[any]bool) {
+	for a := range s.addrs.all(desired | actual) {
+		to[a] = true
+	}
+}
+
+// uncertain reports whether the next requests may fail to write the set, or leave it out.
+func (s *set) uncertain() bool { return s.unknown || s.rejected || s.group > 0 || s.blocked() }
+
+// lacking reports whether a deny twin lacks members, and the next requests may fail to add them.
+func (s *set) lacking() bool {
+	if s.uncertain() {
+		return s.missing() > 0
+	}
+	for m := range s.members.only(desired) {
+		if m.untried() {
+			return true
 		}
 	}
-	if len(c.suspects) > 0 {
-		for m := range s.members.joins() {
-			if m.untried() {
-				without[m.id], all = true, false
-			}
-		}
-	}
-	v = s.value(bits)
-	if len(without) > 0 {
-		v.keep(func(value string) bool { return !without[value] })
-	}
-	return v, all
+	return false
 }
 
 // untried reports whether HNS lacks the leaf and may be rejecting it.
 func (s *set) untried() bool { return s.group > 0 && !s.present && !s.filler() }
 
-// back returns the values that are held back: they would join the set or, if it is a deny twin,
-// leave it.
-func (c *Cache) back(s *set, h waits) map[string]bool {
-	if s.name.Denies() {
-		return c.staying(s, h)
-	}
-	return c.away(s, h)
-}
-
-// away is back for a set of allow rules. An address waits until it has left the other allow
-// sets and has joined the deny twins.
-func (c *Cache) away(s *set, h waits) map[string]bool {
-	values := map[string]bool{}
-	for m := range s.members.joins() {
-		if c.waitsFor(s, m) {
-			values[m.id] = true
-		}
-	}
-	if h.empty() || !c.seen(s, true) {
-		return values
-	}
-	for _, w := range []waiting{h.leaving, h.joining} {
-		for a := range w.addrs {
-			if s.addrs.bits[a]&(wanted|applied) == wanted {
-				values[a.String()] = true
-			}
-		}
-		for m := range s.members.joins() {
-			if w.holds(m) {
-				values[m.id] = true
-			}
-		}
-	}
-	return values
-}
-
-// empty reports whether both leaving and joining are empty.
-func (h waits) empty() bool {
-	return len(h.leaving.addrs)+len(h.leaving.members)+len(h.joining.addrs)+len(h.joining.members) == 0
-}
-
-// holds reports whether m, a member of a nested set, or an address in it waits. Its cost is
-// linear in the number of waiting addresses.
-func (h waiting) holds(m *set) bool {
-	if _, ok := h.members[m]; ok {
-		return true
-	}
-	for a := range h.addrs {
-		if m.addrs.is(a, wanted|applied) { // ignores addresses that HNS once rejected there
+// holds reports whether a leaf is held, or an address in it.
+func (h held) holds(leaf *set) bool {
+	for m := range h.members {
+		if a, is := m.(addr); m == leaf || is && leaf.addrs.has(a, desired|actual) {
 			return true
 		}
 	}
 	return false
+}
+
+// waitingBit says which members of a set may have to wait: those that join an allow set, or
+// that leave a deny twin.
+func (s *set) waitingBit() uint8 {
+	if s.name.Denies() {
+		return actual
+	}
+	return desired
+}
+
+// waiting returns the members of a set that stay as HNS has them for now.
+func (c *Cache) waiting(s *set, h held) map[any]bool {
+	w := map[any]bool{}
+	free := len(h.members)+len(c.awaited) == 0 && !s.name.Denies() // as in nearly every plan
+	if free || !s.defined || !s.differs() || !c.seen(s) {
+		return w
+	}
+	bit := s.waitingBit()
+	for a := range s.addrs.only(bit) {
+		if h.members[a] || s.name.Denies() && h.nesting[a] {
+			w[a] = true
+		}
+	}
+	for m := range s.members.only(bit) {
+		if s.members.has(m, omitted) || h.holds(m) || c.waits(s, m) {
+			w[m] = true
+		}
+	}
+	return w
+}
+
+// waits reports whether a leaf must stay in or out of a nested set until any owner has new rules.
+func (c *Cache) waits(nested, leaf *set) bool {
+	for owner := range c.awaited {
+		if c.waitsForOwner(nested, leaf, owner) {
+			return true
+		}
+	}
+	return false
+}
+
+// allowed returns what may be written to a set now: the desired members, but those that wait as
+// HNS has them, and without leaves that HNS lacks and may reject. all reports whether these are
+// the desired members.
+func (c *Cache) allowed(s *set, h held) (v SetValue, all bool) {
+	w := c.waiting(s, h)
+	for m := range s.members.only(desired) {
+		if m.untried() {
+			w[m] = true
+		}
+	}
+	return s.value(desired, w), len(w) == 0
 }
 
 // HeldBack reports whether members wait because HNS does not let them leave another set or join
 // a deny twin. The wait ends when no rule names that other set any more: see Stuck. Its cost is
 // linear in the number of pending sets.
 func (c *Cache) HeldBack() bool {
-	h := c.hold(nil)
+	h := c.hold()
 	for s := range c.pending {
-		if len(c.back(s, h)) > 0 {
+		if len(c.waiting(s, h)) > 0 {
 			return true
 		}
 	}
 	return false
-}
-
-// Stuck reports whether a needed set has surplus members that the next request may fail to
-// remove. For a deny twin see Rejected instead: no set waits for it to lose members. The cost
-// is linear in the number of members.
-func (c *Cache) Stuck(n Name) bool {
-	s := c.byName[n]
-	return s != nil && s.needed && s.stuck()
-}
-
-// Closed reports whether an allow rule may start to name the set: HNS is known to have the set
-// with desired members only, and the same holds for the members of a nested set. Desired
-// members may still be missing. The cost is linear in the number of members.
-func (c *Cache) Closed(n Name) bool {
-	s := c.byName[n]
-	if s == nil || !s.closed() || s.nested() && !s.filled() {
-		return false
-	}
-	for m := range s.members.all(applied) {
-		if !m.closed() {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *set) closed() bool {
-	return s.defined && s.present && !s.unknown && !s.alien && !s.refused && !s.surplus()
 }

@@ -1,6 +1,7 @@
 package ipsets
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,7 +44,7 @@ func TestPodLabelSets(t *testing.T) {
 
 // hasPodLabel reports whether pods with these labels are in a set of a label.
 func hasPodLabel(n Name, labels map[string]string) bool {
-	l, ok := n.label()
-	have, has := labels[l.key]
-	return ok && has && (!l.exact || have == l.value)
+	key, value, exact := strings.Cut(n.Text(), ":")
+	have, has := labels[key]
+	return n.Kind() == KindPodLabel && has && (!exact || have == value)
 }

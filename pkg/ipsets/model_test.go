@@ -21,14 +21,9 @@ type model struct {
 	view    map[Name][]string // what is known to be in HNS, sorted
 	told    map[Name]bool     // orphans, at the last check
 
-	ending   map[Name]bool    // of unknown ones: by a Remove
 	suspects map[Name]bool    // of the Cache
 	sights   map[string]Sight // by owner
-	alone    Name             // the set of a probe, which no other request goes with
 }
-
-// later reports whether a set is written after the probe that is planned.
-func (m *model) later(n Name) bool { return m.alone != Name{} && m.alone != n }
 
 var (
 	modelLeaves = []Name{leafA, leafB, nsX, nsY, PodSelector("x", "!app")}
@@ -44,7 +39,7 @@ func newModel() *model {
 	return &model{
 		defined: map[Name]bool{}, refs: map[Name]map[Ref]bool{}, addrs: map[Name]map[string]bool{},
 		asks: map[Name]map[Name]bool{}, refused: map[Name]string{}, unknown: map[Name]bool{}, view: map[Name][]string{},
-		told: map[Name]bool{}, ending: map[Name]bool{}, suspects: map[Name]bool{}, sights: map[string]Sight{},
+		told: map[Name]bool{}, suspects: map[Name]bool{}, sights: map[string]Sight{},
 	}
 }
 
@@ -148,6 +143,11 @@ func (m *model) rejected(n Name) bool {
 	return ok && text == joined(m.value(n))
 }
 
+// forget ends what is known of a rejection once other content is desired.
+func (m *model) forget() {
+	maps.DeleteFunc(m.refused, func(n Name, _ string) bool { return !m.rejected(n) })
+}
+
 func joined(values []string) string {
 	text := ""
 	for _, v := range values {
@@ -211,7 +211,7 @@ func (m *model) settled() bool {
 // removable are the sets that may go, whatever the grace period.
 func (m *model) removable() map[Name]bool {
 	out := map[Name]bool{}
-	anyUnknown := slices.ContainsFunc(modelNested, func(n Name) bool { return m.unknown[n] && !m.ending[n] })
+	anyUnknown := slices.ContainsFunc(modelNested, func(n Name) bool { return m.unknown[n] })
 	for _, n := range slices.Concat(modelNested, modelLeaves, []Name{Empty()}) {
 		if _, there := m.view[n]; !there || m.unknown[n] || m.needed(n) || !n.Nested() && anyUnknown {
 			continue
@@ -227,7 +227,6 @@ func (m *model) removable() map[Name]bool {
 // see takes over what HNS has.
 func (m *model) see(h *strictHNS) {
 	clear(m.unknown)
-	clear(m.ending)
 	clear(m.view)
 	for id, s := range h.sets {
 		if n := nameOf(Observed{ID: id, Name: s.name, Nested: s.nested}); n.known() {

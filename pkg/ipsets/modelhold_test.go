@@ -13,7 +13,7 @@ import (
 func (m *model) seen(n Name, desired bool) bool {
 	for r := range m.refs[n] {
 		sight := m.sights[r.Owner]
-		if sight != SeesNothing && (r.Kind == RefApplied || r.Kind == RefPin && sight == SeesPinned) {
+		if sight != SeesNothing && (r.Kind == RefActual || r.Kind == RefPin && sight == SeesPinned) {
 			return true
 		}
 	}
@@ -34,7 +34,7 @@ func intersection(a, b []string) []string { return surplus(a, surplus(a, b)) }
 // stuck are the needed sets that cannot lose what has to go.
 func (m *model) stuck(n Name) bool {
 	return m.needed(n) && m.defined[n] && len(surplus(m.view[n], m.value(n))) > 0 &&
-		(m.later(n) || m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n))
+		(m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n))
 }
 
 // lacking are the deny twins that cannot gain what has to come.
@@ -43,7 +43,7 @@ func (m *model) lacking(n Name) bool {
 		return false
 	}
 	joins := surplus(m.value(n), m.view[n])
-	if m.later(n) || m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n) {
+	if m.unknown[n] || m.rejected(n) || m.suspects[n] || n.Nested() && m.blocked(n) {
 		return len(joins) > 0
 	}
 	return len(intersection(joins, m.untried(n))) > 0
@@ -99,7 +99,7 @@ func (m *model) back(n Name) []string {
 			}
 		}
 	}
-	if !m.seen(n, true) {
+	if !m.seen(n, false) {
 		return nil
 	}
 	return slices.DeleteFunc(surplus(m.value(n), m.view[n]), func(v string) bool {

@@ -31,41 +31,33 @@ const (
 	KindOrphanNested                      // nested set of our prefix in HNS that no name here gives
 )
 
-// prefix is the readable start of a set's name, as users of the predecessor
-// know them from vfpctrl (azure-container-networking, npm/pkg/dataplane/ipsets/ipset.go).
-func (k Kind) prefix() string {
-	switch k {
-	case KindNamespace:
-		return "ns-"
-	case KindPodLabel:
-		return "podlabel-"
-	case KindPodSelector:
-		return "podselector-"
-	case KindNamedPort:
-		return "namedport:"
-	case KindEmpty:
-		return "empty-"
-	case KindNestedLabel:
-		return "nestedlabel-"
-	case KindNamespaceSelector:
-		return "nslabel-"
-	case KindNodes:
-		return "nodes-"
-	case KindInBlocks:
-		return "inblocks-"
-	case KindDoubt:
-		return "doubt-"
-	case KindDoubtAddrs:
-		return "doubtaddresses-"
-	case KindOrphan, KindOrphanNested:
-		return ""
-	}
-	panic(fmt.Sprintf("BUG: set kind %d has no prefix", k))
+// kinds has the readable start of the names of each kind, as users of the predecessor know it
+// from vfpctrl (azure-container-networking, npm/pkg/dataplane/ipsets/ipset.go), and whether its
+// sets hold sets.
+var kinds = [...]struct {
+	prefix string
+	nested bool
+}{
+	KindNamespace:         {prefix: "ns-"},
+	KindPodLabel:          {prefix: "podlabel-"},
+	KindPodSelector:       {prefix: "podselector-"},
+	KindNamedPort:         {prefix: "namedport:"},
+	KindEmpty:             {prefix: "empty-"},
+	KindNestedLabel:       {prefix: "nestedlabel-", nested: true},
+	KindNamespaceSelector: {prefix: "nslabel-", nested: true},
+	KindNodes:             {prefix: "nodes-"},
+	KindInBlocks:          {prefix: "inblocks-"},
+	KindDoubt:             {prefix: "doubt-", nested: true},
+	KindDoubtAddrs:        {prefix: "doubtaddresses-"},
+	KindOrphan:            {},
+	KindOrphanNested:      {nested: true},
 }
 
-// Nested reports whether sets of the kind hold sets.
-func (k Kind) Nested() bool {
-	return k == KindNestedLabel || k == KindNamespaceSelector || k == KindDoubt || k == KindOrphanNested
+func (k Kind) prefix() string {
+	if k == 0 {
+		panic("BUG: the name of no set")
+	}
+	return kinds[k].prefix
 }
 
 // Name identifies a set. It is comparable; the zero Name is no set.
@@ -166,7 +158,7 @@ func (n Name) Twin() Name {
 func (n Name) Kind() Kind { return n.kind }
 
 // Nested reports whether the set holds sets.
-func (n Name) Nested() bool { return n.kind.Nested() }
+func (n Name) Nested() bool { return kinds[n.kind].nested }
 
 // Text returns the name without its prefix: the namespace of an ns- set.
 func (n Name) Text() string { return n.text }
@@ -180,6 +172,14 @@ func (n Name) String() string {
 		return denyMark + n.kind.prefix() + n.text
 	}
 	return n.kind.prefix() + n.text
+}
+
+// appendTo appends the readable name.
+func (n Name) appendTo(to []byte) []byte {
+	if n.deny {
+		to = append(to, denyMark...)
+	}
+	return append(append(to, n.kind.prefix()...), n.text...)
 }
 
 // MaxName is the length of the longest name that a set gets in HNS, in bytes. HNS
@@ -232,7 +232,7 @@ func idOf(name []byte) string {
 func ParseName(text string, nested bool) (Name, bool) {
 	text, deny := strings.CutPrefix(text, denyMark)
 	for kind := KindNamespace; kind < KindOrphan; kind++ {
-		if rest, ok := strings.CutPrefix(text, kind.prefix()); ok && kind.Nested() == nested {
+		if rest, ok := strings.CutPrefix(text, kind.prefix()); ok && kinds[kind].nested == nested {
 			return Name{kind: kind, deny: deny, text: rest}, true
 		}
 	}
@@ -245,16 +245,10 @@ func nameOf(o Observed) Name {
 	if n, ok := ParseName(o.Name, o.Nested); ok && idOf([]byte(o.Name)) == o.ID {
 		return n
 	}
-	return orphan(o)
-}
-
-// orphan names a set that was read from HNS after its id.
-func orphan(o Observed) Name {
-	kind := KindOrphan
 	if o.Nested {
-		kind = KindOrphanNested
+		return Name{kind: KindOrphanNested, text: o.Name, id: o.ID}
 	}
-	return Name{kind: kind, text: o.Name, id: o.ID}
+	return Name{kind: KindOrphan, text: o.Name, id: o.ID}
 }
 
 // Compare orders names by their readable text; orphans of one text by id. It allocates
@@ -262,12 +256,4 @@ func orphan(o Observed) Name {
 func Compare(a, b Name) int {
 	var x, y [256]byte
 	return cmp.Or(bytes.Compare(a.appendTo(x[:0]), b.appendTo(y[:0])), cmp.Compare(a.id, b.id))
-}
-
-// appendTo appends the readable text.
-func (n Name) appendTo(to []byte) []byte {
-	if n.deny {
-		to = append(to, denyMark...)
-	}
-	return append(append(to, n.kind.prefix()...), n.text...)
 }

@@ -46,7 +46,7 @@ func TestOrphanIsToldOnce(t *testing.T) {
 	c.Release(leafA, pin)
 	require.False(t, c.Has(leafA))
 	same(t, `set  delete  podlabel-app:a`, c.PlanRemovals(c.now, nil))
-	mustBug(t, "nobody holds", func() { c.Define(leafA) })
+	mustBug(t, "no reference", func() { c.Define(leafA) })
 	done(c, c.PlanRemovals(c.now, nil)[0])
 	require.Empty(t, c.byID)
 }
@@ -83,7 +83,7 @@ func TestOrphanNested(t *testing.T) {
 	require.ElementsMatch(t, []Name{nested, leafA, Empty()}, c.TakeOrphans())
 	members, exact := c.Contained(nested)
 	require.True(t, exact)
-	require.ElementsMatch(t, []Name{leafA, orphan(found[3])}, members)
+	require.ElementsMatch(t, []Name{leafA, nameOf(found[3])}, members)
 
 	require.True(t, c.Define(leafA))
 	c.AddAddr(leafA, addr2)

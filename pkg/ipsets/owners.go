@@ -61,8 +61,7 @@ type Claimant interface{ Claim() Claim }
 // pod with the strongest claim owns it, and the next one inherits it. Owners keeps one value per
 // claim, so the number of pods in the cluster bounds its size.
 type Owners[P Claimant] struct {
-	first map[addr]P
-	rest  map[addr][]P // strongest first; few addresses have several claims
+	claims map[addr][]P // strongest first
 }
 
 // Ownership says which pod an address belongs to.
@@ -83,7 +82,7 @@ type Ownership[P Claimant] struct {
 
 // NewOwners returns an Owners without claims.
 func NewOwners[P Claimant]() *Owners[P] {
-	return &Owners[P]{first: map[addr]P{}, rest: map[addr][]P{}}
+	return &Owners[P]{claims: map[addr][]P{}}
 }
 
 // Set records a claim, in place of an earlier one of the same UID. An address
@@ -93,62 +92,36 @@ func (o *Owners[P]) Set(a netip.Addr, p P) {
 	if !ok {
 		panic(fmt.Sprintf("BUG: claim to %s", a))
 	}
-	c := p.Claim()
-	o.Drop(a, c.UID)
-	first, contested := o.first[key]
-	switch {
-	case !contested:
-		o.first[key] = p
-		return
-	case compareClaims(c, first.Claim()) < 0:
-		o.first[key] = p
-		p = first
-	}
-	at, _ := slices.BinarySearchFunc(o.rest[key], p, func(a, b P) int { return compareClaims(a.Claim(), b.Claim()) })
-	o.rest[key] = slices.Insert(o.rest[key], at, p)
+	o.Drop(a, p.Claim().UID)
+	at, _ := slices.BinarySearchFunc(o.claims[key], p, func(a, b P) int { return compareClaims(a.Claim(), b.Claim()) })
+	o.claims[key] = slices.Insert(o.claims[key], at, p)
 }
 
 // Drop removes the claim of a UID, if there is one.
 func (o *Owners[P]) Drop(a netip.Addr, uid string) {
 	key, _ := addrOf(a)
-	first, claimed := o.first[key]
-	if !claimed {
-		return
-	}
-	rest := o.rest[key]
-	if first.Claim().UID != uid {
-		rest = slices.DeleteFunc(rest, func(p P) bool { return p.Claim().UID == uid })
-	} else if len(rest) > 0 {
-		o.first[key] = rest[0]
-		rest = slices.Delete(rest, 0, 1)
-	} else {
-		delete(o.first, key)
-	}
-	if o.rest[key] = rest; len(rest) == 0 {
-		delete(o.rest, key)
+	o.claims[key] = slices.DeleteFunc(o.claims[key], func(p P) bool { return p.Claim().UID == uid })
+	if len(o.claims[key]) == 0 {
+		delete(o.claims, key)
 	}
 }
 
 // Ownership returns which pod the address belongs to. Its cost is linear in the number of claims
 // to the address.
 func (o *Owners[P]) Ownership(a netip.Addr) Ownership[P] {
-	key, ok := addrOf(a)
-	if !ok {
+	claims := o.of(a)
+	if len(claims) == 0 {
 		return Ownership[P]{}
 	}
-	owner, claimed := o.first[key]
-	if !claimed {
-		return Ownership[P]{}
-	}
-	s := Ownership[P]{Owner: owner}
-	best := owner.Claim()
+	s := Ownership[P]{Owner: claims[0]}
+	best := s.Owner.Claim()
 	if best.Local {
-		s.Home = append(s.Home, owner)
+		s.Home = append(s.Home, s.Owner)
 	}
-	for _, p := range o.rest[key] {
+	for _, p := range claims[1:] {
 		c := p.Claim()
 		switch {
-		case best.Deleting || c.Deleting || c.Local != best.Local: // weaker, whoever it is
+		case best.Deleting || c.Deleting || c.Local != best.Local: // always the weaker claim
 			if c.Local && len(s.Home) == 0 {
 				s.Home = append(s.Home, p)
 			}
@@ -163,36 +136,29 @@ func (o *Owners[P]) Ownership(a netip.Addr) Ownership[P] {
 	return s
 }
 
-// Count returns how many pods claim the address.
-func (o *Owners[P]) Count(a netip.Addr) int {
-	key, _ := addrOf(a)
-	if _, claimed := o.first[key]; !claimed {
-		return 0
+// of returns the claims to an address, strongest first.
+func (o *Owners[P]) of(a netip.Addr) []P {
+	key, ok := addrOf(a)
+	if !ok {
+		return nil
 	}
-	return 1 + len(o.rest[key])
+	return o.claims[key]
 }
+
+// Count returns how many pods claim the address.
+func (o *Owners[P]) Count(a netip.Addr) int { return len(o.of(a)) }
 
 // Live returns how many pods claim the address and are not being deleted.
 func (o *Owners[P]) Live(a netip.Addr) int {
-	key, _ := addrOf(a)
-	first, claimed := o.first[key]
-	if !claimed || first.Claim().Deleting {
-		return 0
+	claims := o.of(a)
+	if i := slices.IndexFunc(claims, func(p P) bool { return p.Claim().Deleting }); i >= 0 {
+		return i
 	}
-	live, _ := slices.BinarySearchFunc(o.rest[key], true, func(p P, _ bool) int {
-		if p.Claim().Deleting {
-			return 0
-		}
-		return -1
-	})
-	return live + 1
+	return len(claims)
 }
 
 // Rivals returns how many pods are Live, and the strongest of them, most at most.
 func (o *Owners[P]) Rivals(a netip.Addr, most int) (strongest []P, all int) {
-	key, _ := addrOf(a)
-	if all = o.Live(a); all == 0 {
-		return nil, 0
-	}
-	return append([]P{o.first[key]}, o.rest[key][:min(all, most)-1]...), all
+	all = o.Live(a)
+	return slices.Clone(o.of(a)[:min(all, most)]), all
 }

@@ -1,11 +1,8 @@
 package ipsets
 
 import (
-	"cmp"
-	"fmt"
-	"net/netip"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -21,26 +18,17 @@ const (
 
 // String returns the verb as plans show it.
 func (v Verb) String() string {
-	switch v {
-	case Add:
-		return "create"
-	case Update:
-		return "update"
-	case Remove:
-		return "delete"
-	}
-	panic(fmt.Sprintf("BUG: set verb %d has no word", uint8(v)))
+	return [...]string{Add: "create", Update: "update", Remove: "delete"}[v]
 }
 
 // SetValue is one set of a request. ID, Text and Values are what goes on the
 // wire: addresses in numerical order, or the ids of member sets in order. Of a
 // set to be removed they are what HNS has.
 type SetValue struct {
-	ID      string
-	Name    Name
-	Text    string
-	Values  []string
-	Members []Name // of a nested set, what Values name
+	ID     string
+	Name   Name
+	Text   string
+	Values []string
 }
 
 // Request is one HNS request: all of its sets, all or nothing.
@@ -49,24 +37,119 @@ type Request struct {
 	Nested bool
 	Sets   []SetValue
 
-	Search bool // for suspects of an earlier one that was refused, or a probe
+	Search bool // for suspects of an earlier one that HNS rejected, or a probe
 }
 
 // Plan returns the requests that create and update sets, in order: leaves are created, then
-// updated, then nested sets created, then updated; each at most one request.
-// They cover the needed sets that differ from what is desired; sets with an
-// unknown outcome or refused content are left out. Requests for suspects come last:
-// see Refuse. A member that rules see in a set that cannot lose it joins no other
-// one: see HeldBack. A request stands on the success of those before it. It costs
-// the size of what it writes.
+// updated, then nested sets created, then updated; each at most one request. They cover the
+// needed sets that differ from what is desired; sets with an unknown outcome or rejected content
+// are left out. Requests for suspects come last, group by group: see RejectRequest. A member that must
+// wait for another set stays as HNS has it: see HeldBack. A request requires the success of
+// those before it. Plan costs the size of what it writes.
 func (c *Cache) Plan() []Request {
-	h := c.hold(nil)
-	skip := func(s *set) bool { return s.unknown || s.refused || !s.dirty() || s.blocked() }
-	plan := c.requests(inOrder(c.pending), h, func(s *set) bool { return s.group > 0 || skip(s) })
-	if len(c.suspects) > 0 {
-		plan = append(plan, c.searches(h, skip)...)
+	groups := map[int][]*set{} // 0 for those that are no suspects
+	for _, s := range inOrder(c.pending) {
+		if s.dirty() && !s.unknown && !s.rejected && !s.blocked() {
+			groups[s.group] = append(groups[s.group], s)
+		}
+	}
+	h, plan := c.hold(), []Request(nil)
+	for _, id := range slices.Sorted(maps.Keys(groups)) {
+		plan = append(plan, c.requests(groups[id], h, id > 0)...)
+	}
+	return plan
+}
+
+// requests returns the requests for some sets: leaves are created, then updated, then nested
+// sets.
+func (c *Cache) requests(sets []*set, h held, search bool) []Request {
+	plan := []Request{{Verb: Add}, {Verb: Update}, {Verb: Add, Nested: true}, {Verb: Update, Nested: true}}
+	for _, s := range sets {
+		if v, all := c.allowed(s, h); all || s.moves(v) {
+			r := &plan[2*count(s.nested())+count(s.present)]
+			r.Sets, r.Search = append(r.Sets, v), search
+		}
 	}
 	return nonEmpty(plan)
+}
+
+// moves reports whether writing the value changes anything.
+func (s *set) moves(v SetValue) bool {
+	return !s.present || s.alien || !slices.Equal(v.Values, s.value(actual, nil).Values)
+}
+
+// RejectRequest records that HNS rejected a request of Plan or Probe as a whole: it rejects a set
+// in it, or the request is too large. A set that is alone in the request is rejected, as with
+// Reject, and returned. Several sets become suspects, in two groups. Plan asks for each group by
+// itself until HNS takes it, or rejects it and it is halved in turn. So a search may stop after
+// any request and go on later. RejectRequest costs the sets.
+func (c *Cache) RejectRequest(r Request) (rejected Name, is bool) {
+	var sets []*set
+	for _, v := range r.Sets {
+		if s := c.byName[v.Name]; s != nil && s.defined {
+			sets = append(sets, s)
+		}
+	}
+	switch len(sets) {
+	case 0:
+		return Name{}, false
+	case 1:
+		c.Reject(sets[0].name)
+		return sets[0].name, true
+	}
+	for i, s := range sets {
+		s.group = c.groups + 1 + count(i >= len(sets)/2)
+	}
+	c.groups += 2
+	return Name{}, false
+}
+
+// Reject records that HNS rejects the desired content of a defined set. Plans leave the set out,
+// and nested sets omit it, until the desired content changes or HNS takes it.
+func (c *Cache) Reject(n Name) {
+	if s := c.byName[n]; s != nil && s.defined {
+		c.setRejected(s, true)
+		c.refresh(s)
+	}
+}
+
+// Rejected reports whether HNS rejects the desired content. Of a nested deny twin every leaf
+// counts, as a deny rule would miss an omitted one.
+func (c *Cache) Rejected(n Name) bool {
+	s := c.byName[n]
+	return s != nil && s.rejects()
+}
+
+func (s *set) rejects() bool { return s.rejected || s.name.Denies() && s.members.omits > 0 }
+
+// RejectedSets returns the needed sets that HNS rejects, in no order. It costs the sets that
+// plans are about.
+func (c *Cache) RejectedSets() []Name {
+	var out []Name
+	for s := range c.pending {
+		if s.rejected {
+			out = append(out, s.name)
+		}
+	}
+	return out
+}
+
+// Probe returns the request that asks HNS again for a needed set that it rejects, alone, once
+// Plan has nothing left that could be written first. Nothing changes until it is recorded.
+func (c *Cache) Probe(n Name) (Request, bool) {
+	s := c.byName[n]
+	if s == nil || !s.rejected || !s.needed || s.unknown || s.blocked() || len(c.Plan()) > 0 {
+		return Request{}, false
+	}
+	v, all := c.allowed(s, c.hold())
+	if !all && !s.moves(v) {
+		return Request{}, false
+	}
+	r := Request{Verb: Update, Nested: s.nested(), Sets: []SetValue{v}, Search: true}
+	if !s.present {
+		r.Verb = Add
+	}
+	return r, true
 }
 
 // PlanRemovals returns the requests that delete sets: nested sets first, then leaves.
@@ -76,111 +159,35 @@ func (c *Cache) Plan() []Request {
 // first.
 func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Request {
 	plan := []Request{{Verb: Remove, Nested: true}, {Verb: Remove}}
-	going := map[*set]bool{}
-	due := map[*set]bool{}
-	for s, since := range c.spare {
-		if !s.unknown && !since.After(idleBefore) && (skip == nil || !skip(s.name)) {
-			due[s] = true
-		}
-	}
-	order := inOrder(due)
-	for _, s := range order {
-		if s.nested() {
+	going, leaves := map[*set]bool{}, []*set(nil)
+	for _, s := range inOrder(c.spare) {
+		switch {
+		case s.unknown || c.spare[s].After(idleBefore) || skip != nil && skip(s.name):
+		case s.nested():
 			going[s] = true
-			plan[0].Sets = append(plan[0].Sets, s.value(applied))
+			plan[0].Sets = append(plan[0].Sets, s.value(actual, nil))
+		default:
+			leaves = append(leaves, s)
 		}
 	}
 	for s := range c.unknown {
-		if s.nested() && !s.ending {
+		if s.nested() {
 			return nonEmpty(plan[:1]) // it may contain any leaf
 		}
 	}
-	for _, s := range order {
-		if !s.nested() && !s.stays(going) {
-			plan[1].Sets = append(plan[1].Sets, s.value(applied))
+	for _, s := range leaves {
+		if !s.stays(going) {
+			plan[1].Sets = append(plan[1].Sets, s.value(actual, nil))
 		}
 	}
 	return nonEmpty(plan)
 }
 
-// keep reduces the value to what in holds of.
-func (v *SetValue) keep(in func(value string) bool) {
-	var values []string
-	var members []Name
-	for i, value := range v.Values {
-		if in(value) {
-			values = append(values, value)
-			if v.Members != nil {
-				members = append(members, v.Members[i])
-			}
-		}
-	}
-	v.Values, v.Members = values, members
-}
-
-// Ready reports whether the set is in HNS with exactly the desired members, and
-// that is known; of a nested set, its members too. Members that HNS refuses are
-// left out and do not count. It costs the members of a nested set.
-func (c *Cache) Ready(n Name) bool {
-	s := c.byName[n]
-	if s == nil || !s.defined || !s.ready() {
-		return false
-	}
-	for m := range s.members.all(wanted) {
-		if !m.ready() {
-			return false
-		}
-	}
-	return true
-}
-
-// Lags reports whether HNS may show an address in another way than is desired, in a set
-// that rules see, or does not say what a set has. Sets that HNS refuses do not count: no
-// rule sees them. It costs the sets that differ, and the members of nested ones.
-func (c *Cache) Lags(a netip.Addr) bool {
-	key, ok := addrOf(a)
-	if !ok {
-		return false
-	}
-	for s := range c.pending {
-		if !s.refused && (s.unknown || s.shows(key, applied) != s.shows(key, wanted)) {
-			return true
-		}
-	}
-	return false
-}
-
-// shows reports whether a rule that names the set sees an address in it: in HNS as far as
-// known (applied), or as desired (wanted).
-func (s *set) shows(a addr, bits uint8) bool {
-	for m := range s.members.all(bits) {
-		if m.addrs.is(a, bits) {
-			return true
-		}
-	}
-	return s.addrs.is(a, bits)
-}
-
-// Settled reports whether nothing needed differs, is unknown or is refused.
-func (c *Cache) Settled() bool { return len(c.pending) == 0 }
-
-func (s *set) ready() bool { return s.present && !s.unknown && !s.dirty() && !s.refused }
-
-// filled reports whether HNS has the permanent member in the nested set.
-func (s *set) filled() bool {
-	for m := range s.members.all(applied) {
-		if m.filler() {
-			return true
-		}
-	}
-	return false
-}
-
 // blocked reports whether a nested set cannot be written because it is not
-// known that a member is there, or because HNS refuses the permanent one, or may.
+// known that a member is there, or because HNS rejects the permanent one, or may.
 func (s *set) blocked() bool {
-	for m := range s.members.all(wanted) {
-		if m.unknown && !s.members.is(m, applied) || m.filler() && (m.refused || m.group > 0 && !m.present) {
+	for m := range s.members.all(desired) {
+		if m.unknown && !s.members.has(m, actual) || m.filler() && (m.rejected || m.group > 0 && !m.present) {
 			return true
 		}
 	}
@@ -189,51 +196,31 @@ func (s *set) blocked() bool {
 
 // stays reports whether a nested set that is not going contains the leaf.
 func (s *set) stays(going map[*set]bool) bool {
-	for l, how := range s.lists {
-		if how.applied && !going[l] {
+	for l, how := range s.parents {
+		if how.actual && !going[l] {
 			return true
 		}
 	}
 	return false
 }
 
-// value renders the members that have any of the bits.
-func (s *set) value(bits uint8) SetValue {
+// value returns a set with the members that have the bit, but those of stay as HNS has them.
+func (s *set) value(bit uint8, stay map[any]bool) SetValue {
 	v := SetValue{ID: s.id, Name: s.name, Text: s.name.Called()}
-	if s.nested() {
-		for _, m := range s.members.sorted(bits, func(a, b *set) int { return cmp.Compare(a.id, b.id) }) {
-			v.Values = append(v.Values, m.id)
-			v.Members = append(v.Members, m.name)
-		}
+	if !s.nested() {
+		v.Values = textsOf(s.addrs.take(bit, stay))
 		return v
 	}
-	v.Values = s.addrTexts(bits)
+	for _, m := range s.members.take(bit, stay) {
+		v.Values = append(v.Values, m.id)
+	}
+	slices.Sort(v.Values)
 	return v
 }
 
-// addrTexts returns the addresses that have any of the bits, as text in order.
-func (s *set) addrTexts(bits uint8) []string {
-	return textsOf(slices.AppendSeq(make([]addr, 0, len(s.addrs.bits)), s.addrs.all(bits)))
-}
-
 // inOrder returns the sets by name.
-func inOrder[V any](sets map[*set]V) []*set {
-	type entry struct {
-		*set
-		text string // is put together for each call
-	}
-	entries := make([]entry, 0, len(sets))
-	for s := range sets {
-		entries = append(entries, entry{s, s.name.String()})
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(strings.Compare(a.text, b.text), strings.Compare(a.name.id, b.name.id))
-	})
-	out := make([]*set, len(entries))
-	for i, e := range entries {
-		out[i] = e.set
-	}
-	return out
+func inOrder(sets map[*set]time.Time) []*set {
+	return slices.SortedFunc(maps.Keys(sets), func(a, b *set) int { return Compare(a.name, b.name) })
 }
 
 // nonEmpty drops requests without sets.

@@ -233,9 +233,9 @@ func (r Request) String() string {
 	for _, s := range r.Sets {
 		values, arrow := s.Values, ""
 		if r.Nested {
-			values, arrow = make([]string, len(s.Members)), "-> "
-			for i, m := range s.Members {
-				values[i] = m.String()
+			values, arrow = make([]string, len(s.Values)), "-> "
+			for i, id := range s.Values {
+				values[i] = readable(id)
 			}
 			slices.Sort(values)
 		}
@@ -246,4 +246,16 @@ func (r Request) String() string {
 		lines = append(lines, strings.TrimRight(line, " "))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// readable returns the name of a set of these tests.
+func readable(id string) string {
+	for _, n := range []Name{Empty(), leafA, leafB, nsX, nsY} {
+		for _, n := range []Name{n, n.Deny()} {
+			if n.ID() == id {
+				return n.String()
+			}
+		}
+	}
+	return id
 }

@@ -7,17 +7,30 @@ type Observed struct {
 	Values   []string
 }
 
+// Drift is a set that HNS holds otherwise than it was known to.
+type Drift struct {
+	Name     Name
+	Needed   bool // a rule needs the set, so that a plan brings it back
+	Appeared bool // it was not there
+	Gone     bool // it is not there any more
+	Retyped  bool // a leaf is a nested set now, or the other way round
+	Added    int  // members, of those that the set had not
+	Missing  int  // members that it had
+}
+
+// any reports whether there is a difference.
+func (d Drift) any() bool {
+	return d.Appeared || d.Gone || d.Retyped || d.Added+d.Missing > 0
+}
+
 // Wrote records that an Add or Update succeeded: HNS has exactly these values. The
-// set is no suspect any more, and not refused. It costs their number.
+// set is no suspect any more, and not rejected. It costs their number.
 func (c *Cache) Wrote(v SetValue) {
 	s := c.entry(v.Name)
-	c.clear(s)
-	if s.refused {
-		s.addrs.forgive()
-		s.members.forgive()
-	}
+	s.group = 0
+	c.setRejected(s, false)
 	c.apply(s, v.Values)
-	c.spell(s, Reading{Unread: true})
+	c.setReading(s, reading{unread: true})
 }
 
 // Removed records that the set is not in HNS any more. It costs its members.
@@ -27,7 +40,7 @@ func (c *Cache) Removed(n Name) {
 	}
 }
 
-// Used records that HNS refused to delete the set because something there names
+// Used records that HNS rejected the removal of the set because something there names
 // it: it was needed until now.
 func (c *Cache) Used(n Name) {
 	if s := c.find(n); s != nil {
@@ -42,77 +55,16 @@ func (c *Cache) Used(n Name) {
 // nested one no leaf is deleted.
 func (c *Cache) Unknown(n Name) {
 	s := c.entry(n)
-	s.unknown, s.ending = true, false
+	s.unknown = true
 	c.refresh(s)
-}
-
-// MaybeRemoved is Unknown for a Remove: of a nested set, which may have what it had
-// or nothing, no leaf is deleted that it had.
-func (c *Cache) MaybeRemoved(n Name) {
-	s := c.entry(n)
-	s.unknown, s.ending = true, true
-	c.refresh(s)
-}
-
-// HasUnknown reports whether the outcome of any write is unknown, of sets that are
-// needed or of others.
-func (c *Cache) HasUnknown() bool { return len(c.unknown) > 0 }
-
-// InDoubt reports whether the outcome of a write of a needed set is unknown. It
-// costs the unknown sets.
-func (c *Cache) InDoubt() bool {
-	for s := range c.unknown {
-		if s.needed {
-			return true
-		}
-	}
-	return false
-}
-
-// Reject records that HNS refuses the content that is desired now. Plans leave
-// the set out, and nested sets leave it out of their value, while the desired
-// content is exactly this. It costs the content; a set that is not defined is
-// left alone.
-func (c *Cache) Reject(n Name) {
-	s := c.byName[n]
-	if s == nil || !s.defined {
-		return
-	}
-	if s.nested() {
-		s.members.refuse()
-	} else {
-		s.addrs.refuse()
-	}
-	c.refresh(s)
-}
-
-// Rejected reports whether HNS refused the content that is desired now. Of a deny twin
-// that is nested every member counts: what is left out of it nobody would deny.
-func (c *Cache) Rejected(n Name) bool {
-	s := c.byName[n]
-	return s != nil && s.rejects()
-}
-
-func (s *set) rejects() bool { return s.refused || s.name.Denies() && len(s.left) > 0 }
-
-// Refused returns the needed sets that are Rejected, in no order. It costs the
-// sets that plans are about.
-func (c *Cache) Refused() []Name {
-	var out []Name
-	for s := range c.pending {
-		if s.refused {
-			out = append(out, s.name)
-		}
-	}
-	return out
 }
 
 // Observe takes over a complete listing of our sets in HNS: what it shows is
 // there and nothing else is. Sets for which skip is true, because they were
 // written after the listing began, are left as they are; nil skips nothing.
 //
-// A set that is not defined here becomes an orphan. Nothing is wanted of it:
-// it waits for PlanRemovals, or for the definition of a set with its id.
+// A set that is not defined here becomes an orphan. It has no desired members, and
+// waits for PlanRemovals, or for the definition of a set with its id.
 //
 // It returns the sets that are not what they were known to be, in no order.
 func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Drift) {
@@ -161,7 +113,7 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 	if s.present && !s.unknown && s.name == name && s.nested() == o.Nested && c.respelled(s, o.Values) {
 		return Drift{}
 	}
-	c.spell(s, Reading{})
+	c.setReading(s, reading{})
 	known, alien := !s.unknown, s.alien
 	if s.name != name {
 		c.rename(s, name)
@@ -188,7 +140,7 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 // is written again.
 func (c *Cache) apply(s *set, values []string) Drift {
 	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien
-	s.present, s.unknown, s.ending = true, false, false
+	s.present, s.unknown = true, false
 	s.entries = len(values)
 	if s.nested() {
 		members := make([]*set, 0, len(values))
@@ -200,7 +152,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 			}
 			members = append(members, m)
 		}
-		drift.Added, drift.Missing = c.reached(s, members)
+		drift.Added, drift.Missing = c.setMembers(s, members)
 		s.orphaned = s.orphaned && drift.Added+drift.Missing == 0 // with these members it may be known
 	} else {
 		addrs := make([]addr, 0, len(values))
@@ -212,7 +164,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 			}
 			addrs = append(addrs, a)
 		}
-		came, went := s.addrs.reach(addrs)
+		came, went := s.addrs.setActual(addrs)
 		drift.Added, drift.Missing = len(came), len(went)
 	}
 	if s.alien = strange > 0; !alien {
@@ -224,10 +176,10 @@ func (c *Cache) apply(s *set, values []string) Drift {
 
 // absent records that a set is not in HNS.
 func (c *Cache) absent(s *set) {
-	c.spell(s, Reading{})
-	s.present, s.unknown, s.alien, s.ending = false, false, false, false
+	c.setReading(s, reading{})
+	s.present, s.unknown, s.alien = false, false, false
 	s.entries = 0
-	s.addrs.reach(nil)
-	c.reached(s, nil)
+	s.addrs.setActual(nil)
+	c.setMembers(s, nil)
 	c.refresh(s)
 }

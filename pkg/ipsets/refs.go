@@ -12,32 +12,20 @@ type RefKind uint8
 // The kinds of references.
 const (
 	RefSelector RefKind = iota + 1 // a policy that is active here mentions the set
-	RefRule                        // the wanted ACLs of a local endpoint name it
-	RefList                        // a nested set wants it, or contains it in HNS; kept by the Cache
-	RefApplied                     // an ACL known to be on an endpoint names it
+	RefRule                        // the desired ACLs of a local endpoint name it
+	RefList                        // a nested set contains it in HNS, or should; the Cache's own
+	RefActual                      // an ACL known to be on an endpoint names it
 	RefPin                         // a pending pod update may still need it
 )
 
 // String returns the kind in one word, as dumps show it.
 func (k RefKind) String() string {
-	switch k {
-	case RefSelector:
-		return "selector"
-	case RefRule:
-		return "rule"
-	case RefList:
-		return "list"
-	case RefApplied:
-		return "applied"
-	case RefPin:
-		return "pin"
-	}
-	panic(fmt.Sprintf("BUG: reference kind %d has no word", uint8(k)))
+	return [...]string{RefSelector: "selector", RefRule: "rule", RefList: "list", RefActual: "applied", RefPin: "pin"}[k]
 }
 
 // needs reports whether a reference of the kind keeps a set in HNS: a policy
 // that only mentions it does not.
-func (k RefKind) needs() bool { return k == RefRule || k == RefApplied || k == RefPin }
+func (k RefKind) needs() bool { return k == RefRule || k == RefActual || k == RefPin }
 
 // defines reports whether a reference of the kind makes callers feed the set.
 // One to what may be in HNS only keeps the set there.
@@ -56,7 +44,7 @@ func compareRefs(a, b Ref) int {
 // Hold records a reference. A selector or rule reference defines the set when
 // it was not: created is true then, and the caller has to add all its members,
 // even when the set is still in HNS from an earlier life, because undefined
-// sets have no desired content. An applied reference or pin to an undefined set
+// sets have no desired content. An actual reference or pin to an undefined set
 // keeps it in HNS as it is, unread and unwritten, and creates nothing.
 //
 // RefList is the Cache's own. Two names with one id are a bug.
@@ -71,7 +59,6 @@ func (c *Cache) Hold(n Name, r Ref) (created bool) {
 		}
 		s.refs[r] = struct{}{}
 		s.direct += count(r.Kind.needs())
-		s.pins += count(r.Kind == RefPin)
 	}
 	if r.Kind.defines() && n.known() {
 		created = c.define(s, n)
@@ -83,21 +70,20 @@ func (c *Cache) Hold(n Name, r Ref) (created bool) {
 // Release drops a reference. With the last one the set loses its definition and
 // desired members; the Cache forgets it once it is not in HNS either.
 func (c *Cache) Release(n Name, r Ref) {
-	s := c.find(n)
-	if s == nil {
-		panic(fmt.Sprintf("BUG: release of %s, which is not held by %s %q", n, r.Kind, r.Owner))
+	s, held := c.find(n), false
+	if s != nil {
+		_, held = s.refs[r]
 	}
-	if _, held := s.refs[r]; !held {
+	if !held {
 		panic(fmt.Sprintf("BUG: release of %s, which is not held by %s %q", n, r.Kind, r.Owner))
 	}
 	delete(s.refs, r)
 	s.direct -= count(r.Kind.needs())
-	s.pins -= count(r.Kind == RefPin)
 	c.refresh(s)
 	c.undefine(s)
 }
 
-// Refs returns who holds the set, sorted; nil for nobody.
+// Refs returns who holds the set, sorted.
 func (c *Cache) Refs(n Name) []Ref {
 	s := c.find(n)
 	if s == nil {
@@ -112,9 +98,55 @@ func (s *set) references() []Ref {
 	for r := range s.refs {
 		out = append(out, r)
 	}
-	for l := range s.lists {
+	for l := range s.parents {
 		out = append(out, Ref{Kind: RefList, Owner: l.name.String()})
 	}
 	slices.SortFunc(out, compareRefs)
 	return out
+}
+
+// An orphan is a set in HNS that rules there see and that nothing asks for: its policy went while
+// no process ran. It has to move along with the sets that the same rules name. Its name may tell
+// which members it should have: then the caller defines it.
+
+// TakeOrphans returns the sets that became orphans since the last call, in no
+// order: needed, known to be in HNS, of a known name and not defined. A nested one
+// comes again when HNS has other members in it.
+func (c *Cache) TakeOrphans() []Name {
+	out := slices.DeleteFunc(c.orphans, func(n Name) bool {
+		s := c.byName[n]
+		return s == nil || !s.orphaned
+	})
+	c.orphans = nil
+	return out
+}
+
+// Define defines a set that is held, or that a needed nested set contains, and
+// reports whether it was not. The caller feeds it then, as after Hold. It is no
+// reference: the last of those that there are ends the definition.
+func (c *Cache) Define(n Name) (created bool) {
+	s := c.byName[n]
+	if s == nil || !n.known() || len(s.refs)+s.holders == 0 {
+		panic(fmt.Sprintf("BUG: definition of %s, which has no reference", n))
+	}
+	created = c.define(s, n)
+	c.refresh(s)
+	return created
+}
+
+// Contained returns the leaves that HNS has in a nested set, in no order, without
+// the permanent one. It reports false when there is something else in it. It
+// costs the members.
+func (c *Cache) Contained(nested Name) ([]Name, bool) {
+	s := c.byName[nested]
+	if s == nil || !s.present || s.alien {
+		return nil, false
+	}
+	var out []Name
+	for m := range s.members.all(actual) {
+		if !m.filler() {
+			out = append(out, m.name)
+		}
+	}
+	return out, true
 }

@@ -1,18 +1,16 @@
 package ipsets
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/netip"
 	"slices"
 	"strings"
 )
 
-// HNS may show a member otherwise than it was sent, in a way that nobody foresaw. It
-// shows when the first read after a write of ours has values that mean nothing to us
-// in place of as many that we sent, and nothing else differs. If the next read shows
-// the same, and nothing was written in between, that is how HNS spells the set. Once a
-// set was read as it was written, whatever comes later is somebody's doing.
+// HNS may show a member in another form than it was sent, in a way that nobody foresaw. Then the
+// first read after a write of ours has values without meaning in place of as many that were
+// sent, and nothing else differs. If the next read shows the same, and nothing was written
+// between the two, that is how HNS spells the set. After a read that was as written, any
+// difference is the doing of another program.
 
 // Spelling is how HNS shows members of a set.
 type Spelling struct {
@@ -21,30 +19,21 @@ type Spelling struct {
 	Shown []string // what it shows in their place, in order
 }
 
-// Reading is what is known of how HNS shows a set.
-type Reading struct {
-	Unread  bool   `json:"unread,omitempty"`  // not read since it was written
-	Shown   string `json:"shown,omitempty"`   // digest of the difference that was read last
-	Learned bool   `json:"learned,omitempty"` // it is how HNS spells the set
-	Doubts  int    `json:"doubts,omitempty"`  // differences so far, each another one
+// reading is what is known of how HNS shows a set.
+type reading struct {
+	unread  bool   // it was not read since it was written
+	odd     string // the difference that was read last
+	learned bool   // that difference is how HNS spells the set
 }
 
-// maxDoubts is how many other differences in a row may be a spelling.
-const maxDoubts = 3
-
-func (r Reading) doubted() bool { return r.Shown != "" && !r.Learned }
-
-// spell records what is known of how HNS shows the set.
-func (c *Cache) spell(s *set, is Reading) {
-	if s.reading != is {
-		s.reading = is
-	}
-	list(c.doubted, s, is.doubted())
+// setReading records what is known of how HNS shows a set.
+func (c *Cache) setReading(s *set, r reading) {
+	s.reading = r
+	c.list(c.doubted, s, r.odd != "" && !r.learned)
 }
 
-// Doubted reports whether a set was read otherwise than it was written, so that it
-// needs another read to tell whether HNS spells it so. Until then it counts as it was
-// written.
+// Doubted reports whether a set was read otherwise than it was written, so that the next read
+// tells whether HNS spells it so. Until then it counts as it was written.
 func (c *Cache) Doubted() bool { return len(c.doubted) > 0 }
 
 // TakeSpellings returns the spellings that were learned since the last call.
@@ -59,30 +48,29 @@ func (c *Cache) TakeSpellings() []Spelling {
 // was written since it was last read as it was written.
 func (c *Cache) respelled(s *set, values []string) bool {
 	was := s.reading
-	if !was.Unread && was.Shown == "" {
+	if !was.unread && was.odd == "" {
 		return false
 	}
-	odd, is := c.odd(s, values)
-	sum := sha256.Sum256([]byte(strings.Join(odd.Shown, ",") + " for " + strings.Join(odd.Sent, ",")))
-	shown := hex.EncodeToString(sum[:8]) // the text may be as long as the set
+	spelling, is := c.spelling(s, values)
+	odd := strings.Join(spelling.Shown, ",") + " for " + strings.Join(spelling.Sent, ",")
 	switch {
-	case is && was.Shown == shown:
-		if !was.Learned {
-			c.spellings = append(c.spellings, odd)
+	case is && was.unread:
+		c.setReading(s, reading{odd: odd})
+	case is && was.odd == odd:
+		if !was.learned {
+			c.spellings = append(c.spellings, spelling)
 		}
-		c.spell(s, Reading{Shown: shown, Learned: true})
-		return true
-	case is && !was.Learned && was.Doubts < maxDoubts:
-		c.spell(s, Reading{Shown: shown, Doubts: was.Doubts + 1})
-		return true
+		c.setReading(s, reading{odd: odd, learned: true})
+	default:
+		c.setReading(s, reading{})
+		return false
 	}
-	c.spell(s, Reading{})
-	return false
+	return true
 }
 
-// odd returns the members of a set that values show otherwise, and whether that is all
-// that differs. What means something to us, as a block does, is no spelling.
-func (c *Cache) odd(s *set, values []string) (Spelling, bool) {
+// spelling returns the members of a set that values show in another form, and whether nothing
+// else differs. A value that means something to us, as a block does, is no spelling.
+func (c *Cache) spelling(s *set, values []string) (Spelling, bool) {
 	out := Spelling{Name: s.name}
 	shown := make(map[string]bool, len(values))
 	for _, v := range values {
@@ -96,7 +84,7 @@ func (c *Cache) odd(s *set, values []string) (Spelling, bool) {
 			shown[key] = true
 		}
 	}
-	for _, v := range s.value(applied).Values {
+	for _, v := range s.value(actual, nil).Values {
 		if !shown[v] {
 			out.Sent = append(out.Sent, v)
 		}
@@ -116,13 +104,13 @@ func (c *Cache) read(s *set, v string) (string, bool) {
 }
 
 // means reports whether a value that is none of ours means something: a block or a
-// range of addresses, or a set that is no member of this one, but for letter case.
+// range of addresses, or the id of a set that is no member of this one. Letter case means nothing.
 func (s *set) means(v string) bool {
 	if !s.nested() {
 		_, err := netip.ParsePrefix(v)
 		return err == nil || strings.Contains(v, "-")
 	}
-	for m := range s.members.all(applied) {
+	for m := range s.members.all(actual) {
 		if strings.EqualFold(m.id, v) {
 			return false
 		}

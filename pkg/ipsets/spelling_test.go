@@ -106,11 +106,8 @@ func TestNoSpelling(t *testing.T) {
 	})
 	t.Run("another one each time", func(t *testing.T) {
 		w := spelt(t)
-		for range maxDoubts {
-			odd = "0" + odd
-			require.Empty(t, w.Observe(shown(w, nsX, odd, "10.0.0.2"), nil))
-			require.Nil(t, w.Plan())
-		}
+		require.Empty(t, w.Observe(shown(w, nsX, odd, "10.0.0.2"), nil))
+		require.Nil(t, w.Plan())
 		w.Observe(shown(w, nsX, "0"+odd, "10.0.0.2"), nil)
 		require.False(t, w.Doubted())
 		require.Len(t, w.Plan(), 1)

@@ -1,7 +1,6 @@
 package ipsets
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"testing"
@@ -13,14 +12,13 @@ import (
 
 // trackerModel is a tracker in the plainest words.
 type trackerModel struct {
-	want, have map[int]bool
-	refused    map[int]bool // nil: nothing
+	want, omit, have map[int]bool
 }
 
-func (m *trackerModel) differs() int {
-	n := 0
-	for k := range 8 {
-		n += count(m.want[k] != m.have[k])
+// without counts the members of a that b lacks.
+func without(a, b map[int]bool) (n int) {
+	for k := range a {
+		n += count(!b[k])
 	}
 	return n
 }
@@ -32,27 +30,35 @@ func keysOf(m map[int]bool) []int {
 func TestTrackerModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tr tracker[int]
-		m := trackerModel{want: map[int]bool{}, have: map[int]bool{}}
+		m := trackerModel{want: map[int]bool{}, omit: map[int]bool{}, have: map[int]bool{}}
 		key := rapid.IntRange(0, 7)
 		t.Repeat(map[string]func(*rapid.T){
-			"want": func(t *rapid.T) {
+			"desire": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				require.Equal(t, !m.want[k], tr.want(k, true))
+				require.Equal(t, !m.want[k], tr.setDesired(k, desired))
 				m.want[k] = true
+				delete(m.omit, k)
 			},
-			"unwant one": func(t *rapid.T) {
+			"omit": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				require.Equal(t, m.want[k], tr.want(k, false))
+				require.Equal(t, m.want[k], tr.setDesired(k, omitted))
+				m.omit[k] = true
 				delete(m.want, k)
 			},
-			"unwant all": func(*rapid.T) {
-				tr.unwant()
-				clear(m.want)
-				m.refused = nil
+			"neither": func(t *rapid.T) {
+				k := key.Draw(t, "key")
+				require.Equal(t, m.want[k], tr.setDesired(k, 0))
+				delete(m.want, k)
+				delete(m.omit, k)
 			},
-			"reach": func(t *rapid.T) {
+			"clear": func(*rapid.T) {
+				tr.clearDesired()
+				clear(m.want)
+				clear(m.omit)
+			},
+			"actual": func(t *rapid.T) {
 				keys := rapid.SliceOf(key).Draw(t, "keys") // with repetitions
-				came, went := tr.reach(keys)
+				came, went := tr.setActual(keys)
 				have := map[int]bool{}
 				for _, k := range keys {
 					have[k] = true
@@ -71,20 +77,16 @@ func TestTrackerModel(t *testing.T) {
 				require.Len(t, went, len(m.have)-common)
 				m.have = have
 			},
-			"refuse": func(*rapid.T) {
-				tr.refuse()
-				m.refused = maps.Clone(m.want)
-			},
 			"": func(t *rapid.T) {
-				require.Empty(t, gocmp.Diff(keysOf(m.want), tr.sorted(wanted, cmp.Compare[int])))
-				require.Empty(t, gocmp.Diff(keysOf(m.have), tr.sorted(applied, cmp.Compare[int])))
-				require.Equal(t, len(m.want), tr.wants)
-				require.Equal(t, m.differs(), tr.differs)
-				require.Equal(t, m.refused != nil && maps.Equal(m.refused, m.want), tr.rejected())
+				require.Empty(t, gocmp.Diff(keysOf(m.want), slices.Sorted(tr.all(desired))))
+				require.Empty(t, gocmp.Diff(keysOf(m.have), slices.Sorted(tr.all(actual))))
+				require.Equal(t, len(m.want), tr.desires)
+				require.Equal(t, len(m.omit), tr.omits)
+				require.Equal(t, without(m.want, m.have), tr.missing)
+				require.Equal(t, without(m.have, m.want), tr.surplus)
 				for k, b := range tr.bits {
-					require.NotZero(t, b, "a key %d without bits is kept", k)
-					require.Zero(t, b&seen, "a scratch mark stays on %d", k)
-					require.True(t, b&refused == 0 || tr.refusal, "%d was refused, nothing was", k)
+					require.NotZero(t, b, "a member %d without bits is kept", k)
+					require.Zero(t, b&listed, "a scratch mark stays on %d", k)
 				}
 			},
 		})
@@ -94,10 +96,10 @@ func TestTrackerModel(t *testing.T) {
 func TestTrackerIterationStops(t *testing.T) {
 	var tr tracker[int]
 	for k := range 5 {
-		tr.want(k, true)
+		tr.setDesired(k, desired)
 	}
 	n := 0
-	for range tr.all(wanted) {
+	for range tr.all(desired) {
 		n++
 		break
 	}
@@ -107,12 +109,12 @@ func TestTrackerIterationStops(t *testing.T) {
 func TestTrackerMayChangeWhileIterated(t *testing.T) {
 	var tr tracker[int]
 	for k := range 100 {
-		tr.want(k, true)
+		tr.setDesired(k, desired)
 	}
-	for k := range tr.all(wanted) {
-		tr.want(k, false)
-		tr.want((k+1)%100, false)
+	for k := range tr.all(desired) {
+		tr.setDesired(k, 0)
+		tr.setDesired((k+1)%100, 0)
 	}
-	require.Zero(t, tr.wants)
+	require.Zero(t, tr.desires)
 	require.Empty(t, tr.bits)
 }

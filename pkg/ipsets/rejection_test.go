@@ -6,9 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRefusedOnce: what HNS refused last is remembered while something else is desired, and known
-// again when it comes back.
-func TestRefusedOnce(t *testing.T) {
+// TestRejectionEnds: a set is rejected until its desired content changes, whatever to, or HNS takes it.
+func TestRejectionEnds(t *testing.T) {
 	leaf := func(c *Cache) {
 		c.Hold(leafA, rule)
 		c.AddAddr(leafA, addr1)
@@ -33,10 +32,10 @@ func TestRefusedOnce(t *testing.T) {
 			tt.away(c)
 			require.False(t, c.Rejected(tt.set))
 			tt.back(c)
+			require.False(t, c.Rejected(tt.set), "it is asked again")
+			c.Reject(tt.set)
 			require.True(t, c.Rejected(tt.set))
 			c.Wrote(SetValue{Name: tt.set})
-			tt.away(c)
-			tt.back(c)
 			require.False(t, c.Rejected(tt.set), "HNS took it")
 		})
 	}

@@ -1,0 +1,252 @@
+package ipsets
+
+import (
+	"fmt"
+	"time"
+)
+
+// set is one set: defined, in HNS, or both.
+type set struct {
+	name Name
+	id   string
+
+	refs    map[Ref]struct{}
+	direct  int           // references that keep it in HNS
+	parents map[*set]link // the nested sets that contain it in HNS, or should
+	holders int           // of those, the ones that keep it defined
+	users   int           // of those, the ones that are needed
+
+	defined bool // callers feed it; otherwise it has no desired members
+	present bool // in HNS, as far as known
+	unknown bool // the outcome of a write is unknown
+	alien   bool // HNS holds values that are never ours
+	entries int  // number of values that HNS holds
+
+	rejected bool // HNS rejects the desired content
+	group    int  // of suspects; 0 for a set that is none
+	reading  reading
+
+	addrs   tracker[addr] // of a leaf
+	members tracker[*set] // of a nested set
+
+	needed   bool // as last seen by refresh
+	orphaned bool // as last seen by refresh
+}
+
+// link says how a leaf is in a nested set. A needed nested set holds what HNS has in it, also
+// if it is not desired: rules see through to that leaf until HNS has the nested set without it,
+// so the leaf has to be right until then.
+type link struct {
+	desired bool // it should be there, also while it is omitted
+	actual  bool // HNS has it there
+	needed  bool // the nested set is needed
+}
+
+func (l link) holds() bool { return l.desired || l.actual && l.needed }
+
+func (s *set) nested() bool { return s.name.Nested() }
+
+func (s *set) filler() bool { return s.name.kind == KindEmpty }
+
+// differs reports whether the desired and the actual members differ.
+func (s *set) differs() bool { return s.missing()+s.surplus() > 0 }
+
+// missing is the number of desired members that HNS lacks.
+func (s *set) missing() int { return s.addrs.missing + s.members.missing }
+
+// surplus is the number of members in HNS that are not desired.
+func (s *set) surplus() int { return s.addrs.surplus + s.members.surplus }
+
+// dirty reports whether HNS has something else than what is desired.
+func (s *set) dirty() bool { return s.defined && (!s.present || s.alien || s.differs()) }
+
+// find returns the entry of a name, also by the id, for a set that was read
+// under another name. A miss costs a hash.
+func (c *Cache) find(n Name) *set {
+	if s := c.byName[n]; s != nil {
+		return s
+	}
+	return c.byID[n.ID()]
+}
+
+// entry is find that makes an undefined entry when there is none. The caller
+// calls refresh, which drops an entry without reason.
+func (c *Cache) entry(n Name) *set {
+	if s := c.find(n); s != nil {
+		return s
+	}
+	s := &set{name: n, id: n.ID()}
+	c.byName[n], c.byID[s.id] = s, s
+	return s
+}
+
+// define makes a set of callers' content out of an entry and reports whether
+// it was none. What is known of HNS stays known.
+func (c *Cache) define(s *set, n Name) (created bool) {
+	if s.name != n {
+		if s.defined || s.name.known() {
+			panic(fmt.Sprintf("BUG: sets %s and %s have one id %s", s.name, n, s.id))
+		}
+		c.rename(s, n)
+	}
+	if s.defined {
+		return false
+	}
+	s.defined = true
+	if s.nested() {
+		c.addMember(s, Empty())
+	}
+	return true
+}
+
+// rename gives an undefined entry another name. When that changes its type,
+// what HNS holds is nothing of ours.
+func (c *Cache) rename(s *set, n Name) {
+	if s.nested() != n.Nested() {
+		s.addrs.setActual(nil)
+		c.setMembers(s, nil)
+		s.alien = s.present
+	}
+	delete(c.byName, s.name)
+	s.name = n
+	c.byName[n] = s
+}
+
+// undefine drops the desired content of a set that nothing holds any more.
+func (c *Cache) undefine(s *set) {
+	if !s.defined || len(s.refs)+s.holders > 0 {
+		return
+	}
+	for m := range s.members.all(desired | omitted) {
+		c.removeMember(s, m)
+	}
+	s.addrs.clearDesired()
+	s.defined = false
+	c.setRejected(s, false)
+	c.refresh(s)
+}
+
+// addMember makes a leaf a desired member of a defined nested set and reports whether that
+// defined the leaf.
+func (c *Cache) addMember(nested *set, member Name) (created bool) {
+	leaf := c.entry(member)
+	l := leaf.parents[nested]
+	if l.desired {
+		return false
+	}
+	created = c.define(leaf, member)
+	l.desired = true
+	c.include(nested, leaf)
+	c.relink(nested, leaf, l)
+	c.refresh(nested)
+	return created
+}
+
+// removeMember ends that.
+func (c *Cache) removeMember(nested, leaf *set) {
+	l := leaf.parents[nested]
+	if !l.desired {
+		return
+	}
+	if nested.members.setDesired(leaf, 0) {
+		c.setRejected(nested, false)
+	}
+	l.desired = false
+	c.relink(nested, leaf, l)
+	c.refresh(nested)
+}
+
+// include makes a leaf desired in a nested set, or omits it if HNS rejects it. The filler
+// always stays: without it the set would match everything.
+func (c *Cache) include(nested, leaf *set) {
+	bit := desired
+	if leaf.rejected && !leaf.filler() {
+		bit = omitted
+	}
+	if nested.members.setDesired(leaf, bit) {
+		c.setRejected(nested, false)
+	}
+}
+
+// relink records how a leaf is in a nested set, and what follows from it for the leaf.
+func (c *Cache) relink(nested, leaf *set, l link) {
+	l.needed = nested.needed && (l.desired || l.actual)
+	before := leaf.parents[nested]
+	leaf.holders += count(l.holds()) - count(before.holds())
+	leaf.users += count(l.needed) - count(before.needed)
+	switch {
+	case l == link{}:
+		delete(leaf.parents, nested)
+	case leaf.parents == nil:
+		leaf.parents = map[*set]link{nested: l}
+	default:
+		leaf.parents[nested] = l
+	}
+	c.refresh(leaf)
+	c.undefine(leaf)
+}
+
+// setMembers records the actual members of a nested set, and returns how many came and went.
+func (c *Cache) setMembers(s *set, members []*set) (added, missing int) {
+	came, went := s.members.setActual(members)
+	for _, m := range came {
+		c.relink(s, m, link{desired: m.parents[s].desired, actual: true})
+	}
+	for _, m := range went {
+		c.relink(s, m, link{desired: m.parents[s].desired})
+	}
+	return len(came), len(went)
+}
+
+// setRejected records whether HNS rejects the desired content. Nested sets omit a leaf that
+// it rejects.
+func (c *Cache) setRejected(s *set, rejected bool) {
+	if s.rejected == rejected {
+		return
+	}
+	s.rejected = rejected
+	for l, how := range s.parents {
+		if how.desired {
+			c.include(l, s)
+			c.refresh(l)
+		}
+	}
+}
+
+// refresh brings everything that follows from a set's state up to date: the
+// leaves of a nested set, the lists of work, and whether the entry
+// has a reason to be. It costs O(1) unless the set became needed or ceased to be; then it
+// costs its members.
+func (c *Cache) refresh(s *set) {
+	if needed := s.direct+s.users > 0; needed != s.needed {
+		s.needed = needed
+		for m := range s.members.all(desired | omitted | actual) {
+			c.relink(s, m, m.parents[s])
+		}
+	}
+	differs := s.unknown || s.dirty()
+	if s.rejected || !s.needed || !differs {
+		s.group = 0
+	}
+	c.list(c.unknown, s, s.unknown)
+	c.list(c.pending, s, s.needed && (s.rejected || differs))
+	c.list(c.spare, s, s.present && !s.needed)
+	orphaned := s.needed && s.present && !s.unknown && !s.defined && s.name.known()
+	if orphaned && !s.orphaned {
+		c.orphans = append(c.orphans, s.name)
+	}
+	s.orphaned = orphaned
+	if !s.defined && !s.present && !s.unknown && len(s.refs)+len(s.parents) == 0 {
+		delete(c.byName, s.name)
+		delete(c.byID, s.id)
+	}
+}
+
+// list puts a set into a list of work, with the time, or takes it out.
+func (c *Cache) list(m map[*set]time.Time, s *set, in bool) {
+	if !in {
+		delete(m, s)
+	} else if _, was := m[s]; !was {
+		m[s] = c.now
+	}
+}
