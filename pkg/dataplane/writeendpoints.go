@@ -124,6 +124,7 @@ func (r *run) tires(ep *endpoints.Endpoint, left int) bool {
 func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
 	d := r.d
 	w := r.writer()
+	w.Seen = d.endpoints.Fresh(ep.ID)
 	from := ep.Version()
 	write, reached := w.Replace, s.ACLs
 	if s.Verb == hns.Add {

@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/drift"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
@@ -51,6 +52,7 @@ type State struct {
 
 	byID      map[string]*Endpoint
 	byAddr    map[netip.Addr][]*Endpoint
+	fresh     map[string]*hns.Endpoint      // what this transaction read, until something else may be there
 	dirty     map[*Endpoint][]policy.Key    // to be rendered again, because of policies or, without one, something else
 	readFrom  string                        // endpoint at which the last transaction left off reading, "" for none
 	turn      uint64                        // of the queue of pending updates: the last that was served
@@ -72,6 +74,7 @@ func New(cfg Settings, with Dependencies) *State {
 		spellings: with.Spellings,
 		byID:      map[string]*Endpoint{},
 		byAddr:    map[netip.Addr][]*Endpoint{},
+		fresh:     map[string]*hns.Endpoint{},
 		dirty:     map[*Endpoint][]policy.Key{},
 		subqueues: map[string]subqueue{},
 		members:   map[string]map[*Endpoint]bool{},
@@ -86,7 +89,14 @@ func New(cfg Settings, with Dependencies) *State {
 func (d *State) Tick(now time.Time) { d.clock = now }
 
 // Begin notes that a transaction begins.
-func (d *State) Begin(generation uint64, now time.Time) { d.generation, d.now = generation, now }
+func (d *State) Begin(generation uint64, now time.Time) {
+	d.generation, d.now = generation, now
+	clear(d.fresh)
+}
+
+// Fresh returns an endpoint as this transaction read it, nil if it has not, or if a write may
+// have changed it since. Additions to it need no other read before them.
+func (d *State) Fresh(id string) *hns.Endpoint { return d.fresh[id] }
 
 // Endpoint returns the endpoint with a GUID, nil for none.
 func (d *State) Endpoint(id string) *Endpoint { return d.byID[id] }

@@ -81,6 +81,7 @@ func (d *State) Queue(ep *Endpoint) {
 	case !pending:
 		d.started(ep)
 		ep.leave()
+		delete(d.fresh, ep.ID)
 		ep.bisection = bisection{}
 		maps.DeleteFunc(ep.rejected, func(_ policy.Key, q quarantine) bool { return q.trying }) // HNS took it
 		ep.tries, ep.conflicts, ep.lastErr, ep.repair = 0, 0, nil, false
