@@ -74,7 +74,7 @@ func TestTurnEndsWithinAnEndpoint(t *testing.T) {
 	for range 3 {
 		order = append(order, w.turns(yieldEach)...)
 	}
-	require.Equal(t, []string{"ep-01", "ep-00", "ep-00"}, order)
+	require.Equal(t, []string{"ep-00", "ep-01", "ep-00"}, order)
 	require.Equal(t, []string{"ep-00"}, w.turns(never))
 	require.True(t, w.report.Converged())
 }

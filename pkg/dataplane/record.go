@@ -14,7 +14,6 @@ func (r *run) record() state.Report {
 	d.progress.Note("recording", "", "", "")
 	now := d.clock
 	d.settleDrift()
-	d.endpoints.ForgetSubqueues()
 	found, starts := d.endpoints.Report()
 	rep := state.Report{
 		Generation: d.generation,

@@ -14,7 +14,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -52,12 +51,10 @@ type State struct {
 
 	byID      map[string]*Endpoint
 	byAddr    map[netip.Addr][]*Endpoint
-	fresh     map[string]*hns.Endpoint      // what this transaction read, until something else may be there
-	dirty     map[*Endpoint][]policy.Key    // to be rendered again, because of policies or, without one, something else
-	readFrom  string                        // endpoint at which the last transaction left off reading, "" for none
-	turn      uint64                        // of the queue of pending updates: the last that was served
-	subqueues map[string]subqueue           // of that queue, by namespace or queueOfRepairs, queueOfRetries
-	members   map[string]map[*Endpoint]bool // of the subqueues: those that wait there, and some that have left
+	fresh     map[string]*hns.Endpoint // what this transaction read, until something else may be there
+	dirty     map[*Endpoint]bool       // to be rendered again
+	readFrom  string                   // endpoint at which the last transaction left off reading, "" for none
+	turn      uint64                   // of the queue of pending updates: the last that was served
 	listing   listing
 	unread    map[string]*unreadEndpoint // enumerated and not read yet
 	strangers map[string]backoff.Again   // enumerated, and elsewhere, by GUID in lower case; when they are read again
@@ -75,9 +72,7 @@ func New(cfg Settings, with Dependencies) *State {
 		byID:      map[string]*Endpoint{},
 		byAddr:    map[netip.Addr][]*Endpoint{},
 		fresh:     map[string]*hns.Endpoint{},
-		dirty:     map[*Endpoint][]policy.Key{},
-		subqueues: map[string]subqueue{},
-		members:   map[string]map[*Endpoint]bool{},
+		dirty:     map[*Endpoint]bool{},
 		unread:    map[string]*unreadEndpoint{},
 		strangers: map[string]backoff.Again{},
 	}
@@ -127,9 +122,9 @@ func (d *State) Follow(came desired.Effects) {
 			d.mark(ep)
 		}
 	}
-	for addr, by := range came.Changed {
+	for addr := range came.Changed {
 		for _, ep := range d.byAddr[addr] {
-			d.mark(ep, by...)
+			d.mark(ep)
 		}
 	}
 	for addr := range came.Check {

@@ -96,7 +96,7 @@ func (d *State) gone(id string) {
 	delete(d.byID, id)
 	delete(d.fresh, id)
 	delete(d.dirty, ep)
-	delete(d.members[ep.subqueue], ep)
+	d.closeGap(ep)
 	if home := d.desired.Home(ep.addrs); len(home) > 0 && !home[0].IsLost() {
 		d.listing.wanted, d.listing.retry = true, backoff.Retry{} // its pod runs on: another endpoint may be there
 	}
