@@ -160,8 +160,8 @@ func (n *paced) flood(event func(n *paced, i int), leads ...time.Duration) []arr
 	return out
 }
 
-// TestPolicyDuringAFlood: what a flood of other events leaves to do in HNS takes
-// up to a minute, but a policy on one pod is there after an apply interval and
+// TestPolicyDuringAFlood: what a flood of events in one namespace leaves to do in HNS takes
+// up to a minute, but a policy of another one is there after an apply interval and
 // mostCalls calls at most: at 30 ms for a call that is within two intervals.
 func TestPolicyDuringAFlood(t *testing.T) {
 	var leads []time.Duration // any moment of an interval
@@ -176,6 +176,10 @@ func TestPolicyDuringAFlood(t *testing.T) {
 		for delay, leads := range delays {
 			t.Run(fmt.Sprintf("%s, %v", name, delay), func(t *testing.T) {
 				fullNode(t, delay, func(n *paced) {
+					n.otherPod()
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					n.told.all = nil
 					arrivals := n.flood(event, leads...)
 					for _, a := range arrivals {
 						n.t.Logf("%v = %.1f intervals, %d calls", a.took, a.took.Seconds()/defaultApplyInterval.Seconds(), a.calls)
@@ -231,10 +235,7 @@ func otherTenant(t *testing.T, name string, policies int, delay time.Duration, e
 			for i := range policies {
 				n.cl.pods.set(labelled(newPod(fmt.Sprintf("p%d", i), n.endpoint(fmt.Sprintf("ep-%03d", i), 0, byte(i))), "own", fmt.Sprint(i)))
 			}
-			n.tenant = "y"
-			other := labelled(newPod("other", n.endpoint("ep-other", 3, 1)), "app", "one")
-			other.Namespace, other.UID = n.tenant, "other"
-			n.cl.pods.set(other)
+			n.otherPod()
 			time.Sleep(time.Hour)
 			leads := []time.Duration{3 * time.Second, 1097 * time.Millisecond, 1331 * time.Millisecond}
 			for _, a := range n.flood(edit, leads[len(leads)-effort.Of(1, 3):]...) {
@@ -246,6 +247,14 @@ func otherTenant(t *testing.T, name string, policies int, delay time.Duration, e
 			require.True(n.t, n.told.all[len(n.told.all)-1].Report.Converged())
 		})
 	})
+}
+
+// otherPod adds a pod of another namespace, whose policies are waited for from then on.
+func (n *paced) otherPod() {
+	n.tenant = "y"
+	other := labelled(newPod("other", n.endpoint("ep-other", 3, 1)), "app", "one")
+	other.Namespace, other.UID = n.tenant, "other"
+	n.cl.pods.set(other)
 }
 
 // labelled is a pod with one label.

@@ -84,41 +84,47 @@ func TestWaiting(t *testing.T) {
 	w.turns(7)
 	first := w.report.Generation
 	w.do(turnsOne)
-	require.Equal(t, []string{"ep-07", "ep-09"}, w.turns(2))
-	require.Equal(t, []state.Span{{From: first, To: first}}, w.report.Waiting, "of the policy on one pod nothing")
+	require.Equal(t, []string{"ep-07", "ep-08"}, w.turns(2))
+	require.Equal(t, []state.Span{{From: first, To: w.report.Generation}}, w.report.Waiting, "of both policies")
 	w.do(turnsV1)
-	w.pod0(8, "v=1")
-	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-08"})
+	w.pod0(9, "v=1")
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: "ep-09"})
 	_ = w.apply()
 	require.Equal(t, []state.Span{{From: first, To: w.report.Generation}}, w.report.Waiting)
 }
 
-// TestTurnsOfCauses: a policy on one pod comes next, whatever waits: a policy on
-// all pods, or the changes of all other pods.
-func TestTurnsOfCauses(t *testing.T) {
+// TestTurnsOfNamespaces: a policy of another namespace comes next, whatever waits in one: a policy
+// on all of its pods, or the changes of all its pods. Within the namespace updates have their order.
+func TestTurnsOfNamespaces(t *testing.T) {
+	const other = `policy y/one {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`
+	twoNamespaces := func(t *testing.T) *world {
+		w := turnsWorld(t, 9)
+		w.do("namespace y", "endpoint ep-y 10.0.2.1", "pod y/v 10.0.2.1", "apply", "calls")
+		return w
+	}
 	t.Run("policies", func(t *testing.T) {
-		w := turnsWorld(t, 10)
+		w := twoNamespaces(t)
 		w.do(turnsAll)
 		require.Equal(t, []string{"ep-00", "ep-01", "ep-02"}, w.turns(3))
-		w.do(turnsOne, turnsTwo)
-		require.Equal(t, []string{"ep-03", "ep-08", "ep-09", "ep-04"}, w.turns(4))
-		require.Equal(t, []string{"ep-05", "ep-06", "ep-07"}, w.turns(never))
+		w.do(other, turnsTwo)
+		require.Equal(t, []string{"ep-03", "ep-y", "ep-04"}, w.turns(3))
+		require.Equal(t, []string{"ep-05", "ep-06", "ep-07", "ep-08"}, w.turns(never))
 	})
 	t.Run("policies that come together", func(t *testing.T) {
-		w := turnsWorld(t, 10)
-		w.do(turnsAll, turnsOne, turnsTwo)
-		require.Equal(t, []string{"ep-00", "ep-08", "ep-09", "ep-01"}, w.turns(4))
+		w := twoNamespaces(t)
+		w.do(turnsAll, other)
+		require.Equal(t, []string{"ep-00", "ep-y", "ep-01"}, w.turns(3))
 	})
 	t.Run("pods", func(t *testing.T) {
-		w := turnsWorld(t, 10)
+		w := twoNamespaces(t)
 		w.do(turnsV1, turnsAll)
 		w.turns(never)
-		for i := range 10 {
+		for i := range 9 {
 			w.pod0(i, "v=1")
 		}
 		require.Equal(t, []string{"ep-00", "ep-01"}, w.turns(2))
-		w.do(turnsOne)
-		require.Equal(t, []string{"ep-09", "ep-02"}, w.turns(2))
+		w.do(other)
+		require.Equal(t, []string{"ep-02", "ep-y"}, w.turns(2))
 	})
 	t.Run("a newborn endpoint", func(t *testing.T) { // it is open until then
 		w := turnsWorld(t, 9)
@@ -136,7 +142,7 @@ func TestTurnsOfCauses(t *testing.T) {
 
 // TestNobodyStarves: HNS manages one endpoint in each transaction, and each brings
 // a policy on one pod and changes the one on all. Every endpoint has its turn all the same:
-// one in each, and three causes share them.
+// one in each.
 func TestNobodyStarves(t *testing.T) {
 	const pods = 10
 	w := turnsWorld(t, pods)

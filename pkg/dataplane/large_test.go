@@ -32,8 +32,8 @@ func TestManyPeers(t *testing.T) {
 				want := map[string]int{hns.OpACLUpdate: 1, hns.OpEndpointGet: 2}
 				if running {
 					w.do("apply")
-				} else { // one read more of what is new, and the block
-					want = map[string]int{hns.OpACLAdd: 1, hns.OpACLUpdate: 1, hns.OpEndpointGet: 1 + 4}
+				} else { // the first read serves the block, which is read after
+					want = map[string]int{hns.OpACLAdd: 1, hns.OpACLUpdate: 1, hns.OpEndpointGet: 2 + 2}
 				}
 				all := w.writesTo("ep")
 				w.sim.ResetCalls()
@@ -52,8 +52,8 @@ func TestManyPeers(t *testing.T) {
 	}
 }
 
-// TestTurnEndsWithinAnEndpoint: between the block and the rules of one endpoint another one has
-// its turn, and a pod that is new is closed throughout.
+// TestTurnEndsWithinAnEndpoint: a transaction may end between the block and the rules of one endpoint,
+// the next one goes on with it, and a pod that is new is closed throughout.
 func TestTurnEndsWithinAnEndpoint(t *testing.T) {
 	w := newWorld(t)
 	w.do("namespace x")
@@ -74,6 +74,6 @@ func TestTurnEndsWithinAnEndpoint(t *testing.T) {
 	for range 2 {
 		order = append(order, w.turns(yieldEach)...)
 	}
-	require.Equal(t, []string{"ep-01", "ep-00"}, order)
+	require.Equal(t, []string{"ep-00", "ep-01"}, order, "in the order in which they joined: both are of one namespace")
 	require.True(t, w.report.Converged())
 }

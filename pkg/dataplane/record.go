@@ -22,7 +22,6 @@ func (r *run) record() state.Report {
 		r.sets = backoff.Retry{}
 	}
 	r.planLater()
-	r.endpoints.ForgetSubqueues()
 	found, starts := r.endpoints.Report()
 	rep := state.Report{
 		Generation: r.generation,

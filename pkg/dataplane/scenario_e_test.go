@@ -75,7 +75,7 @@ func TestScenario_E5_ColdStart(t *testing.T) {
 	require.Zero(t, w.report.Calls["ACL/Update"])
 	require.Equal(t, 1, w.report.Calls["Endpoint/Enumerate"])
 	require.Equal(t, 1, w.report.Calls["Network/Get"])
-	require.Equal(t, 110+2*w.report.Calls["ACL/Add"], w.report.Calls["Endpoint/Get"], "once, and one before and one after each write")
+	require.Equal(t, 110+w.report.Calls["ACL/Add"], w.report.Calls["Endpoint/Get"], "once, and once after each write")
 	require.True(t, w.report.Converged())
 	w.do("apply")
 	require.Empty(t, w.report.Calls)

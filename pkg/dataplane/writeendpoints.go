@@ -106,7 +106,7 @@ func (r *run) writeSteps(ep *endpoints.Endpoint, steps []acl.Step) (yielded bool
 // planned anew.
 func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
 	spellings := &r.endpoints.Spellings
-	w := versioned.Writer{Ask: r.ask, Unchecked: r.cfg.Unchecked, Cut: spellings.OthersCut(), Parts: spellings.Parts, Learn: spellings.Learn}
+	w := versioned.Writer{Ask: r.ask, Seen: r.endpoints.Fresh(ep.ID), Unchecked: r.cfg.Unchecked, Cut: spellings.OthersCut(), Parts: spellings.Parts, Learn: spellings.Learn}
 	write, reached := w.Replace, s.ACLs
 	if s.Verb == hns.Add {
 		write, reached = w.Add, slices.Concat(ep.Actual(), s.ACLs)

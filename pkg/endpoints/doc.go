@@ -7,5 +7,5 @@
 //
 // It makes no call and reads no clock. Whoever writes to HNS asks it for the next steps, makes
 // them, and tells what came of them. The states of an endpoint are in state.go (ADR 25), the
-// queue is in fairqueue.go (ADR 20).
+// queue is in queue.go (ADR 20).
 package endpoints

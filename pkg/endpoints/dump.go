@@ -16,13 +16,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Copied is the endpoints of a State at one moment, and the queue. What it points to is
+// Copied is the endpoints of a State at one moment. What it points to is
 // replaced when it changes, and what is changed in place was copied.
 type Copied struct {
 	View
-	subqueues map[string]subqueue
-	turn      uint64
-	waiting   []*desired.PodState
+	waiting []*desired.PodState
 }
 
 // Copy returns the endpoints as they are now.
@@ -36,7 +34,7 @@ func (d *State) Copy() Copied {
 		out.byID[id] = &is
 		names[ep.owner] = d.podOf(ep.owner)
 	}
-	out.subqueues, out.turn, out.waiting = maps.Clone(d.subqueues), d.turn, d.Waiting()
+	out.waiting = d.Waiting()
 	return out
 }
 
@@ -55,7 +53,7 @@ func (s *Copied) ByAddr() map[netip.Addr][]string {
 // endpoint was not seen.
 func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
 	out := []state.Pending{}
-	for _, ep := range pending(s.byID, s.subqueues, s.turn) {
+	for _, ep := range pending(s.byID) {
 		pd := state.Pending{Pod: s.podOf(ep.owner), UID: string(ep.owner), Endpoint: ep.ID, Attempts: ep.tries}
 		if ep.lastErr != nil {
 			pd.Error = ep.lastErr.Error()

@@ -54,10 +54,8 @@ type Endpoint struct {
 	rejected map[policy.Key]quarantine // policies that are quarantined here, and shared rules
 	bisection
 
-	turn     uint64 // in its subqueue of the queue of pending updates; 0: it is settled
-	subqueue string // where it waits, while it does
-	// changedBy is the policy whose change it waits for, the last of several.
-	changedBy policy.Key
+	turn      uint64     // in the queue of pending updates; 0: it is settled
+	flow      string     // of that queue, in which it waits
 	conflicts int        // conflicts since it was last right
 	since     time.Time  // when it joined the queue
 	changedIn state.Span // the transactions that changed the desired rules, from the first that it waits for
@@ -94,12 +92,6 @@ func (ep *Endpoint) Bisecting() bool { return ep.state.update == updateBisecting
 // is one copy more.
 func (ep *Endpoint) Fought(c *versioned.Conflict) bool {
 	return ep.writtenFor == ep.owner || c.Written && c.Cause == nil && ep.conflicts >= quietConflicts
-}
-
-// leave takes the endpoint out of the queue.
-func (ep *Endpoint) leave() {
-	ep.turn = 0
-	ep.state.settle()
 }
 
 // updatable reports whether rules are desired for the endpoint.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -46,11 +46,10 @@ type State struct {
 
 	byID      map[string]*Endpoint
 	byAddr    map[netip.Addr][]*Endpoint
-	dirty     map[*Endpoint][]policy.Key    // to be rendered again, because of policies or, without one, something else
-	readFrom  string                        // endpoint at which the last transaction left off reading, "" for none
-	turn      uint64                        // of the queue of pending updates: the last that was served
-	subqueues map[string]subqueue           // of that queue, by namespace or queueOfRepairs, queueOfRetries
-	members   map[string]map[*Endpoint]bool // of the subqueues: those that wait there, and some that have left
+	fresh     map[string]*hns.Endpoint // what this transaction read, until something else may be there
+	dirty     map[*Endpoint]bool       // to be rendered again
+	readFrom  string                   // endpoint at which the last transaction left off reading, "" for none
+	turn      uint64                   // of the queue of pending updates: the last that was served
 	listing   listing
 	unread    map[string]*unreadEndpoint // enumerated and not read yet
 	strangers map[string]backoff.Again   // enumerated, and elsewhere, by GUID in lower case; when they are read again
@@ -66,9 +65,8 @@ func New(cfg Settings, with Dependencies) *State {
 		cfg: cfg, cache: with.Cache, desired: with.Desired, drift: newDriftLog(),
 		byID:      map[string]*Endpoint{},
 		byAddr:    map[netip.Addr][]*Endpoint{},
-		dirty:     map[*Endpoint][]policy.Key{},
-		subqueues: map[string]subqueue{},
-		members:   map[string]map[*Endpoint]bool{},
+		fresh:     map[string]*hns.Endpoint{},
+		dirty:     map[*Endpoint]bool{},
 		unread:    map[string]*unreadEndpoint{},
 		strangers: map[string]backoff.Again{},
 	}
@@ -80,7 +78,14 @@ func New(cfg Settings, with Dependencies) *State {
 func (d *State) Tick(now time.Time) { d.clock = now }
 
 // Begin notes that a transaction begins.
-func (d *State) Begin(generation uint64, now time.Time) { d.generation, d.now = generation, now }
+func (d *State) Begin(generation uint64, now time.Time) {
+	d.generation, d.now = generation, now
+	clear(d.fresh)
+}
+
+// Fresh returns an endpoint as this transaction read it, nil if it has not, or if a write may
+// have changed it since. Additions to it need no other read before them.
+func (d *State) Fresh(id string) *hns.Endpoint { return d.fresh[id] }
 
 // Endpoint returns the endpoint with a GUID, nil for none.
 func (d *State) Endpoint(id string) *Endpoint { return d.byID[id] }
@@ -111,9 +116,9 @@ func (d *State) Follow(came desired.Effects) {
 			d.mark(ep)
 		}
 	}
-	for addr, by := range came.Changed {
+	for addr := range came.Changed {
 		for _, ep := range d.byAddr[addr] {
-			d.mark(ep, by...)
+			d.mark(ep)
 		}
 	}
 	for addr := range came.Check {

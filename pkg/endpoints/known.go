@@ -45,6 +45,7 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 	ep.state.read()
 	ep.blind = 0
 	ep.seen = d.clock
+	d.fresh[ep.ID] = &e
 	ep.foreign, ep.open = parts.Foreign, parts.Defaults
 	d.applied(ep, parts.Ours, hns.Basis(e.Addrs, parts.Ours, ep.open))
 	return ep
@@ -80,6 +81,7 @@ func (d *State) unknown(ep *Endpoint, list []hns.ACL) {
 		ep.attempts = append(slices.Clip(ep.attempts), list)
 	}
 	ep.actual, ep.version = nil, ""
+	delete(d.fresh, ep.ID)
 	ep.state.brokeOff()
 	d.pin(ep)
 	d.hold(ep, ipsets.RefActual, nil)
@@ -92,8 +94,9 @@ func (d *State) gone(id string) {
 		return
 	}
 	delete(d.byID, id)
+	delete(d.fresh, id)
 	delete(d.dirty, ep)
-	delete(d.members[ep.subqueue], ep)
+	d.closeGap(ep)
 	if home := d.desired.Home(ep.addrs); len(home) > 0 && !home[0].IsLost() {
 		d.listing.wanted, d.listing.retry = true, backoff.Retry{} // its pod runs on: another endpoint may be there
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // queue plays the queue of pending updates by itself: endpoints "namespace/name" of pods that
@@ -38,20 +37,18 @@ func (q *queue) do(t *testing.T, steps ...string) {
 		for _, id := range words[1:] {
 			ep := q.endpoint(id)
 			switch words[0] {
-			case "change": // of the pod
-				ep.changedBy, ep.tries, ep.repair = policy.Key{}, 0, false
-			case "policy": // of a name that is the endpoint's own
-				ns, name, _ := strings.Cut(id, "/")
-				ep.changedBy, ep.tries = policy.Key{Namespace: ns, Name: name}, 0
+			case "change":
+				ep.tries, ep.repair = 0, false
+			case "leave": // nothing differs any more
+				q.leave(ep)
+				continue
 			case "repair":
 				ep.repair = true
 			case "fail": // it was served, and HNS did not do it
 				require.Equal(t, id, q.next(), text)
 				ep.tries++
 			}
-			if ep.Pending() {
-				q.rejoin(ep)
-			} else {
+			if !ep.Pending() || ep.flow != q.flowOf(ep) {
 				q.Join(ep)
 			}
 		}
@@ -70,8 +67,7 @@ func (q *queue) do(t *testing.T, steps ...string) {
 func (q *queue) next() string {
 	ep := q.Due(testStart)[0]
 	q.Serve(ep.ID)
-	ep.leave()
-	q.ForgetSubqueues()
+	q.leave(ep)
 	return ep.ID
 }
 
@@ -96,13 +92,12 @@ func TestOrder(t *testing.T) {
 		"many of one, one of another":          {"change x/1 x/2 x/3 x/4 y/1; rest", "x/1 y/1 x/2 x/3 x/4"},
 		"one that comes while many are served": {"change x/1 x/2 x/3 x/4; serve; serve; change y/1; rest", "x/1 x/2 x/3 y/1 x/4"},
 		"three namespaces":                     {"change x/1 x/2 y/1 y/2 z/1; rest", "x/1 y/1 z/1 x/2 y/2"},
-		"many policies of one":                 {"policy x/1 x/2 x/3; policy y/1; rest", "x/1 y/1 x/2 x/3"},
-		"a policy beside many pods":            {"change x/1 x/2 x/3; policy x/4; rest", "x/4 x/1 x/2 x/3"},
+		"one that is withdrawn":                {"change x/1 x/2 x/3 y/1 y/2; leave x/1; rest", "x/2 y/1 x/3 y/2"},
 		"a repair behind the events":           {"repair x/1; change x/2 y/1; rest", "x/2 y/1 x/1"},
 		"repairs do not wait for good":         {"repair z/1; change x/1 x/2 x/3; rest", "x/1 z/1 x/2 x/3"},
 		"a failure behind all that wait":       {"change x/1 x/2 y/1 y/2; fail x/1; rest", "y/1 x/2 y/2 x/1"},
 		"a failure behind many of one":         {"change x/1 x/2 x/3 x/4 y/1; fail x/1; rest", "y/1 x/2 x/3 x/4 x/1"},
-		"a failure keeps nobody's turn":        {"policy x/1; change x/2; fail x/1; policy x/1; rest", "x/2 x/1"},
+		"a failure keeps nobody's turn":        {"change x/1 x/2; fail x/1; change x/1; rest", "x/2 x/1"},
 		"two failures in their order":          {"change x/1 x/2 y/1; fail x/1; fail y/1; rest", "x/2 x/1 y/1"},
 		"a failure does not wait for good":     {"change x/1 y/1; fail x/1; change y/2 y/3 y/4; rest", "y/1 y/2 x/1 y/3 y/4"},
 		"whoever waited, and changes again":    {"change x/1 x/2 y/1; change x/1; rest", "x/1 y/1 x/2"},
@@ -117,18 +112,17 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForATenant: one that changes all its endpoints all the time, with as many
-// policies as it likes, has one of them served before that of another tenant.
+// TestNobodyWaitsForATenant: one that changes all its endpoints all the time has one of them served before that of another tenant.
 func TestNobodyWaitsForATenant(t *testing.T) {
 	t.Parallel()
 	q := newQueue()
 	for i := range 100 {
-		q.do(t, fmt.Sprint("policy x/", i))
+		q.do(t, fmt.Sprint("change x/", i))
 	}
 	q.do(t, "serve", "serve", "change y/1")
 	for i := 0; !slices.Contains(q.served, "y/1"); i++ {
 		require.Less(t, i, 3, "served: %v", q.served[2:])
-		q.do(t, fmt.Sprint("policy x/", 200+i), fmt.Sprint("change x/", 300+i), "serve")
+		q.do(t, fmt.Sprint("change x/", 300+i), "serve")
 	}
 }
 
@@ -221,5 +215,5 @@ func TestPausesOfRepairs(t *testing.T) {
 	ep.fail(hns.ErrUnavailable, d.clock)
 	d.follow(func(o *desired.Objects) { o.SetPolicy(fromApp("q", "web")) })
 	require.Zero(t, ep.retryAt, "a change of ours does not wait")
-	require.Equal(t, causePolicy, ep.causeKind(), "and is no other try")
+	require.Equal(t, "x", ep.flow, "and is no other try")
 }

@@ -111,8 +111,9 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 			ep.suspects = d.suspectsOf(ep, false)
 		}
 		d.pin(ep) // an update that ends with this step needs no more what it took away
-		if is.Read {
+		if is.Shown != nil {
 			ep.foreign, ep.open, ep.seen = is.After.Foreign, is.After.Defaults, d.clock
+			d.fresh[ep.ID] = is.Shown
 		}
 		if is.Cut || is.Whole {
 			d.Spellings.CutOthers(is.Cut)

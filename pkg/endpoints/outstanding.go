@@ -10,7 +10,7 @@ import (
 
 // Outstanding counts the endpoints that wait for an update, and the pods whose endpoint was
 // not seen.
-func (d *State) Outstanding() int { return len(d.pending()) + len(d.Waiting()) }
+func (d *State) Outstanding() int { return len(pending(d.byID)) + len(d.Waiting()) }
 
 // Missing reports whether pods wait for an endpoint that HNS may have and did not show.
 func (d *State) Missing() bool {

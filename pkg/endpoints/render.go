@@ -9,7 +9,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // RenderDirty renders the marked endpoints, in order: it decides whose turn
@@ -18,7 +17,6 @@ func (d *State) RenderDirty() {
 	if len(d.dirty) == 0 {
 		return
 	}
-	d.settleCauses()
 	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *Endpoint) int { return cmp.Compare(a.ID, b.ID) }) {
 		d.render(ep)
 	}
@@ -34,29 +32,8 @@ func (d *State) MarkHolders(n ipsets.Name) {
 	}
 }
 
-// mark has an endpoint rendered again, because policies changed or, with none,
-// something else.
-func (d *State) mark(ep *Endpoint, by ...policy.Key) {
-	d.dirty[ep] = append(d.dirty[ep], by...)
-}
-
-// settleCauses leaves of several policies the one that the fewest endpoints
-// are marked for: a policy on all pods does not make one on a single pod wait.
-func (d *State) settleCauses() {
-	marks := map[policy.Key]int{}
-	for _, by := range d.dirty {
-		for _, key := range by {
-			marks[key]++
-		}
-	}
-	for ep, by := range d.dirty {
-		if len(by) > 1 {
-			d.dirty[ep] = []policy.Key{slices.MinFunc(by, func(a, b policy.Key) int {
-				return cmp.Or(cmp.Compare(marks[a], marks[b]), a.Compare(b))
-			})}
-		}
-	}
-}
+// mark has an endpoint rendered again.
+func (d *State) mark(ep *Endpoint) { d.dirty[ep] = true }
 
 // render computes what an endpoint should have, holds the sets that this
 // needs, and queues or unqueues the update.
@@ -78,12 +55,8 @@ func (d *State) render(ep *Endpoint) {
 		if ep.changedIn.To = d.generation; !ep.Pending() {
 			ep.changedIn.From = d.generation
 		}
-		by := d.dirty[ep]
-		if len(by) > 0 {
-			ep.changedBy = by[0]
-		}
-		if len(by) > 0 || d.cause(ep).subqueue() != ep.subqueue {
-			d.rejoin(ep)
+		if ep.Pending() && ep.flow != d.flowOf(ep) {
+			d.Join(ep)
 		}
 	}
 	d.Queue(ep)

@@ -53,11 +53,11 @@ func (d *State) Queue(ep *Endpoint) {
 		ep.retryAt = d.resume(ep)
 	case !pending:
 		d.started(ep)
-		ep.leave()
+		d.leave(ep)
+		delete(d.fresh, ep.ID)
 		ep.bisection = bisection{}
 		maps.DeleteFunc(ep.rejected, func(_ policy.Key, q quarantine) bool { return q.trying }) // HNS took it
 		ep.tries, ep.conflicts, ep.lastErr, ep.repair = 0, 0, nil, false
-		ep.changedBy = policy.Key{}
 		if ep.Known() {
 			ep.writtenFor, ep.exposed = ep.owner, false
 		}

@@ -28,9 +28,9 @@ func TestCounts(t *testing.T) {
 			newWorld, func(n *node) []*dataplane.Transaction { return churn(n, 0) },
 			cost{counts{map[string]int{"SetPolicy/Update": 2}, 6}, 22035},
 		},
-		"a pod of 100 policies: 104 rules make two requests with two reads each: the block first": {
+		"a pod of 100 policies: 104 rules make two requests, the block first, and a read around each": {
 			manyPolicies, podComes,
-			cost{counts{map[string]int{"Endpoint/Enumerate": 1, "SetPolicy/Add": 2, "ACL/Add": 1, "ACL/Update": 1, "Endpoint/Get": 5}, 19}, 38504},
+			cost{counts{map[string]int{"Endpoint/Enumerate": 1, "SetPolicy/Add": 2, "ACL/Add": 1, "ACL/Update": 1, "Endpoint/Get": 4}, 18}, 38504},
 		},
 		"an edited policy: one request with two reads for each of 110 endpoints": {
 			homePolicy, editPolicy,
@@ -52,6 +52,26 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// TestCallsOfAStart: DLL calls of a node with 20 endpoints, all of isolated pods.
+func TestCallsOfAStart(t *testing.T) {
+	t.Parallel()
+	w := homePolicy(1_000, 0)
+	locals := 0
+	for i := range w.pods {
+		if p := &w.pods[i]; p.Local {
+			locals++
+			p.Local = locals <= 20
+		}
+	}
+	n := newNode(t, w)
+	cold := n.cost(w.transaction())
+	require.Equal(t, 20, cold.calls["ACL/Add"], "each is isolated")
+	require.Equal(t, 152, cold.dll, "the network 4, GUIDs 2, three for each read, sets 6, and four for each write")
+	n.restart()
+	again := n.cost(w.transaction())
+	require.Equal(t, 66, again.dll, "the network 4, GUIDs 2, and three for each read")
+}
+
 // TestCountsOfAStart: what is there is read once; a cold start writes two
 // requests of sets and the rules of each isolated pod, a restart nothing.
 func TestCountsOfAStart(t *testing.T) {
@@ -60,7 +80,7 @@ func TestCountsOfAStart(t *testing.T) {
 		w := newWorld(pods, 500)
 		n := newNode(t, w)
 		cold := n.cost(w.transaction())
-		require.Equal(t, counts{map[string]int{"Network/Get": 1, "Endpoint/Enumerate": 1, "SetPolicy/Add": 2, "ACL/Add": 110, "Endpoint/Get": 330}, 892}, cold.counts)
+		require.Equal(t, counts{map[string]int{"Network/Get": 1, "Endpoint/Enumerate": 1, "SetPolicy/Add": 2, "ACL/Add": 110, "Endpoint/Get": 220}, 782}, cold.counts)
 		n.restart()
 		again := n.cost(w.transaction())
 		require.Equal(t, counts{map[string]int{"Network/Get": 1, "Endpoint/Enumerate": 1, "Endpoint/Get": 110}, 336}, again.counts)

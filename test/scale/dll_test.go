@@ -33,8 +33,8 @@ func crowd(t *testing.T, endpoints int, policies ...*networkingv1.NetworkPolicy)
 }
 
 // TestDLLCallsOfAPodStart: from the event of a new pod until its block is on its
-// endpoint, eight calls: GUIDs 2, the read of the new endpoint 3, a handle, a read
-// and the write over it 3. Each request for sets that its rules need is 3 more. It
+// endpoint, seven calls: GUIDs 2, the read of the new endpoint 3, a handle and the write
+// over it 2. Each request for sets that its rules need is 3 more. It
 // is the same however many endpoints the node has. Reading back what was written
 // and closing the handle come after that.
 func TestDLLCallsOfAPodStart(t *testing.T) {
@@ -70,7 +70,7 @@ func TestDLLCallsOfAPodStart(t *testing.T) {
 				})
 				n.apply(event)
 				require.Equal(t, tc.sets, sets)
-				require.Equal(t, 8+3*tc.sets, isolated)
+				require.Equal(t, 7+3*tc.sets, isolated)
 				require.Equal(t, isolated+2, n.take().dll, "nothing follows but a read and the handle's closing")
 			}
 		})

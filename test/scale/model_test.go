@@ -19,7 +19,8 @@ const (
 	dllNetwork   = 4 // the network is looked for by its name first
 	dllEnumerate = 2 // endpoints in state 2, and in state 3
 	dllHandle    = 2 // that calls share: to open and to close it
-	dllWrite     = 3 // with a read before and a read after, over a handle
+	dllAdd       = 2 // with a read after it, over a handle
+	dllUpdate    = 3 // with a read before it too
 )
 
 // counts is what was asked of HNS.
@@ -69,7 +70,7 @@ func expected(before, after hnsState, r reads) counts {
 	}
 	c.ofSets(before.sets, after.sets)
 	for id, e := range after.eps {
-		c.ofEndpoint(before.eps[id], e)
+		c.ofEndpoint(before.eps[id], e, r.enumerate && slices.Contains(r.unknown, id))
 	}
 	return c
 }
@@ -106,9 +107,10 @@ func (c *counts) ofSets(before, after []hns.SetPolicy) {
 }
 
 // ofEndpoint: rules that are only added are one Add, if they fit into one. Anything else is one
-// Update with everything, and on a new endpoint an Add of the block before it. The endpoint is read before and after each, all of it
-// over one handle.
-func (c *counts) ofEndpoint(before, after []hns.EndpointPolicy) {
+// Update with everything, and on a new endpoint an Add of the block before it. The endpoint is
+// read after each, before an Update, and before an Add if the transaction has not read it, all of
+// it over one handle.
+func (c *counts) ofEndpoint(before, after []hns.EndpointPolicy, read bool) {
 	if cmp.Equal(before, after) {
 		return
 	}
@@ -124,8 +126,12 @@ func (c *counts) ofEndpoint(before, after []hns.EndpointPolicy) {
 			adds = 1
 		}
 	}
-	c.calls[hns.OpEndpointGet] += 2 * (adds + updates)
-	c.dll += dllWrite * (adds + updates)
+	if adds > 0 && !read {
+		c.calls[hns.OpEndpointGet]++
+		c.dll++
+	}
+	c.calls[hns.OpEndpointGet] += adds + 2*updates
+	c.dll += dllAdd*adds + dllUpdate*updates
 	if adds > 0 {
 		c.calls[hns.OpACLAdd] += adds
 	}

@@ -1,11 +1,12 @@
 // Package versioned makes writes to HNS endpoints conditional on a version.
 //
 // HNS has no versions and no conditional write. A Writer comes as near as it
-// can: it reads the endpoint right before a write, refuses to write to another
-// one than the write was planned from, and reads it right after to see that it
-// is what was asked for. Between the first read and the write somebody else may
-// still come in: an Update then takes away what they wrote, an Add takes away
-// nothing. The second read finds whatever of it is left.
+// can: it reads the endpoint right before an Update, refuses to write to another
+// one than the write was planned from, and reads it right after each write to see that
+// it is what was asked for. Between the first read and the write another program may
+// still write: an Update then takes away what it wrote, an Add takes away
+// nothing. So an Add can do with a read that its caller made earlier (Writer.Seen).
+// The read after the write finds what is left.
 //
 // An error of HNS, whatever its code, does not prove that a write was not done: the read
 // after it does.
@@ -70,6 +71,9 @@ type Writer struct {
 	// Ask makes a request: one read of an endpoint before a write, and one after it, or
 	// two when the first shows something else.
 	Ask func(hns.Request) hns.Result
+	// Seen is what the caller's transaction has read of the endpoint, nil if it has not. An
+	// Add needs no other read before it.
+	Seen *hns.Endpoint
 	// Unchecked leaves the versions out of account: no read before an Add, none
 	// after a write, and nothing is refused. An Update still reads before, as the
 	// policies of others have to be in it.
@@ -89,9 +93,9 @@ type Writer struct {
 // Done is what a write left.
 type Done struct {
 	Version hns.Version // that the endpoint has then
-	// After is what was there then; Read: somebody looked.
+	// Shown is what the read after the write shows, and After its parts; nil without one.
+	Shown *hns.Endpoint
 	After hns.Parts
-	Read  bool
 	// Cut: others' ACLs went back cut to their documented fields. Whole: as they were
 	// read. Neither: none of them has another field.
 	Cut, Whole bool
@@ -115,7 +119,7 @@ func (w Writer) Add(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	if w.Unchecked {
 		return Done{Version: Unchecked}, w.write(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls})
 	}
-	was, err := w.before(id, from)
+	was, err := w.before(id, from, w.Seen)
 	if err != nil {
 		return Done{}, err
 	}
@@ -132,7 +136,7 @@ func (w Writer) Add(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 // Errors are those of hns.Client.ReplacePolicies, of which those that HNS answered
 // come as a *Refused or a *Conflict; and ErrUnread.
 func (w Writer) Replace(id string, from hns.Version, acls []hns.ACL) (Done, error) {
-	was, err := w.before(id, from)
+	was, err := w.before(id, from, nil)
 	if err != nil {
 		return Done{}, err
 	}
@@ -216,16 +220,19 @@ func (v view) rules() hns.Version {
 	return hns.VersionOf(v.Addrs, all, nil)
 }
 
-// before reads the endpoint and refuses another one than from. Without a
-// version nothing is written: that would be blind.
-func (w Writer) before(id string, from hns.Version) (view, error) {
-	e, err := w.read(id)
-	if err != nil {
-		return view{}, fmt.Errorf("%w: %w", ErrUnread, err)
+// before reads the endpoint, unless it was seen, and refuses another one than from. Without
+// a version nothing is written: that would be blind.
+func (w Writer) before(id string, from hns.Version, seen *hns.Endpoint) (view, error) {
+	if seen == nil {
+		e, err := w.read(id)
+		if err != nil {
+			return view{}, fmt.Errorf("%w: %w", ErrUnread, err)
+		}
+		seen = &e
 	}
-	was := w.view(e)
+	was := w.view(*seen)
 	if !w.Unchecked && was.with(was.Ours) != from {
-		return view{}, &Conflict{Endpoint: e}
+		return view{}, &Conflict{Endpoint: *seen}
 	}
 	return was, nil
 }
@@ -265,13 +272,13 @@ func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
 		is := w.view(e)
 		whole := len(is.Foreign) >= len(was.Foreign)
 		if is.with(is.Ours) == want && whole {
-			return Done{Version: want, After: is.Parts, Read: true}, nil
+			return Done{Version: want, Shown: &e, After: is.Parts}, nil
 		}
 		agree := try > 0 && whole && is.rules() == shown.rules() // a read that lacks a policy of another program teaches no spelling
 		shown = is
 		if agree && w.Learn != nil && w.Learn(was.Endpoint, e, ours) {
 			if is = w.view(e); is.with(is.Ours) == want {
-				return Done{Version: want, After: is.Parts, Read: true}, nil
+				return Done{Version: want, Shown: &e, After: is.Parts}, nil
 			}
 		}
 	}

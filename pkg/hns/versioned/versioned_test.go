@@ -52,6 +52,25 @@ func TestCallsOfAWrite(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, map[string]int{hns.OpEndpointGet: 2, op: 1}, sim.Counts())
 		})
+		t.Run(op+" of what was seen", func(t *testing.T) {
+			sim, from := start(t)
+			seen, err := sim.GetEndpoint(t.Context(), "ep")
+			require.NoError(t, err)
+			sim.ResetCalls()
+			w := versioned.Writer{Ask: hns.Asking(t.Context(), sim), Seen: &seen}
+			done, err := write(w, from)
+			require.NoError(t, err)
+			reads := 1
+			if op == hns.OpACLUpdate {
+				reads = 2 // others' policies go back as they are now
+			}
+			require.Equal(t, map[string]int{hns.OpEndpointGet: reads, op: 1}, sim.Counts())
+			require.Equal(t, done.Version, done.Shown.Basis())
+
+			_, err = write(w, "stale")
+			require.ErrorIs(t, err, hns.ErrConflict)
+			require.Equal(t, 1, sim.Counts()[op], "nothing is written")
+		})
 		t.Run(op+" unchecked", func(t *testing.T) {
 			sim, _ := start(t)
 			v, err := write(versioned.Writer{Ask: hns.Asking(t.Context(), sim), Unchecked: true}, "stale")

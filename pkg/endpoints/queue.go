@@ -1,0 +1,142 @@
+package endpoints
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// The queue of pending updates is fair between namespaces. Each namespace is a flow, and so are
+// repairs and failed updates of the whole node. A flow is served in the order in which its
+// endpoints joined, and one of each flow has the same turn. So a change of one endpoint
+// does not wait for the hundred changes of another tenant, and nothing waits forever: an endpoint
+// that joins has a later turn than the one that was served last.
+
+// Flows that no namespace is called.
+const (
+	flowOfRepairs = "/repair"
+	flowOfRetries = "/retry"
+)
+
+// flowOf returns the flow in which an endpoint waits, or would.
+func (d *State) flowOf(ep *Endpoint) string {
+	switch {
+	case ep.tries > 0:
+		return flowOfRetries
+	case ep.repair:
+		return flowOfRepairs
+	}
+	if p := d.desired.Local(ep.owner); p != nil {
+		return p.Namespace
+	}
+	return ""
+}
+
+// Join puts an endpoint behind all others of its flow. One that failed goes behind all
+// endpoints that wait, as its calls may take long.
+func (d *State) Join(ep *Endpoint) {
+	d.closeGap(ep)
+	ep.flow = d.flowOf(ep)
+	last := d.turn
+	for _, other := range d.byID {
+		if other != ep && other.Pending() && (other.flow == ep.flow || ep.flow == flowOfRetries) {
+			last = max(last, other.turn)
+		}
+	}
+	ep.turn = last + 1
+	ep.state.join()
+}
+
+// leave takes an endpoint out of the queue.
+func (d *State) leave(ep *Endpoint) {
+	d.closeGap(ep)
+	ep.turn = 0
+	ep.state.settle()
+}
+
+// closeGap has the endpoints behind one of a flow move up that gives its turn back unserved.
+func (d *State) closeGap(ep *Endpoint) {
+	if ep.turn <= d.turn {
+		return
+	}
+	for _, other := range d.byID {
+		if other.flow == ep.flow && other.turn > ep.turn {
+			other.turn--
+		}
+	}
+}
+
+// Serve notes whose turn it is.
+func (d *State) Serve(id string) {
+	if ep := d.byID[id]; ep != nil {
+		d.turn = max(d.turn, ep.turn)
+	}
+}
+
+// pending returns the endpoints with an outstanding update, in the order of their turns.
+func pending(endpoints map[string]*Endpoint) (out []*Endpoint) {
+	for _, ep := range endpoints {
+		if ep.Pending() {
+			out = append(out, ep)
+		}
+	}
+	sortByTurn(out)
+	return out
+}
+
+// sortByTurn sorts endpoints by their turns. Of one turn events go first, then repairs, then what
+// failed.
+func sortByTurn(eps []*Endpoint) {
+	rank := func(ep *Endpoint) int { return slices.Index([]string{flowOfRepairs, flowOfRetries}, ep.flow) }
+	slices.SortFunc(eps, func(a, b *Endpoint) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// maxAhead is how many turns a flow may be ahead of the endpoint that has waited longest, and
+// still have its open endpoints go first.
+const maxAhead = 16
+
+// Due returns the endpoints whose update is due, in the order of the queue. After HNS lost
+// everything every endpoint needs a repair, so a transaction makes some of them only. An open
+// endpoint goes before all others, once: each new pod is open once. A tenant that starts pods all
+// the time has maxAhead of them served before others that wait.
+func (d *State) Due(now time.Time) []*Endpoint {
+	var due []*Endpoint
+	repairs := 0
+	next := map[string]uint64{} // by flow: the first turn
+	for _, ep := range pending(d.byID) {
+		if ep.retryAt.After(now) {
+			continue
+		}
+		if ep.repair {
+			if repairs++; repairs > d.cfg.MaxRepairs {
+				continue
+			}
+		}
+		if _, served := next[ep.flow]; !served {
+			next[ep.flow] = ep.turn
+		}
+		due = append(due, ep)
+	}
+	d.delay(due)
+	sortByTurn(due)
+	ahead := func(ep *Endpoint) bool {
+		return ep.tries == 0 && d.Open(ep) && next[ep.flow] <= due[0].turn+maxAhead
+	}
+	return slices.Concat(
+		slices.DeleteFunc(slices.Clone(due), func(ep *Endpoint) bool { return !ahead(ep) }),
+		slices.DeleteFunc(slices.Clone(due), ahead))
+}
+
+// delay gives the endpoints of a flow one turn each: a flow that was paused does not make up for
+// the turns that it missed.
+func (d *State) delay(due []*Endpoint) {
+	before := map[string]uint64{} // in the flow
+	for _, ep := range due {
+		if n := before[ep.flow]; n > 0 {
+			ep.turn = max(ep.turn, d.turn+n)
+		}
+		before[ep.flow]++
+	}
+}
