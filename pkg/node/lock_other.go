@@ -1,6 +1,6 @@
 //go:build !windows
 
-package nodelock
+package node
 
 import "os"
 

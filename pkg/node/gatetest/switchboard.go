@@ -45,7 +45,7 @@ func (b *Switchboard) Close() error {
 // Addr implements net.Listener.
 func (b *Switchboard) Addr() net.Addr { return &net.UnixAddr{Name: "switchboard", Net: "unix"} }
 
-// Dial connects. It waits as long as nobody accepts, as on a named pipe.
+// Dial connects. It waits as long as nobody accepts, as on a named
 func (b *Switchboard) Dial(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

@@ -1,4 +1,4 @@
-package nodelock
+package node
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// access is a security descriptor that gives only SYSTEM and administrators access to a folder and
+// lockAccess is a security descriptor that gives only SYSTEM and administrators lockAccess to a folder and
 // the files in it. A user who can open a lock file can lock it.
-const access = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
+const lockAccess = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 
 // directory returns the folder of the lock files, and creates it if necessary. Its parent is the
 // Windows folder, where only administrators can create folders.
@@ -25,7 +25,7 @@ func directory() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	descriptor, err := windows.SecurityDescriptorFromString(access)
+	descriptor, err := windows.SecurityDescriptorFromString(lockAccess)
 	if err != nil {
 		return "", err
 	}

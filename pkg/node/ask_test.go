@@ -1,4 +1,4 @@
-package gate
+package node
 
 import (
 	"bufio"
@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/gate/gatetest"
+	"github.com/winnpm/winnpm/pkg/node/gatetest"
 )
 
 // Every field arrives, but for a Wait that is over before ours.

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package pipe
+package node
 
 import (
 	"os"
@@ -12,9 +12,9 @@ import (
 
 func somewhere(t *testing.T) string { return filepath.Join(t.TempDir(), "s") }
 
-func TestSocketIsForItsOwner(t *testing.T) {
+func TestPipeSocketIsForItsOwner(t *testing.T) {
 	path := somewhere(t)
-	l, err := Listen(path)
+	l, err := ListenPipe(path)
 	require.NoError(t, err)
 	defer l.Close()
 	info, err := os.Stat(path)

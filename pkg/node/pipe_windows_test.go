@@ -1,4 +1,4 @@
-package pipe
+package node
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ func somewhere(t *testing.T) string {
 }
 
 // The pipe has the access that we ask for, as far as the system tells.
-func TestDescriptor(t *testing.T) {
+func TestPipeDescriptor(t *testing.T) {
 	path := somewhere(t)
-	l, err := Listen(path)
+	l, err := ListenPipe(path)
 	require.NoError(t, err)
 	defer l.Close()
 	accepted := make(chan error)
@@ -29,7 +29,7 @@ func TestDescriptor(t *testing.T) {
 		}
 		accepted <- err
 	}()
-	conn, err := Dial(t.Context(), path)
+	conn, err := DialPipe(t.Context(), path)
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, <-accepted)
@@ -41,7 +41,7 @@ func TestDescriptor(t *testing.T) {
 }
 
 // A pipe that somebody without rights made first is no agent's.
-func TestSquatter(t *testing.T) {
+func TestPipeSquatter(t *testing.T) {
 	path := somewhere(t)
 	l, err := winio.ListenPipe(path, &winio.PipeConfig{SecurityDescriptor: "O:S-1-5-21-1-2-3-1001D:(A;;GA;;;WD)"})
 	if err != nil {
@@ -57,20 +57,20 @@ func TestSquatter(t *testing.T) {
 			defer conn.Close()
 		}
 	}()
-	_, err = Dial(t.Context(), path)
+	_, err = DialPipe(t.Context(), path)
 	require.ErrorContains(t, err, "who is no agent")
 	// Wine lets anybody share a pipe. Windows does not.
 	if windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() != nil {
-		_, err = Listen(path)
+		_, err = ListenPipe(path)
 		require.Error(t, err)
 	}
 }
 
-func TestPathsOfOthers(t *testing.T) {
+func TestPipePathsOfOthers(t *testing.T) {
 	for _, path := range []string{"", `\\.\pipe\`, `\\server\pipe\winnpm-cni`, `C:\winnpm-cni`, `\\.\COM1`} {
-		_, err := Listen(path)
+		_, err := ListenPipe(path)
 		require.ErrorIs(t, err, errNotLocal)
-		_, err = Dial(t.Context(), path)
+		_, err = DialPipe(t.Context(), path)
 		require.ErrorIs(t, err, errNotLocal)
 	}
 }

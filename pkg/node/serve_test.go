@@ -1,4 +1,4 @@
-package gate
+package node
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2/ktesting"
 
-	"github.com/winnpm/winnpm/pkg/gate/gatetest"
+	"github.com/winnpm/winnpm/pkg/node/gatetest"
 )
 
 // serving serves claims on b until end is called or the test is over. ended gives what

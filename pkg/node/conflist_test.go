@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func TestInsert(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := insertEntry([]byte(tt.file), listEntry{Mode: "wait", WaitSeconds: 10})
+			got, err := insertEntry([]byte(tt.file), PluginEntry{Mode: "wait", WaitSeconds: 10})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, string(got))
 		})
@@ -60,7 +60,7 @@ func TestRefused(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := insertEntry([]byte(tt.file), listEntry{})
+			_, err := insertEntry([]byte(tt.file), PluginEntry{})
 			require.ErrorIs(t, err, tt.want)
 			_, err = removeEntry([]byte(tt.file))
 			require.ErrorIs(t, err, tt.want)
@@ -91,7 +91,7 @@ func TestInsertAndRemove(t *testing.T) {
 		decode(t, file, &before)
 		decode(t, other, &after)
 		plugins := after["plugins"].([]any)
-		require.Equal(t, pluginType, plugins[len(plugins)-1].(map[string]any)["type"])
+		require.Equal(t, PluginType, plugins[len(plugins)-1].(map[string]any)["type"])
 		after["plugins"] = plugins[:len(plugins)-1]
 		require.Equal(t, before, after)
 
@@ -109,8 +109,8 @@ func decode(t *rapid.T, text []byte, into any) {
 	require.NoError(t, decoder.Decode(into), "%s", text)
 }
 
-func drawEntry(t *rapid.T) listEntry {
-	return listEntry{
+func drawEntry(t *rapid.T) PluginEntry {
+	return PluginEntry{
 		Mode:        rapid.SampledFrom([]string{"", "strict", "wait", "off"}).Draw(t, "mode"),
 		WaitSeconds: rapid.IntRange(0, 300).Draw(t, "wait"),
 		Pipe:        rapid.SampledFrom([]string{"", `\\.\pipe\third`}).Draw(t, "pipe"),
@@ -192,7 +192,7 @@ func TestInsertAtTheBound(t *testing.T) {
 	for _, short := range []int{0, 30, 60, 200} {
 		file := []byte(`{"plugins":[{"type":"a"}]}`)
 		file = append(file, strings.Repeat(" ", maxListBytes-short-len(file))...)
-		with, err := insertEntry(file, listEntry{Mode: "wait"})
+		with, err := insertEntry(file, PluginEntry{Mode: "wait"})
 		if short < 60 {
 			require.ErrorIs(t, err, errListTooLarge)
 			continue

@@ -1,4 +1,4 @@
-package pipe
+package node
 
 import (
 	"context"
@@ -25,11 +25,11 @@ const bufferBytes = 4096
 // probeTime is how long Listen looks for an instance that nobody serves.
 const probeTime = 20 * time.Millisecond
 
-func listen(path string) (net.Listener, error) {
+func listenPipe(path string) (net.Listener, error) {
 	if !isLocal(path) {
 		return nil, fmt.Errorf("%s %w", path, errNotLocal)
 	}
-	l, err := winio.ListenPipe(path, &winio.PipeConfig{SecurityDescriptor: access, InputBufferSize: bufferBytes, OutputBufferSize: bufferBytes})
+	l, err := winio.ListenPipe(path, &winio.PipeConfig{SecurityDescriptor: pipeAccess, InputBufferSize: bufferBytes, OutputBufferSize: bufferBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-func dial(ctx context.Context, path string) (net.Conn, error) {
+func dialPipe(ctx context.Context, path string) (net.Conn, error) {
 	if !isLocal(path) {
 		return nil, fmt.Errorf("%s %w", path, errNotLocal)
 	}

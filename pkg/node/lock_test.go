@@ -1,4 +1,4 @@
-package nodelock
+package node
 
 import (
 	"bufio"
@@ -20,11 +20,8 @@ import (
 // holds names the lock that this program holds instead of running tests.
 const holds = "NODELOCK_TEST_HOLDS"
 
-func TestMain(m *testing.M) {
-	name := os.Getenv(holds)
-	if name == "" {
-		os.Exit(m.Run())
-	}
+// holdLock holds a lock until stdin is closed.
+func holdLock(name string) {
 	unlock, err := Lock(context.Background(), name, func(int) { fmt.Println("waits") })
 	if err != nil {
 		fmt.Println(err)
@@ -99,7 +96,7 @@ func quick(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestOneProcessAtATime(t *testing.T) {
+func TestLockOneProcessAtATime(t *testing.T) {
 	name := lockName(t)
 	for what, end := range map[string]func(*other){
 		"unlock": func(o *other) { require.NoError(t, o.stdin.Close()); o.says("free") },
@@ -125,7 +122,7 @@ func TestOneProcessAtATime(t *testing.T) {
 		select {
 		case r := <-got:
 			require.FailNow(t, "two hold it", "%s: %v", what, r.err)
-		case <-time.After(3 * poll):
+		case <-time.After(3 * lockPoll):
 		}
 		end(first)
 		r := <-got
@@ -146,7 +143,7 @@ func TestLockIsFreeAfterUnlock(t *testing.T) {
 
 // Locks of two names have nothing to do with each other, and within one process
 // a second holder waits as well.
-func TestContextEndsTheWait(t *testing.T) {
+func TestLockContextEndsTheWait(t *testing.T) {
 	name := lockName(t)
 	unlock, err := Lock(quick(t), name, alone(t))
 	require.NoError(t, err)
@@ -171,7 +168,7 @@ func TestContextEndsTheWait(t *testing.T) {
 }
 
 // A file that holds no process id names no holder.
-func TestReadPID(t *testing.T) {
+func TestLockReadPID(t *testing.T) {
 	name := lockName(t)
 	dir, err := directory()
 	require.NoError(t, err)

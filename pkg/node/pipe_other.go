@@ -1,6 +1,6 @@
 //go:build !windows
 
-package pipe
+package node
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-func listen(path string) (net.Listener, error) {
+func listenPipe(path string) (net.Listener, error) {
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, err
@@ -21,6 +21,6 @@ func listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-func dial(ctx context.Context, path string) (net.Conn, error) {
+func dialPipe(ctx context.Context, path string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", path)
 }

@@ -1,8 +1,8 @@
-// Package gate is how the CNI plugin asks the agent of its node to have the endpoint of
-// a pod ready before the pod runs: a Claim and its Answer, each one line of JSON, on a
-// connection of their own. What carries the lines is pkg/gate/pipe; what makes an
-// endpoint ready is a Claimer.
-package gate
+// Package node is what the programs on one node agree on: the lock that keeps a second agent off, the pipe over
+// which the CNI plugin asks the agent to have the endpoint of a pod ready before the pod runs, and the installation
+// of the plugin. A question is a Claim and its Answer, each one line of JSON, on a connection of their own. A
+// Claimer makes the endpoint ready.
+package node
 
 import (
 	"context"

@@ -1,15 +1,22 @@
-package gate
+package node
 
 import (
 	"context"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if name := os.Getenv(holds); name != "" {
+		holdLock(name)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // claimerFunc is a Claimer.
 type claimerFunc func(ctx context.Context, c Claim) error

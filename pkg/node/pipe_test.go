@@ -1,4 +1,4 @@
-package pipe
+package node
 
 import (
 	"context"
@@ -9,28 +9,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
-
-	"github.com/winnpm/winnpm/pkg/gate"
 )
 
-func TestAccess(t *testing.T) {
-	require.Equal(t, "D:P(A;;GA;;;SY)(A;;GA;;;BA)", access, "protected, for SYSTEM and administrators, and nobody else")
+func TestPipeAccess(t *testing.T) {
+	require.Equal(t, "D:P(A;;GA;;;SY)(A;;GA;;;BA)", pipeAccess, "protected, for SYSTEM and administrators, and nobody else")
 }
 
 // claims answers claims. A claim named "refused" fails. One named "hangs" is announced, and answered when its caller
 // is gone.
-type claims chan gate.Claim
+type claims chan Claim
 
 var errRefused = errors.New("no such pod")
 
-func (c claims) Claim(ctx context.Context, claim gate.Claim) error {
+func (c claims) Claim(ctx context.Context, claim Claim) error {
 	switch claim.Name {
 	case "refused":
 		return errRefused
 	case "hangs":
 		c <- claim
 		<-ctx.Done()
-		c <- gate.Claim{Name: context.Cause(ctx).Error()}
+		c <- Claim{Name: context.Cause(ctx).Error()}
 		return context.Cause(ctx)
 	}
 	return nil
@@ -41,21 +39,21 @@ func (c claims) Claim(ctx context.Context, claim gate.Claim) error {
 // is free for the next agent.
 func TestPipe(t *testing.T) {
 	path := somewhere(t)
-	dial := func(ctx context.Context) (net.Conn, error) { return Dial(ctx, path) }
-	claim := gate.Claim{Namespace: "shop", Name: "api", ContainerID: "0c4f", Wait: time.Minute}
+	dial := func(ctx context.Context) (net.Conn, error) { return DialPipe(ctx, path) }
+	claim := Claim{Namespace: "shop", Name: "api", ContainerID: "0c4f", Wait: time.Minute}
 	for range 2 {
-		l, err := Listen(path)
+		l, err := ListenPipe(path)
 		require.NoError(t, err)
 		ctx, end := context.WithCancel(t.Context())
 		ended, came := make(chan error, 1), make(claims)
-		go func() { ended <- gate.Serve(ctx, l, came, klog.Background()) }()
+		go func() { ended <- Serve(ctx, l, came, klog.Background()) }()
 
-		_, err = gate.Ask(t.Context(), dial, claim)
+		_, err = Ask(t.Context(), dial, claim)
 		require.NoError(t, err)
 		answers := make(chan error)
 		for range 50 {
 			go func() {
-				_, err := gate.Ask(t.Context(), dial, claim)
+				_, err := Ask(t.Context(), dial, claim)
 				answers <- err
 			}()
 		}
@@ -65,21 +63,21 @@ func TestPipe(t *testing.T) {
 
 		refused := claim
 		refused.Name = "refused"
-		answer, err := gate.Ask(t.Context(), dial, refused)
-		require.ErrorIs(t, err, gate.ErrRefused)
-		require.Equal(t, gate.Answer{Code: gate.CodeFailed, Reason: errRefused.Error()}, answer)
+		answer, err := Ask(t.Context(), dial, refused)
+		require.ErrorIs(t, err, ErrRefused)
+		require.Equal(t, Answer{Code: CodeFailed, Reason: errRefused.Error()}, answer)
 
 		hanging := claim
 		hanging.Name = "hangs"
 		hasty, hangUp := context.WithCancel(t.Context())
 		go func() {
-			_, err := gate.Ask(hasty, dial, hanging)
+			_, err := Ask(hasty, dial, hanging)
 			answers <- err
 		}()
 		require.Equal(t, "hangs", (<-came).Name)
 		hangUp()
-		require.Equal(t, gate.ErrHungUp.Error(), (<-came).Name)
-		require.ErrorIs(t, <-answers, gate.ErrHung)
+		require.Equal(t, ErrHungUp.Error(), (<-came).Name)
+		require.ErrorIs(t, <-answers, ErrHung)
 
 		end()
 		require.NoError(t, <-ended)

@@ -1,4 +1,4 @@
-package nodelock
+package node
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 // The folder is closed to all but the system and administrators. Wine keeps the mode of a Unix
 // folder in place of the list.
-func TestOthersAreShutOut(t *testing.T) {
+func TestLockShutsOthersOut(t *testing.T) {
 	dir, err := directory()
 	require.NoError(t, err)
 	again, err := directory()
@@ -21,5 +21,5 @@ func TestOthersAreShutOut(t *testing.T) {
 		t.Log("under Wine:", descriptor)
 		return
 	}
-	require.Equal(t, access, descriptor.String())
+	require.Equal(t, lockAccess, descriptor.String())
 }

@@ -1,7 +1,4 @@
-// Package nodelock provides a lock that one process of a computer can hold at a time: two agents
-// that write to the same HNS would undo each other's work. The operating system frees the lock when
-// the process ends or crashes. On Windows only SYSTEM and administrators can take it (ADR 15).
-package nodelock
+package node
 
 import (
 	"context"
@@ -15,11 +12,13 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// poll is the time between two attempts to take the lock.
-const poll = 200 * time.Millisecond
+// lockPoll is the time between two attempts to take the lock.
+const lockPoll = 200 * time.Millisecond
 
-// Lock waits until this process holds the lock called name. The name becomes part of a file name,
-// so it must not contain path separators. If another process holds the lock, Lock calls waiting
+// Lock waits until this process holds the lock called name, which one process of a computer can hold at a
+// time: two agents that write to the same HNS would undo each other's work. The operating system frees
+// the lock when the process ends or crashes. On Windows only SYSTEM and administrators can take it (ADR 15).
+// The name becomes part of a file name, so it must not contain path separators. If another process holds the lock, Lock calls waiting
 // once with its process id, or 0 if that is unknown. The caller must call unlock once, or end the
 // process. The error is the cause of ctx or an error of the file system.
 func Lock(ctx context.Context, name string, waiting func(pid int)) (unlock func(), err error) {
@@ -34,7 +33,7 @@ func Lock(ctx context.Context, name string, waiting func(pid int)) (unlock func(
 	held, err := file.TryLock()
 	if err == nil && !held {
 		waiting(readPID(path))
-		_, err = file.TryLockContext(ctx, poll)
+		_, err = file.TryLockContext(ctx, lockPoll)
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// pluginType is the type of our entry in a list of CNI plugins, and the name of its program.
-const pluginType = "winnpm-cni"
+// PluginType is the type of our entry in a list of CNI plugins, and the name of its program.
+const PluginType = "winnpm-cni"
 
 // maxListBytes is the largest list that is edited. The largest lists of CNIs have a few kilobytes.
 const maxListBytes = 1 << 20
@@ -27,8 +27,8 @@ var (
 // cniVersions are the versions of CNI that our plugin speaks.
 var cniVersions = []string{"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"}
 
-// listEntry is our entry in a list. The plugin has defaults for absent fields.
-type listEntry struct {
+// PluginEntry is our entry in a list of CNI plugins. The plugin has defaults for absent fields.
+type PluginEntry struct {
 	Type        string `json:"type"`
 	Mode        string `json:"mode,omitempty"`
 	WaitSeconds int    `json:"waitSeconds,omitempty"`
@@ -49,8 +49,8 @@ func checkVersion(file []byte) error {
 
 // insertEntry adds our plugin as the last of a list. It replaces an entry of ours with other
 // settings, and changes no other byte.
-func insertEntry(file []byte, entry listEntry) ([]byte, error) {
-	entry.Type = pluginType
+func insertEntry(file []byte, entry PluginEntry) ([]byte, error) {
+	entry.Type = PluginType
 	list, err := parseList(file)
 	if err != nil {
 		return nil, err
@@ -106,10 +106,10 @@ func removeEntry(file []byte) ([]byte, error) {
 }
 
 // sameEntry reports whether an entry has these settings and no other field.
-func sameEntry(text []byte, want listEntry) bool {
+func sameEntry(text []byte, want PluginEntry) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	var is listEntry
+	var is PluginEntry
 	return decoder.Decode(&is) == nil && is == want
 }
 
@@ -189,7 +189,7 @@ func (l *pluginList) read(decoder *json.Decoder) error {
 			return fmt.Errorf("plugin %d is no object with a type", len(l.plugins)+1)
 		}
 		end := int(decoder.InputOffset())
-		l.plugins = append(l.plugins, listedPlugin{end - len(text), end, p.Type == pluginType})
+		l.plugins = append(l.plugins, listedPlugin{end - len(text), end, p.Type == PluginType})
 	}
 	_, err := decoder.Token() // the other bracket
 	return err
