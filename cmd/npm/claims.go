@@ -9,7 +9,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/node"
-	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // pipeAgain is between two tries to make the pipe of the CNI plugin, while somebody else has
@@ -48,7 +47,7 @@ func (a *agent) answerClaims(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		if text := printable.Line(err.Error()); text != last {
+		if text := cli.Printable(err.Error()); text != last {
 			last = text
 			cli.Warn(a.logger, "the CNI plugin gets no answers, trying again", "pipe", a.set.CNIPipe, "err", text, "every", pipeAgain)
 		}
@@ -81,7 +80,7 @@ func (a *agent) Claim(ctx context.Context, c node.Claim) error {
 	default:
 		a.metrics.Claimed(metrics.ClaimFailed)
 	}
-	why := printable.Line(err.Error())
+	why := cli.Printable(err.Error())
 	if c.Strict {
 		a.logger.Info("a pod does not start, as it has not its rules", "pod", pod, "waited", took, "why", why)
 		return err

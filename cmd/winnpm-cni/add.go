@@ -10,7 +10,6 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/node"
-	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // statusTime is how long STATUS waits for an agent.
@@ -54,7 +53,7 @@ func (p plugin) claim(args *skel.CmdArgs, c config, r prevResult) error {
 	if err == nil {
 		return nil
 	}
-	why := printable.Line(fmt.Sprintf("pod %s/%s: %v; %s", claim.Namespace, claim.Name, err, advice(err, c)))
+	why := node.Printable(fmt.Sprintf("pod %s/%s: %v; %s", claim.Namespace, claim.Name, err, advice(err, c)))
 	if c.Mode == node.ModeStrict {
 		return types.NewError(types.ErrTryAgainLater, "winnpm-cni: not started, the kubelet tries again: "+why, "")
 	}
@@ -83,7 +82,7 @@ func (p plugin) status(args *skel.CmdArgs) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
 	defer cancel()
 	if err := node.Reach(ctx, p.dialing(c)); err != nil {
-		return types.NewError(types.ErrPluginNotAvailable, printable.Line(fmt.Sprintf("winnpm-cni: no pod starts here: %v; %s", err, advice(err, c))), "")
+		return types.NewError(types.ErrPluginNotAvailable, node.Printable(fmt.Sprintf("winnpm-cni: no pod starts here: %v; %s", err, advice(err, c))), "")
 	}
 	return nil
 }

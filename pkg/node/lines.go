@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/winnpm/winnpm/pkg/printable"
+	"unicode"
 )
 
 // Lines are at most so long, with their end.
@@ -70,5 +69,16 @@ func reason(text string) string {
 	if len(text) > mostOfReason {
 		text = strings.ToValidUTF8(text[:mostOfReason], "")
 	}
-	return printable.Line(text)
+	return Printable(text)
+}
+
+// Printable returns text as one line that can be printed, as cli.Printable does, whose package links too much for a
+// program that starts with each pod.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }

@@ -1,25 +1,61 @@
-package printable
+package cli
 
 import (
 	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Text returns a writer that passes text on to w, with U+FFFD for every character
+// Printable returns text as one line that can be printed: every other character is U+FFFD. Names, labels and
+// messages of a dump, a bundle or a server may hold any character: an escape sequence would steer the terminal,
+// a line break would forge a line.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// Page is text in the making. The zero value is empty.
+type Page struct{ b strings.Builder }
+
+// Line adds one line, whatever the arguments hold, indented by twice as many
+// spaces and without spaces at its end.
+func (p *Page) Line(indent int, format string, args ...any) {
+	p.b.WriteString(strings.TrimRight(strings.Repeat("  ", indent)+Printable(fmt.Sprintf(format, args...)), " ") + "\n")
+}
+
+// String returns the lines.
+func (p *Page) String() string { return p.b.String() }
+
+// Count returns a number with its noun: "1 pod", "2 pods", "2 policies".
+func Count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// PrintableText returns a writer that passes text on to w, with U+FFFD for every character
 // that cannot be printed, but for line feeds. It is the last gate before a terminal:
-// whoever puts a name into a line uses Line, as this one cannot tell whose a line feed
+// whoever puts a name into a line uses Printable, as this one cannot tell whose a line feed
 // is. Half a character at the end waits for the other half.
-func Text(w io.Writer) io.Writer {
+func PrintableText(w io.Writer) io.Writer {
 	return &writer{w: w, other: func(out []byte, _ rune) []byte { return utf8.AppendRune(out, unicode.ReplacementChar) }}
 }
 
-// JSON returns a writer that passes JSON on to w, with every character that cannot be
+// PrintableJSON returns a writer that passes JSON on to w, with every character that cannot be
 // printed as an escape sequence of JSON: it says the same, and steers no terminal.
 // encoding/json leaves DEL, C1 and what turns the direction of text as they are.
-func JSON(w io.Writer) io.Writer {
+func PrintableJSON(w io.Writer) io.Writer {
 	return &writer{w: w, other: func(out []byte, r rune) []byte {
 		if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
 			return fmt.Appendf(out, `\u%04x\u%04x`, high, low)

@@ -1,4 +1,4 @@
-package printable
+package cli
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLine(t *testing.T) {
+func TestPrintable(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
 		"plain":           {"x/web … é +1", "x/web … é +1"},
 		"escape sequence": {"\x1b[31mred", "\uFFFD[31mred"},
@@ -15,7 +15,7 @@ func TestLine(t *testing.T) {
 		"C1 and bidi":     {"\u009b1m\u202e", "\uFFFD1m\uFFFD"},
 		"not UTF-8":       {"a\xffb", "a\uFFFDb"},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, Line(tc.in)) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, Printable(tc.in)) })
 	}
 }
 

@@ -1,4 +1,4 @@
-package printable
+package cli
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestText(t *testing.T) {
+func TestPrintableText(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain\nlines\n":      "plain\nlines\n",
 		"\x1b[31mred\x07\r\t": "\uFFFD[31mred\uFFFD\uFFFD\uFFFD",
@@ -20,11 +20,11 @@ func TestText(t *testing.T) {
 		"a\xffb":              "a\uFFFDb",
 	} {
 		var whole, parts bytes.Buffer
-		n, err := Text(&whole).Write([]byte(in))
+		n, err := PrintableText(&whole).Write([]byte(in))
 		require.NoError(t, err)
 		require.Equal(t, len(in), n)
 		require.Equal(t, want, whole.String())
-		w := Text(&parts)
+		w := PrintableText(&parts)
 		for i := range len(in) {
 			n, err := w.Write([]byte{in[i]})
 			require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestText(t *testing.T) {
 		}
 		require.Equal(t, want, parts.String(), "byte by byte")
 	}
-	_, err := Text(broken{}).Write([]byte("\x1b"))
+	_, err := PrintableText(broken{}).Write([]byte("\x1b"))
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
@@ -41,11 +41,11 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.Join(io.ErrClosedPipe) }
 
 // Whatever a value has in it, its JSON says the same and can be printed.
-func TestJSON(t *testing.T) {
+func TestPrintableJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.OneOf(rapid.String(), rapid.StringMatching("[\\x00-\\x20\\x7f-\\x9f\u202a-\u202e\U000e0001-\U000e007f\"\\\\é]*")).Draw(t, "in")
 		var out bytes.Buffer
-		enc := json.NewEncoder(JSON(&out))
+		enc := json.NewEncoder(PrintableJSON(&out))
 		enc.SetEscapeHTML(false)
 		require.NoError(t, enc.Encode(map[string]string{in: in}))
 		for _, r := range out.String() {
