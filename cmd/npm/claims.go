@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/metrics"
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/node"
 )
 
@@ -67,18 +67,18 @@ func (a *agent) Claim(ctx context.Context, c node.Claim) error {
 	pod := c.Namespace + "/" + c.Name
 	switch {
 	case err == nil:
-		a.metrics.Claimed(metrics.ClaimReady)
+		a.metrics.Claimed(debug.ClaimReady)
 		a.logger.V(1).Info("a pod starts with its rules", "pod", pod, "waited", took)
 		return nil
 	case errors.Is(cause, node.ErrHungUp):
-		a.metrics.Claimed(metrics.ClaimHungUp)
+		a.metrics.Claimed(debug.ClaimHungUp)
 		return err
 	case cause != nil && !errors.Is(cause, node.ErrLate): // this agent ends, and the plugin asks the next one
 		return err
 	case cause != nil:
-		a.metrics.Claimed(metrics.ClaimLate)
+		a.metrics.Claimed(debug.ClaimLate)
 	default:
-		a.metrics.Claimed(metrics.ClaimFailed)
+		a.metrics.Claimed(debug.ClaimFailed)
 	}
 	why := cli.Printable(err.Error())
 	if c.Strict {

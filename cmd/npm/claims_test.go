@@ -59,7 +59,7 @@ func TestStartAnswersClaims(t *testing.T) {
 		require.ErrorIs(t, err, node.ErrRefused)
 
 		page := httptest.NewRecorder()
-		m.metrics.Node().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		m.metrics.NodePage().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		for result, n := range map[string]string{"ready": "1", "late": "2", "failed": "1", "hung_up": "0"} {
 			require.Contains(t, page.Body.String(), `npm_cni_claims_total{result="`+result+`"} `+n)
 		}

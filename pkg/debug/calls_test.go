@@ -1,4 +1,4 @@
-package metrics
+package debug
 
 import (
 	"context"
@@ -100,7 +100,7 @@ func TestCalls(t *testing.T) {
 			s := &stub{err: test.err, takes: 500 * time.Millisecond}
 			o := quiet()
 			o.Now = s.now
-			m := New(o)
+			m := NewMetrics(o)
 			before := read(t, m.node)
 			require.Equal(t, test.err, test.call(t.Context(), m.Client(s)), "errors pass untouched")
 
@@ -130,7 +130,7 @@ func TestPassesThrough(t *testing.T) {
 	s := &stub{err: hns.ErrConflict}
 	o := quiet()
 	o.Now = s.now
-	c := New(o).Client(s)
+	c := NewMetrics(o).Client(s)
 	n, _ := c.Network(t.Context())
 	require.Equal(t, hns.Network{ID: "n"}, n)
 	ids, _ := c.EndpointIDs(t.Context())
@@ -152,7 +152,7 @@ func TestPassesThrough(t *testing.T) {
 func TestBegun(t *testing.T) {
 	t.Parallel()
 	sim := hnsfault.New(hnsfault.Options{})
-	m := New(quiet())
+	m := NewMetrics(quiet())
 	before := read(t, m.node)
 	sim.OnCall(func(_ hnsfault.Call, when hnsfault.When) {
 		if when == hnsfault.Before {

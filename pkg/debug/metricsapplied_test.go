@@ -1,4 +1,4 @@
-package metrics
+package debug
 
 import (
 	"context"
@@ -8,12 +8,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-func sampleApplied() controllers.Applied {
-	return controllers.Applied{
+// applied is what Metrics.Applied takes of one transaction.
+type applied struct {
+	Report     state.Report
+	Err        error
+	Programmed []time.Duration
+}
+
+func sampleApplied() applied {
+	return applied{
 		Report: state.Report{
 			Took: 250 * time.Millisecond,
 			Changes: []state.Change{
@@ -34,21 +40,21 @@ func sampleApplied() controllers.Applied {
 func TestApplied(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change   func(*controllers.Applied)
+		change   func(*applied)
 		hadError string
 		warnings map[string]float64
 	}{
-		"all well":     {func(*controllers.Applied) {}, "false", map[string]float64{`npm_warnings{reason="HNSRejected"}`: 1, `npm_warnings{reason="Invalid"}`: 2}},
-		"a call fails": {func(a *controllers.Applied) { a.Report.Errors = []string{"no"} }, "true", map[string]float64{`npm_warnings{reason="HNSRejected"}`: 1, `npm_warnings{reason="Invalid"}`: 2}},
-		"as a whole":   {func(a *controllers.Applied) { a.Err = context.Canceled }, "true", map[string]float64{}},
+		"all well":     {func(*applied) {}, "false", map[string]float64{`npm_warnings{reason="HNSRejected"}`: 1, `npm_warnings{reason="Invalid"}`: 2}},
+		"a call fails": {func(a *applied) { a.Report.Errors = []string{"no"} }, "true", map[string]float64{`npm_warnings{reason="HNSRejected"}`: 1, `npm_warnings{reason="Invalid"}`: 2}},
+		"as a whole":   {func(a *applied) { a.Err = context.Canceled }, "true", map[string]float64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := New(quiet())
+			m := NewMetrics(quiet())
 			before := read(t, m.node)
 			a := sampleApplied()
 			test.change(&a)
-			m.Applied(a)
+			m.Applied(a.Report, a.Err, a.Programmed)
 
 			want := map[string]float64{
 				"npm_event_to_programmed_seconds_count": 2,
@@ -79,15 +85,15 @@ func TestApplied(t *testing.T) {
 // series, and a transaction that failed as a whole says nothing of either.
 func TestWarningsEnd(t *testing.T) {
 	t.Parallel()
-	m := New(quiet())
+	m := NewMetrics(quiet())
 	apply := func(err error, reasons ...state.Reason) map[string]float64 {
-		var a controllers.Applied
+		var a applied
 		a.Err = err
 		for _, r := range reasons {
 			a.Report.Warnings = append(a.Report.Warnings, state.Warning{Reason: r})
 		}
-		m.Applied(a)
-		return changed(read(t, New(quiet()).node), with(read(t, m.node), "npm_warnings"))
+		m.Applied(a.Report, a.Err, a.Programmed)
+		return changed(read(t, NewMetrics(quiet()).node), with(read(t, m.node), "npm_warnings"))
 	}
 	require.Equal(t, map[string]float64{`npm_warnings{reason="Invalid"}`: 2}, apply(nil, "Invalid", "Invalid"))
 	require.Equal(t, map[string]float64{`npm_warnings{reason="Invalid"}`: 2}, apply(context.Canceled))

@@ -1,4 +1,4 @@
-package metrics
+package debug
 
 import (
 	"fmt"
@@ -9,17 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // of returns the metrics of a fixed state.
-func of(stats state.Stats, stale map[controllers.Kind]time.Duration) *Metrics {
+func of(stats state.Stats, stale map[string]time.Duration) *Metrics {
 	o := quiet()
 	o.Stats = func() state.Stats { return stats }
-	o.Staleness = func() map[controllers.Kind]time.Duration { return stale }
-	return New(o)
+	o.Staleness = func() map[string]time.Duration { return stale }
+	return NewMetrics(o)
 }
 
 func TestState(t *testing.T) {
@@ -35,7 +34,7 @@ func TestState(t *testing.T) {
 		DriftRepaired: map[string]uint64{"set": 37, "acl": 41},
 		Conflicts:     state.Conflicts{Before: 43, After: 47},
 		Damped:        map[string]int{"set": 43, "acl": 47},
-	}, map[controllers.Kind]time.Duration{controllers.KindPod: time.Minute, controllers.KindPolicy: 2 * time.Second})
+	}, map[string]time.Duration{"pods": time.Minute, "networkpolicies": 2 * time.Second})
 
 	require.Empty(t, cmp.Diff(map[string]float64{
 		"npm_num_policies":                                               2,
