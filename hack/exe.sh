@@ -10,5 +10,4 @@ export GOOS=windows GOARCH=amd64 CGO_ENABLED=0
 go build -o "$dir/npm.exe" ./cmd/npm
 go build -o "$dir/doctor.exe" ./test/windows/doctor
 go test -c -o "$dir/contract.exe" ./test/windows
-go test -c -o "$dir/nodelock.exe" ./pkg/nodelock
-go test -c -o "$dir/pipe.exe" ./pkg/gate/pipe
+go test -c -o "$dir/node.exe" ./pkg/node

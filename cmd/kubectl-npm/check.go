@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/agents"
 	"github.com/winnpm/winnpm/tool/ui"
@@ -123,7 +122,7 @@ func (o *checkOptions) ask(ctx context.Context, cluster *agents.Cluster, namespa
 		if err != nil {
 			return err
 		}
-		n := nodeCheck{State: nodeInForce, Why: printable.Line(notInForce(d, np))}
+		n := nodeCheck{State: nodeInForce, Why: cli.Printable(notInForce(d, np))}
 		if n.Why == "" && !a.Ready {
 			n.Why = "the agent is not ready: kubectl npm status says why"
 		}

@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // kustomized returns the objects of a kustomization, built with the library and the options that
@@ -16,11 +16,11 @@ func kustomized(dir string) ([]byte, error) {
 	options.Reorder = krusty.ReorderOptionLegacy
 	objects, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
-		return nil, fmt.Errorf("-k %s: %s", dir, printable.Line(err.Error()))
+		return nil, fmt.Errorf("-k %s: %s", dir, cli.Printable(err.Error()))
 	}
 	text, err := objects.AsYaml()
 	if err != nil {
-		return nil, fmt.Errorf("-k %s: %s", dir, printable.Line(err.Error()))
+		return nil, fmt.Errorf("-k %s: %s", dir, cli.Printable(err.Error()))
 	}
 	return text, nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
@@ -36,9 +35,9 @@ func main() {
 // run runs a command line and returns the exit code.
 func run(ctx context.Context, args []string, std cli.Streams) int {
 	if len(args) == 0 || args[0] != "completion" && !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		std.Out = printable.Text(std.Out) // what shells read is our own text, with tabs
+		std.Out = cli.PrintableText(std.Out) // what shells read is our own text, with tabs
 	}
-	std.Err = printable.Text(std.Err)
+	std.Err = cli.PrintableText(std.Err)
 	root := cli.NewRoot(program, "See and test how WinNPM enforces the network policies of a cluster", std)
 	root.AddCommand(newCheck(std), newPlan(std), newReplay(std), newSimulate(std), newStatus(std), newSupportBundle(std), newTrace(std), newUI(std))
 	root.InitDefaultCompletionCmd(args...)

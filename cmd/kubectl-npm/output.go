@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // printAs writes a value as JSON or YAML, or as the text that text writes.
@@ -19,7 +19,7 @@ func printAs(out io.Writer, form string, value any, text func(io.Writer) error) 
 		return text(out)
 	}
 	var b bytes.Buffer
-	enc := json.NewEncoder(printable.JSON(&b))
+	enc := json.NewEncoder(cli.PrintableJSON(&b))
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
 		return err

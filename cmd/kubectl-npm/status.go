@@ -15,7 +15,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/agents"
 )
@@ -223,7 +222,7 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 	}
 	for _, n := range c.Nodes {
 		for _, text := range n.says(wide) {
-			fmt.Fprintf(&b, "%s: %s\n", n.Node, printable.Line(text)) // what an agent says makes no line of its own
+			fmt.Fprintf(&b, "%s: %s\n", n.Node, cli.Printable(text)) // what an agent says makes no line of its own
 		}
 	}
 	fmt.Fprintf(&b, "%d of %d nodes are as they should be\n", ready, len(c.Nodes))
@@ -236,7 +235,7 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 
 func (n nodeStatus) row(wide bool) string {
 	word := map[bool]string{true: "ready", false: "NOT READY"}[n.Ready]
-	cells := []string{n.Node, word, cmp.Or(printable.Line(n.Version), "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings))}
+	cells := []string{n.Node, word, cmp.Or(cli.Printable(n.Version), "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings))}
 	if n.Answer != "" {
 		cells = []string{n.Node, "NO ANSWER", "-", "-", "-", "-"}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/metrics"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -69,7 +68,7 @@ type agent struct {
 	rec     *recorder.Recorder
 	dp      *dataplane.Dataplane
 	ctl     *controllers.Controller
-	metrics *metrics.Metrics
+	metrics *debug.Metrics
 	events  *events.Recorder
 	dry     *dryRun // nil unless settings.dryRun
 }
@@ -144,11 +143,17 @@ func (a *agent) listeners(ctx context.Context) []*listener {
 func newAgent(set settings, source controllers.Source, sink events.Sink, this host, svc service, logger klog.Logger) *agent {
 	a := &agent{set: set, host: this, svc: svc, logger: logger}
 	a.waiting.set(a.network())
-	a.metrics = metrics.New(metrics.Options{
+	a.metrics = debug.NewMetrics(debug.MetricsConfig{
 		Version: cli.Version(), Now: time.Now,
 		// What they read is made below, of what is made here.
-		Stats:     func() state.Stats { return a.dp.Stats() },
-		Staleness: func() map[controllers.Kind]time.Duration { return a.ctl.Staleness() },
+		Stats: func() state.Stats { return a.dp.Stats() },
+		Staleness: func() map[string]time.Duration {
+			ages := map[string]time.Duration{}
+			for kind, age := range a.ctl.Staleness() {
+				ages[kind.String()] = age
+			}
+			return ages
+		},
 	})
 	a.client = a.metrics.Client(svc)
 	var base []hns.ACL
@@ -183,7 +188,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 
 // applied takes what a transaction did. It makes no call.
 func (a *agent) applied(done controllers.Applied) {
-	a.metrics.Applied(done)
+	a.metrics.Applied(done.Report, done.Err, done.Programmed)
 	if a.dry != nil {
 		a.dry.applied()
 		return
@@ -274,7 +279,7 @@ func (a *agent) pages() debug.Config {
 		pages.Version, pages.Settings = cli.Version(), a.set.shown()
 	}
 	if a.set.Metrics {
-		pages.NodeMetrics, pages.ClusterMetrics, pages.PublicClusterMetrics = a.metrics.Node(), a.metrics.Cluster(), a.metrics.PublicCluster()
+		pages.NodeMetrics, pages.ClusterMetrics, pages.PublicClusterMetrics = a.metrics.NodePage(), a.metrics.ClusterPage(), a.metrics.PublicClusterPage()
 	}
 	return pages
 }

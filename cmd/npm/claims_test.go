@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/gate"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/node"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -22,8 +22,8 @@ import (
 const denyX = `[{"metadata":{"namespace":"x","name":"deny","uid":"u1"},"spec":{"podSelector":{}}}]`
 
 // podClaim is a claim for a pod of apiServer's node.
-func podClaim(pod string, wait time.Duration) gate.Claim {
-	return gate.Claim{
+func podClaim(pod string, wait time.Duration) node.Claim {
+	return node.Claim{
 		UID: map[string]string{"a": "u"}[pod], Namespace: "x", Name: pod, ContainerID: "s1",
 		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Wait: wait,
 	}
@@ -37,29 +37,29 @@ func TestStartAnswersClaims(t *testing.T) {
 		require.Equal(t, `\\.\pipe\test`, m.log("answering the CNI plugin")["pipe"])
 		require.NoError(t, m.fake.CreateEndpoint(hnssim.NewEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, State: hnssim.Created}))
 
-		answer, err := gate.Ask(t.Context(), m.pipe.Dial, podClaim("a", 20*time.Second))
+		answer, err := node.Ask(t.Context(), m.pipe.Dial, podClaim("a", 20*time.Second))
 		require.NoError(t, err)
 		require.True(t, answer.Ready)
 		v, err := m.fake.Trace("e1", hns.In, hns.Packet{Src: netip.MustParseAddr("10.0.9.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: 6, DstPort: 80})
 		require.NoError(t, err)
 		require.False(t, v.Allowed)
 
-		answer, err = gate.Ask(t.Context(), m.pipe.Dial, podClaim("nobody", time.Second))
-		require.ErrorIs(t, err, gate.ErrRefused)
-		require.Equal(t, gate.CodeLate, answer.Code)
+		answer, err = node.Ask(t.Context(), m.pipe.Dial, podClaim("nobody", time.Second))
+		require.ErrorIs(t, err, node.ErrRefused)
+		require.Equal(t, node.CodeLate, answer.Code)
 		require.Equal(t, "the watch of the API server does not show it on this node", m.log("a pod started without its rules")["why"])
 		strict := podClaim("nobody", time.Second)
 		strict.Strict = true
-		_, err = gate.Ask(t.Context(), m.pipe.Dial, strict)
-		require.ErrorIs(t, err, gate.ErrRefused)
+		_, err = node.Ask(t.Context(), m.pipe.Dial, strict)
+		require.ErrorIs(t, err, node.ErrRefused)
 		m.log("a pod does not start, as it has not its rules")
 		none := strict
 		none.Name, none.UID, none.Addresses = "a", "u", nil
-		_, err = gate.Ask(t.Context(), m.pipe.Dial, none)
-		require.ErrorIs(t, err, gate.ErrRefused)
+		_, err = node.Ask(t.Context(), m.pipe.Dial, none)
+		require.ErrorIs(t, err, node.ErrRefused)
 
 		page := httptest.NewRecorder()
-		m.metrics.Node().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		m.metrics.NodePage().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		for result, n := range map[string]string{"ready": "1", "late": "2", "failed": "1", "hung_up": "0"} {
 			require.Contains(t, page.Body.String(), `npm_cni_claims_total{result="`+result+`"} `+n)
 		}
@@ -80,7 +80,7 @@ func TestStartAnswersBeforeTheNetwork(t *testing.T) {
 		go func() {
 			claim := podClaim("a", 30*time.Second)
 			claim.Addresses[0] = netip.MustParseAddr("10.0.0.2") // the API server tells that of an older sandbox
-			_, err := gate.Ask(t.Context(), m.pipe.Dial, claim)
+			_, err := node.Ask(t.Context(), m.pipe.Dial, claim)
 			answers <- err
 		}()
 		time.Sleep(time.Second)

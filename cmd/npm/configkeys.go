@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // key is one key of the configuration file. Its name includes the object that it is in:
@@ -122,7 +122,7 @@ func idle(keys []key, path, value string) (notice, bool) {
 	for i, name := range names {
 		words[i] = last(name)
 	}
-	if near := printable.Similar(last(path), words); near != "" {
+	if near := cli.Similar(last(path), words); near != "" {
 		n.keysAndValues = append(n.keysAndValues, "didYouMean", names[slices.Index(words, near)])
 	}
 	return n, true

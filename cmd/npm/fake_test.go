@@ -23,9 +23,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
-	"github.com/winnpm/winnpm/pkg/gate/gatetest"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
+	"github.com/winnpm/winnpm/pkg/node/gatetest"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 

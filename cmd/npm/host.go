@@ -4,9 +4,8 @@ import (
 	"context"
 	"net"
 
-	"github.com/winnpm/winnpm/pkg/gate/pipe"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/nodelock"
+	"github.com/winnpm/winnpm/pkg/node"
 )
 
 // lockName is the same for all versions and all networks: a node has one HNS.
@@ -16,18 +15,18 @@ const lockName = "WinNPM"
 type host struct {
 	// connect returns this node's HNS.
 	connect func(hcsadapter.Options) (service, error)
-	// lock keeps every other agent of the node out; see nodelock.Lock.
+	// lock keeps every other agent of the node out; see node.Lock.
 	lock func(ctx context.Context, waiting func(pid int)) (unlock func(), err error)
 	// listen listens at an address of TCP. An error of the system is an
 	// os.SyscallError; every other says that the address is none.
 	listen func(ctx context.Context, address string) (net.Listener, error)
-	// pipe makes the pipe of the CNI plugin; see pipe.Listen.
+	// pipe makes the pipe of the CNI plugin; see node.ListenPipe.
 	pipe func(path string) (net.Listener, error)
 }
 
 func thisHost() host {
 	lock := func(ctx context.Context, waiting func(pid int)) (unlock func(), err error) {
-		return nodelock.Lock(ctx, lockName, waiting)
+		return node.Lock(ctx, lockName, waiting)
 	}
-	return host{connect: newHNS, lock: lock, listen: listen, pipe: pipe.Listen}
+	return host{connect: newHNS, lock: lock, listen: listen, pipe: node.ListenPipe}
 }

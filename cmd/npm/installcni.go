@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -13,9 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/gate"
+	"github.com/winnpm/winnpm/pkg/node"
 )
 
 // installOptions are the command line of `npm install-cni` and `npm uninstall-cni`.
@@ -38,7 +34,7 @@ func newInstallCNI(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install-cni",
 		Short: "Have pods start only when their policies are in force",
-		Long: `Copies ` + pluginFile + ` from beside this program into the folder of CNI's programs,
+		Long: `Copies ` + node.PluginFile + ` from beside this program into the folder of CNI's programs,
 then adds it to the list of plugins that containerd runs for each pod. Everything else
 in that file stays as it is. A second time changes nothing.
 
@@ -54,9 +50,9 @@ Exit code: 0 done, 1 not done, 2 wrong usage.`,
 	}
 	o.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.mode, "mode", gate.ModeWait, "what a pod does without an agent's answer: wait, then start; strict: not start; off: never ask")
-	f.DurationVar(&o.wait, "wait", gate.DefaultWait, "how long a pod waits, in whole seconds")
-	f.StringVar(&o.pipe, "pipe", "", "`PATH` of the agent's CNIPipe (default: "+gate.DefaultPipe+")")
+	f.StringVar(&o.mode, "mode", node.ModeWait, "what a pod does without an agent's answer: wait, then start; strict: not start; off: never ask")
+	f.DurationVar(&o.wait, "wait", node.DefaultWait, "how long a pod waits, in whole seconds")
+	f.StringVar(&o.pipe, "pipe", "", "`PATH` of the agent's CNIPipe (default: "+node.DefaultPipe+")")
 	f.BoolVar(&o.watch, "watch", false, "stay, and put the plugin back when another program replaced the file")
 	return cmd
 }
@@ -71,9 +67,9 @@ func newUninstallCNI(std cli.Streams) *cobra.Command {
 			if err := o.validateFile(); err != nil {
 				return err
 			}
-			err := o.with((*installer).uninstall)
+			err := o.plugin().Uninstall()
 			if err == nil {
-				_, err = fmt.Fprintln(std.Out, o.confDir+": no list names "+pluginType+" any more")
+				_, err = fmt.Fprintln(std.Out, o.confDir+": no list names "+node.PluginType+" any more")
 			}
 			return failed("uninstall-cni", err)
 		},
@@ -98,34 +94,20 @@ func (o *installOptions) validateFile() error {
 
 func (o *installOptions) validate() error {
 	switch {
-	case !slices.Contains([]string{gate.ModeStrict, gate.ModeWait, gate.ModeOff}, o.mode):
+	case !slices.Contains([]string{node.ModeStrict, node.ModeWait, node.ModeOff}, o.mode):
 		return fmt.Errorf("--mode %q: strict, wait and off are modes", o.mode)
-	case o.wait < time.Second || o.wait > gate.MaxWait || o.wait%time.Second != 0:
+	case o.wait < time.Second || o.wait > node.MaxWait || o.wait%time.Second != 0:
 		return fmt.Errorf("--wait %s: give whole seconds, 1s to 5m", o.wait)
 	}
 	return o.validateFile()
 }
 
-// with calls use with the three folders open.
-func (o *installOptions) with(use func(*installer) error) (err error) {
-	program, err := os.Executable()
-	if err != nil {
-		return err
+// plugin returns the installation that the flags describe.
+func (o *installOptions) plugin() *node.Plugin {
+	return &node.Plugin{
+		ConfDir: o.confDir, ConfFile: o.confFile, BinDir: o.binDir,
+		Entry: node.PluginEntry{Mode: o.mode, WaitSeconds: int(o.wait / time.Second), Pipe: o.pipe},
 	}
-	in := &installer{
-		list:   o.confFile,
-		entry:  listEntry{Mode: o.mode, WaitSeconds: int(o.wait / time.Second), Pipe: o.pipe},
-		suffix: fmt.Sprintf("%016x", rand.Uint64()), //nolint:gosec // no secret
-	}
-	for dir, f := range map[string]*folder{filepath.Dir(program): &in.source, o.binDir: &in.bin, o.confDir: &in.conf} {
-		root, openErr := os.OpenRoot(dir)
-		if openErr != nil {
-			return fmt.Errorf("%w: give --conf-dir and --bin-dir as containerd has them", openErr)
-		}
-		defer func() { err = errors.Join(err, root.Close()) }()
-		*f = diskFolder{root}
-	}
-	return use(in)
 }
 
 func (o *installOptions) run(ctx context.Context, std cli.Streams) error {
@@ -134,22 +116,10 @@ func (o *installOptions) run(ctx context.Context, std cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		placed := false
-		keep(ctx, logger, func() (changed bool, err error) {
-			err = o.with(func(in *installer) error {
-				in.placed = placed
-				changed, err = in.install()
-				placed = placed || err == nil
-				return err
-			})
-			return changed, err
-		})
+		keep(ctx, logger, o.plugin().Install)
 		return nil
 	}
-	err := o.with(func(in *installer) error {
-		_, err := in.install()
-		return err
-	})
+	_, err := o.plugin().Install()
 	if err == nil {
 		_, err = fmt.Fprintln(std.Out, o.confDir+": pods wait for their policies, mode "+o.mode)
 	}
@@ -160,39 +130,43 @@ func (o *installOptions) run(ctx context.Context, std cli.Streams) error {
 // the list and the names of the files beside it and beside the program.
 const watchEvery = time.Second
 
-// keep installs again and again until ctx ends. Who undoes us every time meets pauses
-// of 1, 2, 4 … 30 s, so two programs write the file six times in the first minute and
-// twice in each further one. A minute without a write or failure ends that.
+// longestPause is the longest time between two writes of the list.
+const longestPause = 30 * time.Second
+
+// keep installs again and again until ctx ends. After a write or a failure it pauses for 1, 2, 4 … 30 s, so if
+// another program undoes each write, both write the file six times in the first minute and twice in each further
+// one. A minute without a write or failure ends that.
 func keep(ctx context.Context, logger klog.Logger, install func() (bool, error)) {
-	var again backoff.Retry
-	var last string // what failed, said once
+	var (
+		pause    time.Duration // after the last write or failure
+		again    time.Time     // its end
+		reported string        // the last failure
+	)
 	for {
 		changed, err := install()
-		switch now := time.Now(); {
-		case err != nil:
-			if err.Error() != last {
-				logger.Error(err, "The plugin is not installed; trying again", "plugin", pluginType)
-			}
-			last = err.Error()
-			again.Failed(now, now)
+		now := time.Now()
+		switch {
+		case err != nil || changed:
+			pause = min(max(2*pause, watchEvery), longestPause)
+			again = now.Add(pause)
+		case now.Sub(again) >= time.Minute:
+			pause = 0
+		}
+		failure := ""
+		if err != nil {
+			failure = err.Error()
+		}
+		switch {
 		case changed:
-			last = ""
-			again.Failed(now, now)
-			logger.Info("Put the plugin into the list of CNI plugins", "plugin", pluginType, "times", again.Tries)
-		default:
-			last = ""
-			if now.Sub(again.At) >= time.Minute {
-				again = backoff.Retry{}
-			}
+			logger.Info("Put the plugin into the list of CNI plugins", "plugin", node.PluginType, "pause", pause)
+		case err != nil && failure != reported:
+			logger.Error(err, "The plugin is not installed; trying again", "plugin", node.PluginType)
 		}
-		pause := watchEvery
-		if left := time.Until(again.At); left > pause {
-			pause = left
-		}
+		reported = failure
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(max(watchEvery, time.Until(again))):
 		}
 	}
 }

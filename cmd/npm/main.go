@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 func main() {
@@ -24,7 +23,7 @@ func main() {
 
 // run runs a command line and returns the exit code.
 func run(ctx context.Context, args []string, std cli.Streams, getenv func(string) string) int {
-	std.Out, std.Err = printable.Text(std.Out), printable.Text(std.Err)
+	std.Out, std.Err = cli.PrintableText(std.Out), cli.PrintableText(std.Err)
 	root := cli.NewRoot("npm", "Network Policy Manager for Windows Kubernetes nodes", std)
 	root.CompletionOptions.DisableDefaultCmd = true // nobody types at a node
 	root.AddCommand(newStart(std, getenv, thisHost()), newInstallCNI(std), newUninstallCNI(std), newUninstall(std, getenv, thisHost()))

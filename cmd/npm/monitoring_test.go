@@ -41,7 +41,7 @@ func TestSeriesOfAnAgent(t *testing.T) {
 }
 
 // series is a page of metrics without what differs between runs: a line for each series, and
-// for each type.
+// for each type and help.
 func series(page string) string {
 	value := regexp.MustCompile(` [^ ]+$`)
 	own := regexp.MustCompile(`(goversion|version|set_name|set_hash)="[^"]*"`)
@@ -49,9 +49,9 @@ func series(page string) string {
 	for line := range strings.Lines(page) {
 		line = strings.TrimSpace(line)
 		switch {
-		case strings.HasPrefix(line, "# TYPE "):
+		case strings.HasPrefix(line, "#"):
 			lines = append(lines, line)
-		case line != "" && !strings.HasPrefix(line, "#"):
+		case line != "":
 			lines = append(lines, own.ReplaceAllString(value.ReplaceAllString(line, ""), `$1="…"`))
 		}
 	}

@@ -28,11 +28,11 @@ func rule(id string, action hns.Action, dir hns.Direction, priority uint16) hns.
 	return hns.ACL{ID: id, Action: action, Direction: dir, RuleType: hns.Switch, Priority: priority}
 }
 
-// node is a node with three pods, two of which have rules of ours, and with sets and
+// testNode is a node with three pods, two of which have rules of ours, and with sets and
 // rules of others.
-func node(t require.TestingT) *hnsfault.Sim { return nodeOf(t, hnssim.DefaultForeign()) }
+func testNode(t require.TestingT) *hnsfault.Sim { return nodeOf(t, hnssim.DefaultForeign()) }
 
-// nodeOf is node with what a CNI puts on endpoints.
+// nodeOf is testNode with what a CNI puts on endpoints.
 func nodeOf(t require.TestingT, cni []hns.EndpointPolicy) *hnsfault.Sim {
 	sim := hnsfault.New(hnsfault.Options{Foreign: cni})
 	ctx := context.Background()
@@ -111,7 +111,7 @@ func requireEmpty(t require.TestingT, sim *hnsfault.Sim) {
 
 func TestLook(t *testing.T) {
 	t.Parallel()
-	sim := node(t)
+	sim := testNode(t)
 	found, err := lookForOurs(t.Context(), sim)
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 5, 3, 1}, []int{len(found.endpoints), found.endpoints[0].rules + found.endpoints[1].rules, len(found.nested) + len(found.sets), len(found.nested)})
@@ -150,7 +150,7 @@ func removeOn(t *testing.T, c cnis.CNI) {
 // anew. At every moment an endpoint does what it did before, or what it does without us.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	clean := node(t)
+	clean := testNode(t)
 	was, before := others(t, clean, true), verdicts(t, clean)
 	_, err := removeOurs(t.Context(), clean)
 	require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestKilledAnywhere(t *testing.T) {
 			},
 		} {
 			inBubble := func(t *testing.T) {
-				sim := node(t)
+				sim := testNode(t)
 				ctx, kill := context.WithCancel(t.Context())
 				defer kill()
 				disturb(sim, kill)
@@ -228,7 +228,7 @@ func (w *watched) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 func TestOneThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		sim := node(t)
+		sim := testNode(t)
 		sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Mode: hnsfault.Refuse, Code: 0x803B0017})
 		left, err := removeOurs(t.Context(), sim)
 		require.NoError(t, err)
@@ -245,7 +245,7 @@ func TestOneThatCannotBeRead(t *testing.T) {
 func TestSetOfOthersRules(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		sim := node(t)
+		sim := testNode(t)
 		theirs := rule("calico-2", hns.Allow, hns.In, 300)
 		theirs.LocalAddresses = "azure-npm-2"
 		require.NoError(t, sim.AddACLs(t.Context(), "c", []hns.ACL{theirs}))
@@ -261,7 +261,7 @@ func TestSetOfOthersRules(t *testing.T) {
 func TestRemoveWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		sim := node(t)
+		sim := testNode(t)
 		sim.Inject(hnsfault.Fault{Op: hns.OpNetworkGet, Times: -1, Mode: hnsfault.Refuse, Err: hns.ErrNotFound})
 		_, err := removeOurs(t.Context(), sim)
 		require.ErrorIs(t, err, hns.ErrNotFound)

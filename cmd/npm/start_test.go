@@ -21,11 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/gate/gatetest"
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/metrics"
+	"github.com/winnpm/winnpm/pkg/node/gatetest"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -178,8 +177,8 @@ func TestStartSettings(t *testing.T) {
 
 // TestNamesOfMetrics: the metrics for other machines contain no names of sets.
 func TestNamesOfMetrics(t *testing.T) {
-	a := &agent{set: settings{config: config{Metrics: true}}, metrics: metrics.New(metrics.Options{
-		Now: time.Now, Staleness: func() map[controllers.Kind]time.Duration { return nil },
+	a := &agent{set: settings{config: config{Metrics: true}}, metrics: debug.NewMetrics(debug.MetricsConfig{
+		Now: time.Now, Staleness: func() map[string]time.Duration { return nil },
 		Stats: func() state.Stats { return state.Stats{Sets: []state.SetStats{{ID: "i", Name: "ns-shop", Entries: 3}}} },
 	})}
 	pages := a.pages()

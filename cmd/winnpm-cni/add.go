@@ -9,8 +9,7 @@ import (
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/gate"
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/node"
 )
 
 // statusTime is how long STATUS waits for an agent.
@@ -25,7 +24,7 @@ func (p plugin) add(args *skel.CmdArgs) error {
 	if err := c.chained(); err != nil {
 		return err
 	}
-	if c.Mode != gate.ModeOff {
+	if c.Mode != node.ModeOff {
 		r, err := c.result()
 		if err != nil {
 			return err
@@ -49,13 +48,13 @@ func (p plugin) claim(args *skel.CmdArgs, c config, r prevResult) error {
 	if claim.Name == "" {
 		return nil
 	}
-	claim.Wait, claim.Strict = c.wait(), c.Mode == gate.ModeStrict
-	_, err = gate.Ask(context.Background(), p.dialing(c), claim)
+	claim.Wait, claim.Strict = c.wait(), c.Mode == node.ModeStrict
+	_, err = node.Ask(context.Background(), p.dialing(c), claim)
 	if err == nil {
 		return nil
 	}
-	why := printable.Line(fmt.Sprintf("pod %s/%s: %v; %s", claim.Namespace, claim.Name, err, advice(err, c)))
-	if c.Mode == gate.ModeStrict {
+	why := node.Printable(fmt.Sprintf("pod %s/%s: %v; %s", claim.Namespace, claim.Name, err, advice(err, c)))
+	if c.Mode == node.ModeStrict {
 		return types.NewError(types.ErrTryAgainLater, "winnpm-cni: not started, the kubelet tries again: "+why, "")
 	}
 	// The pod starts, whether or not somebody reads this.
@@ -63,9 +62,9 @@ func (p plugin) claim(args *skel.CmdArgs, c config, r prevResult) error {
 	return nil
 }
 
-// advice says what to do about an error of gate.Ask.
+// advice says what to do about an error of node.Ask.
 func advice(err error, c config) string {
-	if errors.Is(err, gate.ErrNoAgent) {
+	if errors.Is(err, node.ErrNoAgent) {
 		return "see that the agent of WinNPM runs on this node and listens on " + c.Pipe
 	}
 	return "see the log of the agent of WinNPM on this node"
@@ -77,13 +76,13 @@ func (p plugin) status(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	if c.Mode != gate.ModeStrict {
+	if c.Mode != node.ModeStrict {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
 	defer cancel()
-	if err := gate.Reach(ctx, p.dialing(c)); err != nil {
-		return types.NewError(types.ErrPluginNotAvailable, printable.Line(fmt.Sprintf("winnpm-cni: no pod starts here: %v; %s", err, advice(err, c))), "")
+	if err := node.Reach(ctx, p.dialing(c)); err != nil {
+		return types.NewError(types.ErrPluginNotAvailable, node.Printable(fmt.Sprintf("winnpm-cni: no pod starts here: %v; %s", err, advice(err, c))), "")
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/gate"
-	"github.com/winnpm/winnpm/pkg/gate/gatetest"
+	"github.com/winnpm/winnpm/pkg/node"
+	"github.com/winnpm/winnpm/pkg/node/gatetest"
 )
 
 // What the modes promise: who starts, when, and what is said of it.
@@ -30,7 +30,7 @@ func TestModes(t *testing.T) {
 		"strict, ready":    {`"mode":"strict",`, good, 0, 0, ""},
 		"strict, late":     {`"mode":"strict",`, late, 9, 11, "winnpm-cni: not started, the kubelet tries again: pod shop/api-0: the agent says no: late: its policies were not in place after 9.5s: the pod waits no longer; see the log of the agent of WinNPM on this node"},
 		"strict, fails":    {`"mode":"strict",`, fails, 0, 11, "winnpm-cni: not started, the kubelet tries again: pod shop/api-0: the agent says no: failed: broken; see the log of the agent of WinNPM on this node"},
-		"strict, no agent": {`"mode":"strict","waitSeconds":3,`, nil, 3, 11, "winnpm-cni: not started, the kubelet tries again: pod shop/api-0: " + noAgent + "; " + see + gate.DefaultPipe},
+		"strict, no agent": {`"mode":"strict","waitSeconds":3,`, nil, 3, 11, "winnpm-cni: not started, the kubelet tries again: pod shop/api-0: " + noAgent + "; " + see + node.DefaultPipe},
 		"wait, ready":      {`"mode":"wait",`, good, 0, 0, ""},
 		"wait, late":       {``, late, 9, 0, "winnpm-cni: started without its policies: pod shop/api-0: the agent says no: late: its policies were not in place after 9.5s: the pod waits no longer; see the log of the agent of WinNPM on this node\n"},
 		"wait, fails":      {``, fails, 0, 0, "winnpm-cni: started without its policies: pod shop/api-0: the agent says no: failed: broken; see the log of the agent of WinNPM on this node\n"},
@@ -63,7 +63,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func fails(context.Context, gate.Claim) error { return errors.New("broken") }
+func fails(context.Context, node.Claim) error { return errors.New("broken") }
 
 // never fails a test in which somebody dials.
 func never(t *testing.T) func(context.Context, string) (net.Conn, error) {
@@ -77,11 +77,11 @@ func never(t *testing.T) func(context.Context, string) (net.Conn, error) {
 func TestClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := gatetest.New()
-		var got gate.Claim
-		serve(t, b, func(_ context.Context, c gate.Claim) error { got = c; return nil })
+		var got node.Claim
+		serve(t, b, func(_ context.Context, c node.Claim) error { got = c; return nil })
 		_, _, err := run(t, to(b), plugin.add, argsOf(`"mode":"strict","waitSeconds":4,`))
 		require.NoError(t, err)
-		require.Equal(t, gate.Claim{
+		require.Equal(t, node.Claim{
 			UID: "8d3a", Namespace: "shop", Name: "api-0", ContainerID: "0c4f", Netns: "{6B0D}",
 			Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("fd00::7")}, Endpoint: "0c4f_azure",
 			Wait: 3600 * time.Millisecond, Strict: true,
@@ -152,7 +152,7 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, 1, seconds(time.Since(start)))
 		require.EqualValues(t, types.ErrPluginNotAvailable, code(t, err))
 		require.EqualError(t, err, "winnpm-cni: no pod starts here: no agent answers: there is no pipe; "+
-			"see that the agent of WinNPM runs on this node and listens on "+gate.DefaultPipe)
+			"see that the agent of WinNPM runs on this node and listens on "+node.DefaultPipe)
 
 		_, _, err = run(t, nobody, plugin.status, argsOf(`"mode":"x",`))
 		require.EqualValues(t, types.ErrInvalidNetworkConfig, code(t, err))

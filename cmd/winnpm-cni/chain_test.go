@@ -20,8 +20,7 @@ import (
 	"github.com/containernetworking/cni/pkg/version"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/gate"
-	"github.com/winnpm/winnpm/pkg/gate/pipe"
+	"github.com/winnpm/winnpm/pkg/node"
 	"github.com/winnpm/winnpm/test/effort"
 )
 
@@ -116,17 +115,17 @@ func socket(t *testing.T) string {
 // first plugin said.
 func TestChain(t *testing.T) {
 	for i, version := range versions {
-		for _, mode := range []string{gate.ModeStrict, gate.ModeWait, gate.ModeOff} {
-			if mode != gate.ModeStrict && i+1 < len(versions) && !effort.Deep() {
+		for _, mode := range []string{node.ModeStrict, node.ModeWait, node.ModeOff} {
+			if mode != node.ModeStrict && i+1 < len(versions) && !effort.Deep() {
 				continue
 			}
 			t.Run(version+" "+mode, func(t *testing.T) {
 				t.Parallel()
 				path := socket(t)
-				l, err := pipe.Listen(path)
+				l, err := node.ListenPipe(path)
 				require.NoError(t, err)
-				claims := make(chan gate.Claim, 9)
-				serve(t, l, func(_ context.Context, c gate.Claim) error { claims <- c; return nil })
+				claims := make(chan node.Claim, 9)
+				serve(t, l, func(_ context.Context, c node.Claim) error { claims <- c; return nil })
 				c := newChain(t, version, fmt.Sprintf(`,"mode":%q,"pipe":%q`, mode, path))
 
 				got, err := c.cni.AddNetworkList(t.Context(), c.list, c.runtime)
@@ -134,17 +133,17 @@ func TestChain(t *testing.T) {
 				want, err := firstResult().GetAsVersion(version)
 				require.NoError(t, err)
 				require.JSONEq(t, text(t, want), text(t, got))
-				if mode == gate.ModeOff {
+				if mode == node.ModeOff {
 					require.Empty(t, claims)
 				} else {
 					require.Len(t, claims, 1)
 					claim := <-claims
 					require.Positive(t, claim.Wait)
 					claim.Wait = 0
-					require.Equal(t, gate.Claim{
+					require.Equal(t, node.Claim{
 						UID: "8d3a", Namespace: "shop", Name: "api-0", ContainerID: "0c4f", Netns: "{6B0D}",
 						Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("fd00::7")}, Endpoint: "0c4f_azure",
-						Strict: mode == gate.ModeStrict,
+						Strict: mode == node.ModeStrict,
 					}, claim)
 				}
 

@@ -6,7 +6,7 @@ import (
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/gate"
+	"github.com/winnpm/winnpm/pkg/node"
 )
 
 // prevResult is what is read of a result. From 0.3.0 to 1.1.0 it is written in one way.
@@ -48,12 +48,12 @@ type podArgs struct {
 
 // claimOf makes a claim of what the runtime says, without its wait. The name is "" when
 // the container is none of Kubernetes.
-func claimOf(args *skel.CmdArgs, r prevResult) (gate.Claim, error) {
+func claimOf(args *skel.CmdArgs, r prevResult) (node.Claim, error) {
 	var pod podArgs
 	if err := types.LoadArgs(args.Args, &pod); err != nil {
-		return gate.Claim{}, types.NewError(types.ErrInvalidEnvironmentVariables, "winnpm-cni: CNI_ARGS: "+err.Error(), "")
+		return node.Claim{}, types.NewError(types.ErrInvalidEnvironmentVariables, "winnpm-cni: CNI_ARGS: "+err.Error(), "")
 	}
-	c := gate.Claim{
+	c := node.Claim{
 		UID:         string(pod.K8S_POD_UID),
 		Namespace:   string(pod.K8S_POD_NAMESPACE),
 		Name:        string(pod.K8S_POD_NAME),

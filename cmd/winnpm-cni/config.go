@@ -10,10 +10,10 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
-	"github.com/winnpm/winnpm/pkg/gate"
+	"github.com/winnpm/winnpm/pkg/node"
 )
 
-const maxWaitSeconds = int(gate.MaxWait / time.Second)
+const maxWaitSeconds = int(node.MaxWait / time.Second)
 
 // config is the plugin's entry in the list, as far as it is ours.
 type config struct {
@@ -26,20 +26,20 @@ type config struct {
 // parse reads the configuration that the runtime writes to stdin. An error is one line
 // with code 7.
 func parse(stdin []byte) (config, error) {
-	c := config{Mode: gate.ModeWait, WaitSeconds: int(gate.DefaultWait / time.Second), Pipe: gate.DefaultPipe}
+	c := config{Mode: node.ModeWait, WaitSeconds: int(node.DefaultWait / time.Second), Pipe: node.DefaultPipe}
 	if err := json.Unmarshal(stdin, &c); err != nil {
 		return config{}, badConfig("%v", err)
 	}
 	switch c.Mode {
-	case gate.ModeStrict, gate.ModeWait, gate.ModeOff:
+	case node.ModeStrict, node.ModeWait, node.ModeOff:
 	default:
-		return config{}, badConfig("mode %q; use %s, %s or %s", c.Mode, gate.ModeStrict, gate.ModeWait, gate.ModeOff)
+		return config{}, badConfig("mode %q; use %s, %s or %s", c.Mode, node.ModeStrict, node.ModeWait, node.ModeOff)
 	}
 	if c.WaitSeconds < 1 || c.WaitSeconds > maxWaitSeconds {
-		return config{}, badConfig("waitSeconds %d; use 1 to %d, or mode %s", c.WaitSeconds, maxWaitSeconds, gate.ModeOff)
+		return config{}, badConfig("waitSeconds %d; use 1 to %d, or mode %s", c.WaitSeconds, maxWaitSeconds, node.ModeOff)
 	}
 	if c.Pipe == "" {
-		return config{}, badConfig(`pipe ""; leave it out for %s, or use mode %s`, gate.DefaultPipe, gate.ModeOff)
+		return config{}, badConfig(`pipe ""; leave it out for %s, or use mode %s`, node.DefaultPipe, node.ModeOff)
 	}
 	return c, nil
 }

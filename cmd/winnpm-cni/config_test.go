@@ -12,13 +12,13 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/gate"
+	"github.com/winnpm/winnpm/pkg/node"
 )
 
 func TestParse(t *testing.T) {
 	got, err := parse([]byte(`{"type":"winnpm-cni"}`))
 	require.NoError(t, err)
-	require.Equal(t, config{Mode: "wait", WaitSeconds: 10, Pipe: gate.DefaultPipe}, got)
+	require.Equal(t, config{Mode: "wait", WaitSeconds: 10, Pipe: node.DefaultPipe}, got)
 	got, err = parse([]byte(`{"mode":"strict","waitSeconds":300,"pipe":"\\\\.\\pipe\\agent"}`))
 	require.NoError(t, err)
 	require.Equal(t, config{Mode: "strict", WaitSeconds: 300, Pipe: `\\.\pipe\agent`}, got)

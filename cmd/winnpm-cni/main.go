@@ -12,7 +12,7 @@ import (
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/version"
 
-	"github.com/winnpm/winnpm/pkg/gate/pipe"
+	"github.com/winnpm/winnpm/pkg/node"
 )
 
 // plugin is one run of the program.
@@ -22,7 +22,7 @@ type plugin struct {
 }
 
 func main() {
-	p := plugin{stdout: os.Stdout, stderr: os.Stderr, dial: pipe.Dial}
+	p := plugin{stdout: os.Stdout, stderr: os.Stderr, dial: node.DialPipe}
 	// DEL, CHECK and GC do nothing, whatever else is in the configuration: a pod must
 	// be able to end.
 	funcs := skel.CNIFuncs{Add: p.add, Status: p.status}

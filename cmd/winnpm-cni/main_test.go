@@ -14,18 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/gate"
-	"github.com/winnpm/winnpm/pkg/gate/gatetest"
+	"github.com/winnpm/winnpm/pkg/node"
+	"github.com/winnpm/winnpm/pkg/node/gatetest"
 )
 
 // agent is a Claimer.
-type agent func(ctx context.Context, c gate.Claim) error
+type agent func(ctx context.Context, c node.Claim) error
 
-func (a agent) Claim(ctx context.Context, c gate.Claim) error { return a(ctx, c) }
+func (a agent) Claim(ctx context.Context, c node.Claim) error { return a(ctx, c) }
 
-func good(context.Context, gate.Claim) error { return nil }
+func good(context.Context, node.Claim) error { return nil }
 
-func late(ctx context.Context, _ gate.Claim) error {
+func late(ctx context.Context, _ node.Claim) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -35,7 +35,7 @@ func serve(t *testing.T, l net.Listener, a agent) {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- gate.Serve(ctx, l, a, klog.Background()) }()
+	go func() { ended <- node.Serve(ctx, l, a, klog.Background()) }()
 	t.Cleanup(func() {
 		end()
 		require.NoError(t, <-ended)

@@ -1,5 +1,6 @@
 // Package cli is what the programs of this repository have in common on the
-// command line: how a command ends, how an error is worded, how logs are written.
+// command line: how a command ends, how an error is worded, how logs are written, how text of other programs is
+// made printable.
 package cli
 
 import (
@@ -13,8 +14,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // Exit codes that every command has.
@@ -101,7 +100,7 @@ func Line(err error) string {
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		text = strings.ReplaceAll(text, wrong.Error(), fmt.Sprintf("%s is a JSON %s, which does not belong there", cmp.Or(strings.TrimPrefix(wrong.Field, "Dump."), "it"), wrong.Value))
 	}
-	return printable.Line(strings.Join(strings.Fields(text), " "))
+	return Printable(strings.Join(strings.Fields(text), " "))
 }
 
 // Lines returns an error as the only line of a slice.

@@ -8,8 +8,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/klog/v2"
-
-	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // LogOff is the level at which nothing is logged.
@@ -27,7 +25,7 @@ func NewLogger(w io.Writer, level string) (klog.Logger, error) {
 		}
 		cfg := zap.NewProductionEncoderConfig()
 		cfg.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-		core = zapcore.NewCore(zapcore.NewJSONEncoder(cfg), zapcore.Lock(zapcore.AddSync(printable.JSON(w))), at)
+		core = zapcore.NewCore(zapcore.NewJSONEncoder(cfg), zapcore.Lock(zapcore.AddSync(PrintableJSON(w))), at)
 	}
 	base := zap.New(core)
 	zap.RedirectStdLog(base) // for good: the process has one logger

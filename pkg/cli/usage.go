@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 // What the library says of a command line, which is worded for who writes programs.
@@ -70,7 +68,7 @@ func noFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if like := printable.Similar(e.GetSpecifiedName(), names); like != "" {
+	if like := Similar(e.GetSpecifiedName(), names); like != "" {
 		return fmt.Errorf("there is no flag --%s; did you mean --%s?", e.GetSpecifiedName(), like)
 	}
 	return fmt.Errorf("there is no flag --%s; %s --help lists them", e.GetSpecifiedName(), cmd.CommandPath())
@@ -78,7 +76,7 @@ func noFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 
 func noCommand(root *cobra.Command, name string) error {
 	names := verbs(root)
-	if like := printable.Similar(name, names); like != "" {
+	if like := Similar(name, names); like != "" {
 		return fmt.Errorf("there is no command %q; did you mean %s?", name, like)
 	}
 	return fmt.Errorf("there is no command %q; there is %s", name, strings.Join(names, ", "))

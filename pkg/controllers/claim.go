@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/gate"
+	gate "github.com/winnpm/winnpm/pkg/node"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/gate"
+	gate "github.com/winnpm/winnpm/pkg/node"
 )
 
 // goesAt is a context whose Done runs something once, the nth time.

@@ -26,7 +26,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/gate/gatetest"
+	"github.com/winnpm/winnpm/pkg/node/gatetest"
 )
 
 // encodedList is a PodList as Kubernetes itself encodes it.

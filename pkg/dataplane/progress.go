@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -44,7 +44,7 @@ func (p place) String() string {
 	if p.call != "" {
 		b.WriteString(", in HNS: " + p.call)
 	}
-	return printable.Line(b.String())
+	return cli.Printable(b.String())
 }
 
 // Begin notes that a transaction begins.

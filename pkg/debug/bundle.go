@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // BundlePath is the path of the support bundle: one zip file with the whole state of an agent.
@@ -71,7 +71,7 @@ func text(s string) func(io.Writer) error {
 
 func stateText(state func() error) string {
 	if err := state(); err != nil {
-		return printable.Line(err.Error())
+		return cli.Printable(err.Error())
 	}
 	return "ok"
 }

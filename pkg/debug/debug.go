@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -137,7 +137,7 @@ func unnamed(state func() error) func() error {
 func check(state func() error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := state(); err != nil { // read with curl, and in Events of the kubelet
-			http.Error(w, printable.Line(err.Error()), http.StatusServiceUnavailable)
+			http.Error(w, cli.Printable(err.Error()), http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = io.WriteString(w, "ok\n") // a client that has gone is no concern

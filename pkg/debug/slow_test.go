@@ -16,7 +16,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/gate/gatetest"
+	"github.com/winnpm/winnpm/pkg/node/gatetest"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 

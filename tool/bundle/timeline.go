@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/tool/bounded"
 )
@@ -55,10 +55,10 @@ func ReadRecording(r io.Reader) (Recording, error) {
 // WriteText writes the timeline for people: a line for each step, its failed calls and repairs
 // below, and a summary at the end.
 func (rec Recording) WriteText(w io.Writer) error {
-	b := &printable.Page{}
+	b := &cli.Page{}
 	b.Line(0, "recorded on %s by %s, taken %s", cmp.Or(rec.Node, "an unnamed node"), cmp.Or(rec.Agent, "an unknown version"), rec.Taken.UTC().Format(time.RFC3339))
 	if rec.Forgotten > 0 {
-		b.Line(0, "forgotten before that: %s", printable.Count(int(rec.Forgotten), "step"))
+		b.Line(0, "forgotten before that: %s", cli.Count(int(rec.Forgotten), "step"))
 	}
 	failed := 0
 	for _, s := range rec.Steps {
@@ -67,13 +67,13 @@ func (rec Recording) WriteText(w io.Writer) error {
 		b.Line(0, "%d  +%s  %s  %s  %s  %s", s.Number, seconds(s.Began.Sub(rec.Steps[0].Began)), came(s), calls(s), seconds(s.Took), outcome(s, n))
 		writeStep(b, s)
 	}
-	b.Line(0, "%s, %s", printable.Count(len(rec.Steps), "step"), printable.Count(failed, "failed call"))
+	b.Line(0, "%s, %s", cli.Count(len(rec.Steps), "step"), cli.Count(failed, "failed call"))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // writeStep writes the calls of a step that failed or hang, and its repairs.
-func writeStep(b *printable.Page, s recorder.Step) {
+func writeStep(b *cli.Page, s recorder.Step) {
 	for i, c := range s.Calls {
 		result := "no answer yet"
 		if c.Error != nil {
@@ -108,11 +108,11 @@ func came(s recorder.Step) string {
 	var parts []string
 	if s.Report != nil {
 		for _, c := range s.Report.Changes {
-			parts = append(parts, fmt.Sprintf("%s %s", printable.Count(c.Count, c.Kind), past(c.Operation)))
+			parts = append(parts, fmt.Sprintf("%s %s", cli.Count(c.Count, c.Kind), past(c.Operation)))
 		}
 	}
 	if n := len(s.Events) + s.MoreEvents; len(parts) == 0 && n > 0 {
-		parts = append(parts, printable.Count(n, "object"))
+		parts = append(parts, cli.Count(n, "object"))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "no event")
 }
@@ -124,7 +124,7 @@ func past(operation string) string { return strings.TrimSuffix(operation, "e") +
 func looked(s recorder.Step) string {
 	text := "reading HNS"
 	if s.Again > 0 {
-		text += fmt.Sprintf(", failed %s more", printable.Count(s.Again, "time"))
+		text += fmt.Sprintf(", failed %s more", cli.Count(s.Again, "time"))
 	}
 	return text
 }
@@ -140,7 +140,7 @@ func calls(s recorder.Step) string {
 		parts = append(parts, fmt.Sprintf("%s %d", op, n[op]))
 	}
 	if s.MoreCalls > 0 {
-		parts = append(parts, printable.Count(s.MoreCalls, "earlier call"))
+		parts = append(parts, cli.Count(s.MoreCalls, "earlier call"))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "no call")
 }
@@ -168,7 +168,7 @@ func outcome(s recorder.Step, failed int) string {
 		parts = append(parts, "ended by: "+s.Error)
 	}
 	if s.Report != nil && s.Report.Pending > 0 {
-		parts = append(parts, printable.Count(s.Report.Pending, "pending pod"))
+		parts = append(parts, cli.Count(s.Report.Pending, "pending pod"))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "ok")
 }

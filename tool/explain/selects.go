@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -106,7 +106,7 @@ func (x population) whyNone(namespace string) string {
 		return fmt.Sprintf("spec.podSelector matches none of the pods of namespace %s, so the policy changes nothing; check its labels", namespace)
 	}
 	message := fmt.Sprintf("there is no pod in namespace %s, so the policy changes nothing", namespace)
-	if like := printable.Similar(namespace, slices.Sorted(maps.Keys(x.pods))); like != "" {
+	if like := cli.Similar(namespace, slices.Sorted(maps.Keys(x.pods))); like != "" {
 		message += fmt.Sprintf("; did you mean namespace %s?", like)
 	}
 	return message

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -24,7 +24,7 @@ const (
 // WriteText writes the answer for a person: the verdict, then why, then what
 // would have allowed it.
 func (a Answer) WriteText(w io.Writer) error {
-	p := &printable.Page{}
+	p := &cli.Page{}
 	p.Line(0, "%s  %s -> %s:%d/%s  (%s -> %s)", strings.ToUpper(string(a.Verdict)), a.From, a.To, a.Port, a.Protocol, a.Source, a.Destination)
 	a.half(p)
 	a.contested(p)
@@ -40,7 +40,7 @@ func (a Answer) WriteText(w io.Writer) error {
 }
 
 // contested writes why an allowed connection to a contested address is unknown.
-func (a Answer) contested(p *printable.Page) {
+func (a Answer) contested(p *cli.Page) {
 	for _, s := range []Side{a.Egress, a.Ingress} {
 		if s.Contested && a.Verdict == Unknown {
 			p.Line(0, "It is not known to be %s that has its address: what is allowed to the address need not be allowed to the pod.", s.End)
@@ -49,7 +49,7 @@ func (a Answer) contested(p *printable.Page) {
 }
 
 // half says that only one end was judged.
-func (a Answer) half(p *printable.Page) {
+func (a Answer) half(p *cli.Page) {
 	who, known := "This node knows", "one half only"
 	if a.Node == "" {
 		who = "The nodes know"
@@ -65,7 +65,7 @@ func (a Answer) half(p *printable.Page) {
 	p.Line(0, "%s %s.", who, known)
 }
 
-func (a Answer) side(p *printable.Page, s Side, word string) {
+func (a Answer) side(p *cli.Page, s Side, word string) {
 	head := fmt.Sprintf("%s %s: ", word, s.End)
 	if s.Node != "" {
 		head = fmt.Sprintf("%s %s on %s: ", word, s.End, s.Node)
@@ -134,7 +134,7 @@ func (a Answer) since(t time.Time) string {
 
 // state writes the rules: those that decide, or when the connection is blocked
 // those that would allow something else.
-func (a Answer) state(p *printable.Page, s State) {
+func (a Answer) state(p *cli.Page, s State) {
 	rules := s.Rules
 	if s.Verdict == Blocked {
 		rules = s.Tried
@@ -169,7 +169,7 @@ func (a Answer) state(p *printable.Page, s State) {
 }
 
 // misses writes what would have allowed the connection at one end.
-func misses(p *printable.Page, s Side, word string) {
+func misses(p *cli.Page, s Side, word string) {
 	if len(s.Misses) == 0 {
 		return
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/printable"
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/tool/bounded"
 )
 
@@ -138,7 +138,7 @@ func misspelt(version, kind string) string {
 	case kinds[clusterKind].version: // which has no other kind
 		return clusterKind
 	case kinds[namespacedKind].version:
-		return printable.Similar(kind, []string{namespacedKind})
+		return cli.Similar(kind, []string{namespacedKind})
 	}
 	return ""
 }
@@ -153,7 +153,7 @@ func alike(version, kind string) string {
 	if slices.Contains(ownGroups, groupOf(version)) {
 		names = slices.Sorted(maps.Keys(kinds))
 	}
-	return printable.Similar(kind, names)
+	return cli.Similar(kind, names)
 }
 
 // ownGroups are the groups of Kubernetes whose kinds are read.
@@ -320,7 +320,7 @@ func (l *loader) nodeIsThere(name string, paths []string) error {
 	}
 	slices.Sort(names)
 	reason := fmt.Sprintf("of %d Nodes the first are %s", len(names), strings.Join(names[:min(len(names), 5)], ", "))
-	if like := printable.Similar(name, names); like != "" {
+	if like := cli.Similar(name, names); like != "" {
 		reason = fmt.Sprintf("did you mean %s?", like)
 	}
 	read := strings.Join(paths, ", ")

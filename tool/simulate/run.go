@@ -19,7 +19,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/bounded"
@@ -68,7 +67,7 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 		return false, err
 	}
 	if o.Output == "json" {
-		return complete(r.Warnings), r.writeJSON(printable.JSON(o.Stdout))
+		return complete(r.Warnings), r.writeJSON(cli.PrintableJSON(o.Stdout))
 	}
 	return complete(r.Warnings), r.writeText(o.Stdout)
 }

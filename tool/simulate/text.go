@@ -13,9 +13,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 )
@@ -40,13 +40,13 @@ func (r Result) writeText(w io.Writer) error {
 
 // say writes one printable line, whatever the values hold. It fails in a bufio.Writer's Flush only.
 func say(w io.Writer, format string, values ...any) {
-	fmt.Fprintln(w, printable.Line(fmt.Sprintf(format, values...)))
+	fmt.Fprintln(w, cli.Printable(fmt.Sprintf(format, values...)))
 }
 
 // row writes a row of a table, whatever the cells hold.
 func row(t *tabwriter.Writer, cells ...string) {
 	for i := range cells {
-		cells[i] = printable.Line(cells[i])
+		cells[i] = cli.Printable(cells[i])
 	}
 	fmt.Fprintln(t, strings.Join(cells, "\t"))
 }
@@ -210,7 +210,7 @@ func (g *grid) write(b io.Writer) {
 	say(b, "MATRIX %d/%s%s: row connects to column; %s", g.port.Port, g.port.Protocol, size, words)
 	width := 0
 	for _, name := range names {
-		width = max(width, len(printable.Line(name)))
+		width = max(width, len(cli.Printable(name)))
 	}
 	if len(names) > gridColumns {
 		g.summary(b, names, width)

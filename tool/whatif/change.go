@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 )
@@ -118,7 +118,7 @@ func (w World) noNamespaces(c Change, policies []PolicyChange) []state.Warning {
 			return
 		}
 		message := fmt.Sprintf("the cluster has no namespace %s, so the %s cannot be applied there", namespace, word)
-		if like := printable.Similar(namespace, names); like != "" {
+		if like := cli.Similar(namespace, names); like != "" {
 			message += fmt.Sprintf("; did you mean %s?", like)
 		}
 		out = append(out, state.Warning{Object: object, Kind: kind, Reason: reasonNoNamespace, Message: message})

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 )
@@ -219,7 +219,7 @@ func (p Plan) othersText() []string {
 		if o.Pods == 0 {
 			return
 		}
-		parts := []string{fmt.Sprintf("%s %d: %s %s", title, o.Pods, printable.Count(o.Allowed, "connection"), allowed)}
+		parts := []string{fmt.Sprintf("%s %d: %s %s", title, o.Pods, cli.Count(o.Allowed, "connection"), allowed)}
 		if o.WithOutside > 0 {
 			parts[0] += fmt.Sprintf(", %d of them with addresses outside", o.WithOutside)
 		}

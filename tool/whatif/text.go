@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/printable"
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
@@ -44,7 +44,7 @@ func (p Plan) sections() []section {
 // WriteText writes the plan for a person: the numbers, what flips, and what is
 // written where.
 func (p Plan) WriteText(w io.Writer, d Detail) error {
-	b := &printable.Page{}
+	b := &cli.Page{}
 	for _, line := range slices.Concat(p.changesText(d), []string{p.Headline()}, p.othersText()) {
 		b.Line(0, "%s", line)
 	}
@@ -98,7 +98,7 @@ func (p Plan) changesText(d Detail) []string {
 func (o ObjectChange) text() string {
 	text := o.Change
 	if o.Pods > 0 || o.Kind != "Node" {
-		text += ", " + printable.Count(o.Pods, "pod")
+		text += ", " + cli.Count(o.Pods, "pod")
 	}
 	if o.Change == isNew || o.Change == deleted {
 		return text
@@ -126,11 +126,11 @@ func (c PolicyChange) text() string {
 // Headline says in one line what changes, the worst first: what is opened, then what is not
 // known, then what is blocked.
 func (p Plan) Headline() string {
-	all := fmt.Sprintf("%s between %s", printable.Count(p.Connections, "connection"), printable.Count(p.Pods, "pod"))
+	all := fmt.Sprintf("%s between %s", cli.Count(p.Connections, "connection"), cli.Count(p.Pods, "pod"))
 	if len(p.Flips)+len(p.Outside)+len(p.Nodes)+p.NewPods.Pods+p.DeletedPods.Pods == 0 {
 		return fmt.Sprintf("Nothing changes: none of %s flips, and no node is written to.", all)
 	}
-	writes := fmt.Sprintf("%d of %s written to.", len(p.Nodes), printable.Count(p.NodesSeen, "node"))
+	writes := fmt.Sprintf("%d of %s written to.", len(p.Nodes), cli.Count(p.NodesSeen, "node"))
 	if p.Flipped == 0 {
 		return fmt.Sprintf("NO FLIPS among %s, nor with addresses outside. %s", all, writes)
 	}
@@ -173,7 +173,7 @@ type row struct {
 func (p Plan) rows(flips []Flip) []row {
 	sizes := map[string]string{}
 	for _, w := range p.Workloads {
-		sizes[w.Name] = fmt.Sprintf("%s (%s)", w.Name, printable.Count(len(w.Pods), "pod"))
+		sizes[w.Name] = fmt.Sprintf("%s (%s)", w.Name, cli.Count(len(w.Pods), "pod"))
 	}
 	var to []row
 	for _, f := range flips {
@@ -233,7 +233,7 @@ func (f Flip) text() string {
 	return text
 }
 
-func (p Plan) textNodes(b *printable.Page, d Detail) {
+func (p Plan) textNodes(b *cli.Page, d Detail) {
 	if len(p.Nodes) == 0 {
 		return
 	}
@@ -248,8 +248,8 @@ func (p Plan) textNodes(b *printable.Page, d Detail) {
 	}
 }
 
-func (n NodeChange) text(b *printable.Page, d Detail) {
-	b.Line(1, "%s: %s, +%d -%d ACLs on %s", n.Name(), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, printable.Count(n.Endpoints, "endpoint"))
+func (n NodeChange) text(b *cli.Page, d Detail) {
+	b.Line(1, "%s: %s, +%d -%d ACLs on %s", n.Name(), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, cli.Count(n.Endpoints, "endpoint"))
 	sets, more := shown(n.Sets, d.sets)
 	for _, s := range sets {
 		b.Line(2, "%s", s.text(d))
@@ -276,7 +276,7 @@ func setsText(sets []SetChange) string {
 	var words []string
 	for _, change := range []string{added, changed, removed} {
 		if counts[change] > 0 {
-			words = append(words, fmt.Sprintf("%s %s", printable.Count(counts[change], "set"), change))
+			words = append(words, fmt.Sprintf("%s %s", cli.Count(counts[change], "set"), change))
 		}
 	}
 	return cmp.Or(strings.Join(words, ", "), "no set changes")
@@ -289,9 +289,9 @@ func (s SetChange) text(d Detail) string {
 	}
 	switch s.Change {
 	case added:
-		return fmt.Sprintf("+ %s  %s", name, printable.Count(s.Members, "member"))
+		return fmt.Sprintf("+ %s  %s", name, cli.Count(s.Members, "member"))
 	case removed:
-		return fmt.Sprintf("- %s  %s", name, printable.Count(s.Members, "member"))
+		return fmt.Sprintf("- %s  %s", name, cli.Count(s.Members, "member"))
 	}
 	return fmt.Sprintf("~ %s  +%d -%d members", name, s.Joined, s.Left)
 }
@@ -299,7 +299,7 @@ func (s SetChange) text(d Detail) string {
 // WriteMarkdown writes the plan for a pull request: the headline, a table of what flips, and
 // what is written where.
 func (p Plan) WriteMarkdown(w io.Writer, d Detail) error {
-	b := &printable.Page{}
+	b := &cli.Page{}
 	b.Line(0, "**%s**", escaped(p.Headline()))
 	for _, line := range p.othersText() {
 		b.Line(0, "")

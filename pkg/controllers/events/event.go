@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/printable"
 )
 
 const (
@@ -63,7 +63,7 @@ func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 		Action:              action,
 		Reason:              string(f.reason),
 		Type:                kind,
-		Note:                cut(printable.Line(where+": "+f.text), maxNote),
+		Note:                cut(cli.Printable(where+": "+f.text), maxNote),
 		Regarding:           regarding,
 		Related:             &corev1.ObjectReference{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: l.node},
 	}

@@ -72,16 +72,10 @@ func TestWireAgainstHcsshim(t *testing.T) {
 	require.Regexp(t, `\d+ requests are hcsshim's byte for byte, `, out)
 }
 
-// TestNodeLock runs the tests of the node's lock.
-func TestNodeLock(t *testing.T) {
+// TestLockAndPipe runs the tests of the node's lock, and of the pipe between the CNI plugin and the agent.
+func TestLockAndPipe(t *testing.T) {
 	begin(t)
-	runTests(t, newHost(t, azure()), "nodelock")
-}
-
-// TestGatePipe runs the tests of the pipe between the CNI plugin and the agent.
-func TestGatePipe(t *testing.T) {
-	begin(t)
-	runTests(t, newHost(t, azure()), "pipe")
+	runTests(t, newHost(t, azure()), "node", "-test.run=^Test(Lock|Pipe)")
 }
 
 // TestAgentOnANode runs what .github/workflows/windows.yml runs on a node: npm.exe on an HNS network of

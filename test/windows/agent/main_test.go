@@ -43,7 +43,7 @@ func runAll(m *testing.M) (int, error) {
 		return m.Run(), nil // every test says why it is skipped
 	}
 	for _, file := range []string{
-		filepath.Join(p.bin, "apiserver-up"), p.exe("npm"), p.exe("doctor"), p.exe("contract"), p.exe("adapter"), p.exe("nodelock"),
+		filepath.Join(p.bin, "apiserver-up"), p.exe("npm"), p.exe("doctor"), p.exe("contract"), p.exe("adapter"), p.exe("node"),
 		p.wine, filepath.Join(p.prefix, "drive_c", "windows", "system32", "computenetwork.dll"),
 	} {
 		if _, err := os.Stat(file); err != nil {

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Printable returns text as one line that can be printed: every other character is U+FFFD. Names, labels and
+// messages of a dump, a bundle or a server may hold any character: an escape sequence would steer the terminal,
+// a line break would forge a line.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// Page is text in the making. The zero value is empty.
+type Page struct{ b strings.Builder }
+
+// Line adds one line, whatever the arguments hold, indented by twice as many
+// spaces and without spaces at its end.
+func (p *Page) Line(indent int, format string, args ...any) {
+	p.b.WriteString(strings.TrimRight(strings.Repeat("  ", indent)+Printable(fmt.Sprintf(format, args...)), " ") + "\n")
+}
+
+// String returns the lines.
+func (p *Page) String() string { return p.b.String() }
+
+// Count returns a number with its noun: "1 pod", "2 pods", "2 policies".
+func Count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// PrintableText returns a writer that passes text on to w, with U+FFFD for every character
+// that cannot be printed, but for line feeds. It is the last gate before a terminal:
+// whoever puts a name into a line uses Printable, as this one cannot tell whose a line feed
+// is. Half a character at the end waits for the other half.
+func PrintableText(w io.Writer) io.Writer {
+	return &writer{w: w, other: func(out []byte, _ rune) []byte { return utf8.AppendRune(out, unicode.ReplacementChar) }}
+}
+
+// PrintableJSON returns a writer that passes JSON on to w, with every character that cannot be
+// printed as an escape sequence of JSON: it says the same, and steers no terminal.
+// encoding/json leaves DEL, C1 and what turns the direction of text as they are.
+func PrintableJSON(w io.Writer) io.Writer {
+	return &writer{w: w, other: func(out []byte, r rune) []byte {
+		if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
+			return fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		}
+		return fmt.Appendf(out, `\u%04x`, r)
+	}}
+}
+
+type writer struct {
+	w     io.Writer
+	other func(out []byte, r rune) []byte // what stands for r
+	half  []byte                          // of a character
+}
+
+// Write implements io.Writer.
+func (w *writer) Write(p []byte) (int, error) {
+	if len(w.half) == 0 && plain(p) {
+		return w.w.Write(p)
+	}
+	text := append(w.half, p...)
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 && utf8.FullRune(text) {
+		r, size := utf8.DecodeRune(text)
+		if r == '\n' || unicode.IsPrint(r) {
+			out = utf8.AppendRune(out, r)
+		} else {
+			out = w.other(out, r)
+		}
+		text = text[size:]
+	}
+	w.half = append([]byte(nil), text...)
+	if _, err := w.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// plain reports whether text is of ASCII characters that can be printed.
+func plain(text []byte) bool {
+	for _, b := range text {
+		if b != '\n' && (b < ' ' || b > '~') {
+			return false
+		}
+	}
+	return true
+}

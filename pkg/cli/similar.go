@@ -1,0 +1,40 @@
+package cli
+
+import "strings"
+
+// Similar returns the name that is most like word, in any case; of several the first, and
+// "" when none is like it. A third of the word may differ, and three bytes at most.
+func Similar(word string, names []string) string {
+	word = strings.ToLower(word)
+	found, least := "", 1+min(3, len(word)/3)
+	for _, name := range names {
+		if n := len(name) - len(word); n >= least || -n >= least {
+			continue // and a word of a megabyte costs nothing
+		}
+		if d := edits(word, strings.ToLower(name)); d < least {
+			found, least = name, d
+		}
+	}
+	return found
+}
+
+// edits is the number of bytes to insert, delete or change to get from a to b.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

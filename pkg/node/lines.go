@@ -1,0 +1,84 @@
+package node
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// Lines are at most so long, with their end.
+const (
+	mostOfClaim  = 64 << 10
+	mostOfAnswer = 16 << 10
+	mostOfReason = 1 << 10 // JSON writes a character in six at most
+)
+
+// errSilent is a caller that hung up before its first byte, as who only looks does.
+var errSilent = errors.New("nothing was said")
+
+// readLine decodes a line of at most most bytes into value. Nothing may follow it.
+func readLine(r io.Reader, most int64, value any) error {
+	in := bufio.NewReader(io.LimitReader(r, most))
+	line, err := in.ReadBytes('\n')
+	switch {
+	case err == nil && in.Buffered() > 0:
+		return errors.New("more than one line")
+	case err == nil:
+		return json.Unmarshal(line, value)
+	case int64(len(line)) == most:
+		return fmt.Errorf("a line of more than %d bytes", most)
+	case errors.Is(err, io.EOF) && len(line) == 0:
+		return errSilent
+	}
+	return fmt.Errorf("half a line: %w", err)
+}
+
+func readClaim(r io.Reader) (Claim, error) {
+	var c Claim
+	if err := readLine(r, mostOfClaim, &c); err != nil {
+		return Claim{}, err
+	}
+	if err := c.check(); err != nil {
+		return Claim{}, err
+	}
+	for i, a := range c.Addresses {
+		c.Addresses[i] = a.Unmap()
+	}
+	return c, nil
+}
+
+// readAnswer takes any Code: a later agent may have more of them.
+func readAnswer(r io.Reader) (Answer, error) {
+	var a Answer
+	if err := readLine(r, mostOfAnswer, &a); err != nil {
+		return Answer{}, err
+	}
+	a.Code, a.Reason = reason(a.Code), reason(a.Reason)
+	return a, nil
+}
+
+// writeLine encodes a value of this package, which cannot fail.
+func writeLine(w io.Writer, value any) error { return json.NewEncoder(w).Encode(value) }
+
+// reason makes one bounded line of a text that goes into events and logs.
+func reason(text string) string {
+	if len(text) > mostOfReason {
+		text = strings.ToValidUTF8(text[:mostOfReason], "")
+	}
+	return Printable(text)
+}
+
+// Printable returns text as one line that can be printed, as cli.Printable does, whose package links too much for a
+// program that starts with each pod.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}

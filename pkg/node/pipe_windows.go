@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/Microsoft/go-winio"
+	"golang.org/x/sys/windows"
+)
+
+// local is how the pipes of this computer begin. Others would be asked over the network.
+const local = `\\.\pipe\`
+
+// errNotLocal is a path that leads elsewhere.
+var errNotLocal = errors.New(`is no pipe of this computer, \\.\pipe\NAME`)
+
+// bufferBytes is of each direction of a connection, in the memory of the system.
+const bufferBytes = 4096
+
+// probeTime is how long Listen looks for an instance that nobody serves.
+const probeTime = 20 * time.Millisecond
+
+func listenPipe(path string) (net.Listener, error) {
+	if !isLocal(path) {
+		return nil, fmt.Errorf("%s %w", path, errNotLocal)
+	}
+	l, err := winio.ListenPipe(path, &winio.PipeConfig{SecurityDescriptor: pipeAccess, InputBufferSize: bufferBytes, OutputBufferSize: bufferBytes})
+	if err != nil {
+		return nil, err
+	}
+	// winio makes a first instance that it never serves, as it holds the name of the
+	// pipe. Windows lets nobody connect to that; Wine lets the first caller, who would
+	// wait for good. So we are the first caller.
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime) //nolint:forbidigo // it ends by itself
+	defer cancel()
+	if conn, err := winio.DialPipeContext(ctx, path); err == nil {
+		_ = conn.Close() // nothing was said
+	}
+	return l, nil
+}
+
+func dialPipe(ctx context.Context, path string) (net.Conn, error) {
+	if !isLocal(path) {
+		return nil, fmt.Errorf("%s %w", path, errNotLocal)
+	}
+	// winio opens it so that its owner cannot act as us (SECURITY_ANONYMOUS).
+	conn, err := winio.DialPipeContext(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := ofAnAgent(conn); err != nil {
+		_ = conn.Close() // nothing was said
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return conn, nil
+}
+
+func isLocal(path string) bool {
+	return len(path) > len(local) && strings.EqualFold(path[:len(local)], local)
+}
+
+// ofAnAgent returns an error when the owner of a pipe may be somebody without the rights
+// of an agent, who would let every pod run.
+func ofAnAgent(conn net.Conn) error {
+	file, ok := conn.(interface{ Fd() uintptr })
+	if !ok {
+		return errors.New("BUG: a pipe without a handle")
+	}
+	descriptor, err := windows.GetSecurityInfo(windows.Handle(file.Fd()), windows.SE_KERNEL_OBJECT, windows.OWNER_SECURITY_INFORMATION)
+	if err != nil {
+		return fmt.Errorf("ask for its owner: %w", err)
+	}
+	owner, _, err := descriptor.Owner()
+	if err != nil {
+		return fmt.Errorf("its owner: %w", err)
+	}
+	if owner == nil || !trusted(owner) {
+		return fmt.Errorf("belongs to %v, who is no agent", owner)
+	}
+	return nil
+}
+
+// maxSIDBytes is the value of SECURITY_MAX_SID_SIZE in winnt.h.
+const maxSIDBytes = 68
+
+// trusted reports whether an account is SYSTEM, the Administrators group, the account of this
+// process, or the default owner of objects that this process creates.
+func trusted(account *windows.SID) bool {
+	if account.IsWellKnown(windows.WinLocalSystemSid) || account.IsWellKnown(windows.WinBuiltinAdministratorsSid) {
+		return true
+	}
+	own := windows.GetCurrentProcessToken()
+	user, err := own.GetTokenUser()
+	if err == nil && account.Equals(user.User.Sid) {
+		return true
+	}
+	var owner struct {
+		sid  *windows.SID // points into rest
+		rest [maxSIDBytes]byte
+	}
+	size := uint32(unsafe.Sizeof(owner))
+	err = windows.GetTokenInformation(own, windows.TokenOwner, (*byte)(unsafe.Pointer(&owner)), size, &size)
+	return err == nil && account.Equals(owner.sid)
+}

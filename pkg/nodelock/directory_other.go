@@ -1,9 +1,0 @@
-//go:build !windows
-
-package nodelock
-
-import "os"
-
-// directory returns the folder of the lock files. Any user may write to it, which is acceptable
-// because agents run only on Windows.
-func directory() (string, error) { return os.TempDir(), nil }
