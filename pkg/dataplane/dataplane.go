@@ -1,16 +1,22 @@
 // Package dataplane is the one writer of a node's HNS state.
 //
-// A caller that learns of a change puts it into a Transaction and hands it to
-// ApplyDataplane, the only way to write. Its steps are functions of these names, each in a file
-// of its own: stage (apply the change to what is desired), read (what is not known), planSets
-// (what differs), writeSets (create and update), writeEndpoints (one after the other),
-// removeSets, and record (what was reached). The reconciler reads through Observe, a transaction
-// that only reads.
+// A caller that learns of a change puts it into a Transaction and calls ApplyDataplane, which is
+// the only way to write. ApplyDataplane runs these steps in order. Each is a function of that
+// name, in a file of that name:
 //
-// There are two locks. apply is held for a whole transaction, and makes it the only
-// writer. mu, taken after it, guards the state. A transaction holds mu too, but for the
-// calls of HNS: ask releases it, makes the call, and takes it again. So dumps never wait
-// for HNS:
+//	stage           applies the changes to the desired state
+//	read            reads what is not known of HNS
+//	planSets        finds which sets differ
+//	writeSets       creates and updates sets
+//	writeEndpoints  adds and replaces the ACLs of one endpoint after the other
+//	removeSets      deletes the sets that nothing needs
+//	record          returns a report
+//
+// The reconciler calls Observe, a transaction that only reads.
+//
+// There are two locks. A transaction holds apply from its beginning to its end, so it is the only
+// writer. mu, taken after apply, guards the state. A transaction holds mu except during calls of
+// HNS: ask releases it, makes the call, and takes it again. So dumps never wait for HNS:
 //
 //	apply       ████████████████████████████████████████████████████████████████
 //	mu          ████   ████                 █████     ████████
@@ -46,18 +52,17 @@ type Config struct {
 	// MaxBatchedACLs is the number of ACLs in one Add; 0 means 30.
 	MaxBatchedACLs int
 	// MaxRepairs is the number of endpoints that one transaction writes only
-	// because somebody else changed them; the next goes on. 0 means 32.
+	// because another program changed them. The next transaction writes more. 0 means 32.
 	MaxRepairs int
 	// BaseACLs are rules that every local endpoint with a pod gets, isolated or
-	// not; they have our prefix. See CalicoBase.
+	// not; they have our prefix. See acl.CalicoBase.
 	BaseACLs []hns.ACL
 	// Unchecked turns the versions of endpoints off: writes are neither compared
 	// with what is there nor read back. See package versioned.
 	Unchecked bool
-	// LookPeriod is how long it takes until each object was looked at once; 0: a
-	// minute.
+	// LookPeriod is the time in which NextLook names each object once. 0 means a minute.
 	LookPeriod time.Duration
-	// Budgets bound what policies come to, in members and in HNS; 0 means the default.
+	// Budgets bound how many members and ACLs policies result in; 0 means the default.
 	Budgets policy.Budgets
 	// DryRun has ApplyDataplane read and not write.
 	DryRun bool
@@ -74,27 +79,27 @@ type Dataplane struct {
 	client hns.Client
 	now    func() time.Time
 
-	// apply is held for a whole transaction: it makes it the one writer. Taken before mu. It is
-	// a channel, as a goroutine that waits for a channel counts as blocked in a test with
-	// synthetic time.
+	// apply is the lock of the transaction that runs. It is taken before mu. It is a channel,
+	// because testing/synctest regards a goroutine that waits for a channel as blocked, and one
+	// that waits for a mutex not.
 	apply    chan struct{}
 	progress *progress // of the transaction that holds apply; read without a lock
 
-	mu      sync.Mutex // guards what follows; never held across a call of HNS
+	mu      sync.Mutex // guards the fields below; never held during a call of HNS
 	node    *nodeState
-	changed chan struct{} // closed when a transaction releases mu; nil while nobody waits
+	changed chan struct{} // closed when a transaction releases mu; nil if no WaitReady waits
 }
 
-// nodeState is what Dataplane.mu guards: what should be on the node, and what is known to be
-// there. Its methods neither call HNS nor read a clock.
+// nodeState is the state that Dataplane.mu guards: the desired state of the node, and the known
+// state of HNS. Its methods neither call HNS nor read a clock.
 type nodeState struct {
 	cfg      Config
 	progress *progress
-	clock    time.Time // when the lock was taken last; it does not go on meanwhile
+	clock    time.Time // when mu was taken last
 
 	cache     *ipsets.Cache    // desired and actual sets
-	desired   *desired.State   // what should be
-	endpoints *endpoints.State // what is known of endpoints, and what they wait for
+	desired   *desired.State   // objects of the cluster, and the rules that follow from them
+	endpoints *endpoints.State // desired and actual endpoints, and the queue of their updates
 
 	setWork
 	looks      looks
@@ -102,14 +107,14 @@ type nodeState struct {
 	reports    []state.Report
 }
 
-// New returns a Dataplane that knows nothing yet.
+// New returns a Dataplane that has no objects and has read nothing of HNS.
 func New(cfg Config) *Dataplane {
 	cfg.MaxBatchedACLs = cmp.Or(cfg.MaxBatchedACLs, defaultBatchedACLs)
 	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, defaultRepairs)
 	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
 	cfg.Budgets = cfg.Budgets.OrDefaults()
 	d := &Dataplane{client: cfg.Client, now: cfg.Now, apply: make(chan struct{}, 1), progress: &progress{now: cfg.Now}}
-	cfg.Client, cfg.Now = nil, nil // the state has nothing to call
+	cfg.Client, cfg.Now = nil, nil // nodeState must not use them
 	cache := ipsets.NewCache()
 	wants := desired.New(desired.Settings{Budgets: cfg.Budgets, BaseACLs: cfg.BaseACLs}, cache, d.progress.Note)
 	d.node = &nodeState{
@@ -141,15 +146,14 @@ func (d *Dataplane) unlock() {
 	d.mu.Unlock()
 }
 
-// with lends the state to do, which makes no call of HNS.
+// with calls do with the state locked. do must not call HNS.
 func (d *Dataplane) with(do func(*nodeState)) {
 	d.lock()
 	defer d.mu.Unlock()
 	do(d.node)
 }
 
-// Progress returns where the transaction is that runs. It waits for nothing, also
-// while the state is locked.
+// Progress returns where the running transaction is. It never waits for a lock.
 func (d *Dataplane) Progress() state.Progress { return d.progress.Now() }
 
 // WaitReady returns nil as soon as the endpoint of a pod's sandbox has the rules that the
@@ -177,8 +181,8 @@ func (d *Dataplane) WaitReady(ctx context.Context, key desired.PodKey, uid types
 	}
 }
 
-// HasPodAt reports whether a pod of this node has an address, as far as is known: the API
-// server's word or the CNI's. It may be called while a call of HNS is under way.
+// HasPodAt reports whether a pod of this node has an address, according to the API server or
+// the CNI. It never waits for HNS.
 func (d *Dataplane) HasPodAt(addr netip.Addr) (has bool) {
 	d.with(func(n *nodeState) {
 		for p := range n.desired.Locals() {

@@ -14,8 +14,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Snapshot is the state of a Dataplane at one moment. Transactions go on beside it: what
-// it points to is replaced when it changes, and what is changed in place was copied.
+// Snapshot is the state of a Dataplane at one moment. Later transactions do not change it: it
+// shares only values that are replaced and never changed.
 type Snapshot struct {
 	node      string
 	now       time.Time
@@ -32,8 +32,8 @@ type Snapshot struct {
 	lookAge   time.Duration
 }
 
-// Snapshot takes the state as it is now. It never waits for HNS. A transaction waits for
-// it, milliseconds among 100,000 pods (ADR 26). Order and text come with Dump.
+// Snapshot copies the state. It never waits for HNS. It holds the state lock for milliseconds if
+// there are 100,000 pods (ADR 26). Dump sorts the copy and makes texts of it.
 func (d *Dataplane) Snapshot() *Snapshot {
 	s := &Snapshot{progress: d.Progress()}
 	d.with(func(n *nodeState) {
@@ -46,7 +46,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 	return s
 }
 
-// again returns the sets that HNS refuses or did not remove. The caller owns the map.
+// again returns the sets that HNS rejects or did not remove, in a new map.
 func (n *nodeState) again() map[ipsets.Name]state.Again {
 	again := make(map[ipsets.Name]state.Again, len(n.refused)+len(n.removals))
 	for name, a := range n.refused {
@@ -58,10 +58,10 @@ func (n *nodeState) again() map[ipsets.Name]state.Again {
 	return again
 }
 
-// Dump returns a snapshot of the whole state, as Snapshot and its Dump do.
+// Dump returns the whole state. It is short for Snapshot and Snapshot.Dump.
 func (d *Dataplane) Dump() state.Dump { return d.Snapshot().Dump() }
 
-// Dump returns the state of the moment at which the snapshot was taken. It holds no lock.
+// Dump returns the state of the snapshot as values. It takes no lock.
 func (s *Snapshot) Dump() state.Dump {
 	var transaction *state.Progress
 	if s.progress.Doing != "" {
@@ -133,8 +133,8 @@ func cloneReports(in []state.Report) []state.Report {
 	return out
 }
 
-// Stats returns a snapshot in numbers, sets by name. It never waits for HNS, and costs
-// the sets and ACLs of the node, not the pods of the cluster.
+// Stats returns the numbers of the state, and the sets by name. It never waits for HNS. Its cost
+// is linear in the sets and ACLs of the node, and does not depend on the pods of the cluster.
 func (d *Dataplane) Stats() (s state.Stats) {
 	var sets []ipsets.Programmed
 	d.with(func(n *nodeState) {
@@ -169,8 +169,8 @@ func (n *nodeState) warnings() []state.Warning {
 	return slices.Compact(out)
 }
 
-// warnOfSets appends which sets HNS refuses or does not remove, and whether sets cannot be
-// written at all.
+// warnOfSets appends the warnings of sets: HNS rejects a set, does not remove it, or sets cannot be
+// read or written.
 func (n *nodeState) warnOfSets(out []state.Warning) []state.Warning {
 	code := func(a *backoff.Again) string {
 		if a == nil {
@@ -186,7 +186,7 @@ func (n *nodeState) warnOfSets(out []state.Warning) []state.Warning {
 				Message: fmt.Sprintf(
 					"HNS refuses set %s%s: where the policy needs it, what it accepts is left out and each of its denies blocks everything of its direction, until the set changes, or HNS takes it", name, in)})
 		}
-		if len(needing) == 0 { // those of named ports are in no policy's list
+		if len(needing) == 0 { // a set of a named port
 			out = append(out, state.Warning{Object: name.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
 				Message: fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", in)})
 		}

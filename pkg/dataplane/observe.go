@@ -17,23 +17,21 @@ type Look struct {
 	Endpoints []string `json:"endpoints,omitempty"`
 }
 
-// Each object is looked at once in a period, in place of all at once: what HNS
-// lost is found within it, and no event waits for more than one read. Endpoints
-// are enumerated more often: one that was made anew, with another GUID, is open
-// until it is found.
+// Each look reads one object, so an event waits for one read at most. Endpoints are enumerated
+// more often, because an endpoint that was made anew, with another GUID, is open until it is found.
 const (
 	lookEnumerate = 5 * time.Second
-	lookTwice     = time.Second // until the second look at a set that looks odd
+	lookTwice     = time.Second // until the second look at a set with unreadable members
 )
 
-// looks are when what was last read.
+// looks has the times of the last reads.
 type looks struct {
 	last       time.Time // the last look at the sets or an endpoint began
 	enumerated time.Time
 	sets       time.Time
 }
 
-// Observe reads what look says, and takes over what it shows. It is a transaction that only
+// Observe reads what look says and records it as the actual state. It is a transaction that only
 // reads: it holds the apply lock, so nothing is written between a read and its use. due is
 // true if a transaction has work now, or if the time of the next work changed.
 //
@@ -53,7 +51,7 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (due bool, err error
 	return !at.Equal(before) || !at.IsZero() && !at.After(r.clock), err
 }
 
-// observe reads what an observation is about, and takes it over.
+// observe reads what look says and records it.
 func (r *run) observe(look Look) error {
 	if look.Sets || len(look.Endpoints) > 0 {
 		r.looks.last = r.clock // an enumeration counts apart
@@ -84,9 +82,9 @@ func (r *run) observe(look Look) error {
 	return nil
 }
 
-// NextLook returns what is to be observed next, and when: in the past for at once.
-// The reconciler asks again after each observation and each transaction. The object that was
-// read longest ago is next, evenly over the period.
+// NextLook returns what to observe next, and when; a time in the past means at once. Callers must
+// call it again after each observation and each transaction. It names the object that was read
+// longest ago, and spreads the objects evenly over Config.LookPeriod.
 func (d *Dataplane) NextLook() (next Look, at time.Time) {
 	d.with(func(n *nodeState) { next, at = n.nextLook() })
 	return next, at
@@ -99,8 +97,8 @@ func (n *nodeState) nextLook() (Look, time.Time) {
 	if oldest != "" && read.Before(seen) {
 		next, seen = Look{Endpoints: []string{oldest}}, read
 	}
-	// What was read just now can wait: the pause comes on top of the period. After a loss what
-	// was read before it is due at once, as HNS may have lost more.
+	// No object is read twice within a tenth of the period. After an endpoint lost its block, all
+	// objects that were read before are due at once, because HNS may have lost more.
 	at := n.looks.last.Add(n.cfg.LookPeriod / time.Duration(count+1)) // the endpoints and the sets
 	if earliest := seen.Add(n.cfg.LookPeriod / 10); seen.Before(n.endpoints.Lost()) {
 		at = seen
@@ -116,8 +114,7 @@ func (n *nodeState) nextLook() (Look, time.Time) {
 	return next, at
 }
 
-// lookAge returns for how long the object that was looked at longest ago
-// has not been read.
+// lookAge returns the age of the oldest read among those of the objects.
 func (n *nodeState) lookAge() time.Duration {
 	age := n.endpoints.LookAge()
 	if !n.looks.sets.IsZero() {

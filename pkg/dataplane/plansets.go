@@ -7,30 +7,30 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// maxSetsPerRequest bounds requests that no applied ACL can see half done: Add
-// and Remove. An Update is never cut, as one event's changes belong together.
+// maxSetsPerRequest bounds the sets of an Add or a Remove, which no rule in HNS sees. An Update is
+// never split, because the changes of one event must become visible together.
 const maxSetsPerRequest = 1000
 
-// setWork is what a transaction leaves to later ones of the work on sets.
+// setWork is what later transactions need to know of the reads and writes of sets.
 type setWork struct {
-	fresh   bool                 // our sets were not read yet
-	sets    backoff.Retry        // after a read or write of needed sets failed
-	due     bool                 // something may be written at once, in the next transaction
-	held    bool                 // members wait to join sets
-	omitted map[ipsets.Name]bool // sets that HNS refuses, and deny twins that lack one: rules do without
+	fresh   bool                 // the sets were never read
+	sets    backoff.Retry        // the next read or write, after one failed
+	due     bool                 // planSets has requests for the next transaction
+	held    bool                 // members must leave other sets before they can join one
+	omitted map[ipsets.Name]bool // see omitRejected
 
-	refused   map[ipsets.Name]*backoff.Again // needed sets that HNS refuses: when it is asked again
-	removals  map[ipsets.Name]*removal
-	readAgain backoff.Retry // of sets that nobody needs and of which a write is in doubt
+	refused   map[ipsets.Name]*backoff.Again // needed sets that HNS rejected, and when each is tried again
+	removals  map[ipsets.Name]*removal       // sets that HNS did not remove
+	readAgain backoff.Retry                  // the next read, if only writes of sets that nothing needs are in doubt
 }
 
-// removal is a set that HNS did not remove when it was asked to.
+// removal says when the agent tries again to remove a set.
 type removal struct {
 	backoff.Again
-	alone bool // HNS rejected a request with it, so it is asked for alone
+	alone bool // HNS rejected a request with the set, so the next one has no other set
 }
 
-// planSets returns the requests that create and update sets and are to be sent now.
+// planSets returns the requests that create and update the sets which differ, in order.
 func (n *nodeState) planSets() (plan []ipsets.Request) {
 	if n.cache.Settled() {
 		return nil
@@ -49,8 +49,7 @@ func (n *nodeState) planSets() (plan []ipsets.Request) {
 	return plan
 }
 
-// planLater finds which work on sets is left: at once, unless they failed, or once members have
-// left other sets.
+// planLater notes which writes of sets are left to the next transaction.
 func (n *nodeState) planLater() {
 	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.fresh && !n.cache.InDoubt()
 	n.due = mayWrite && len(n.planSets()) > 0

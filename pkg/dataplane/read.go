@@ -1,16 +1,18 @@
 package dataplane
 
 import (
+	"strings"
+
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// read asks for what is not known: the sets, then which endpoints there are, then single
-// endpoints. Local lost pods that turn out to have no endpoint end.
+// read reads what is not known of HNS: the sets, then which endpoints there are, then single
+// endpoints. Then it ends the local lost pods that have no endpoint.
 func (r *run) read() {
 	r.progress.Note("reading", "", "", "")
 	list := r.endpoints.TakeListDue()
-	// Sets go first, so that the rules that are read then find those they name.
+	// Sets are read first, because rules that are read later refer to them.
 	if (r.fresh || r.cache.InDoubt()) && !r.sets.At.After(r.started) {
 		r.readUnknownSets()
 	}
@@ -21,8 +23,8 @@ func (r *run) read() {
 	}
 	r.readEndpoints()
 	if starting := r.endpoints.Starting(); list && !r.yielded && len(starting) > 0 {
-		// Endpoints that nothing uses yet are in a list of their own. It says nothing of those
-		// that it lacks, and its error nothing at all: their pods are looked for again.
+		// HNS lists endpoints that no container uses yet separately. Endpoints that this list
+		// lacks, and an error of it, mean nothing: the pods are looked for again.
 		res := r.ask(hns.Request{Op: hns.OpEndpointNew})
 		r.endpoints.TakeNewList(res.IDs, res.Err, starting)
 		r.readEndpoints()
@@ -40,7 +42,7 @@ func (r *run) readEndpoints() {
 	for i, id := range due {
 		r.progress.Note("reading", "endpoint", "", id)
 		if open := r.readEndpoint(id); open && !r.cfg.DryRun {
-			r.isolate(id) // its next try is some time off
+			r.isolate(id) // it is read again only after a pause
 		}
 		if r.yields(len(due) - i - 1) {
 			r.endpoints.ReadOn(due[i+1])
@@ -49,23 +51,24 @@ func (r *run) readEndpoints() {
 	}
 }
 
-// readEndpoint reads one endpoint by its GUID. It reports whether one that is open cannot be
-// read.
+// readEndpoint reads one endpoint by its GUID. It reports whether the endpoint is open and could
+// not be read.
 func (r *run) readEndpoint(id string) (open bool) {
 	res := r.ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
 	return r.endpoints.TakeRead(id, res.Endpoint, res.Err)
 }
 
-// readUnknownSets reads the sets. A failure counts as one of the writing of sets.
+// readUnknownSets reads the sets because something is not known of them. After a failure no set
+// is written before the next try.
 func (r *run) readUnknownSets() {
 	if r.readSets(false) != nil {
 		r.sets.Failed(r.started, r.clock)
 	}
 }
 
-// readSets reads the sets and takes them over. HNS may show sets that were not known when the
-// rules that name them were read: those are held now, and orphans are defined. What a look finds
-// is drift, unless nothing was known before; otherwise our own view was in doubt.
+// readSets reads the sets and records them as the actual ones. If look is true, the sets were
+// known before, so each difference is drift. Sets that rules on endpoints name may be seen for the
+// first time: they are held now, and orphaned sets are defined.
 func (r *run) readSets(look bool) error {
 	res := r.ask(hns.Request{Op: hns.OpNetworkGet})
 	if res.Err != nil {
@@ -93,9 +96,9 @@ func (r *run) readSets(look bool) error {
 	return nil
 }
 
-// paused reports whether a look ignores the members of a set: the agent wrote it recently, and
-// another program keeps changing it. A set that appeared or vanished is never ignored, because HNS
-// rejects a rule that names a missing set, and an Add of an existing one.
+// paused returns a function that reports whether a look ignores the members of a set: the agent
+// wrote it recently, and another program keeps changing it. A set that appeared or vanished is
+// never ignored, because HNS rejects a rule that names a missing set, and an Add of an existing one.
 func (n *nodeState) paused(sets []ipsets.Observed) func(ipsets.Name) bool {
 	listed := make(map[string]bool, len(sets))
 	for _, s := range sets {
@@ -104,4 +107,27 @@ func (n *nodeState) paused(sets []ipsets.Observed) func(ipsets.Name) bool {
 	return func(name ipsets.Name) bool {
 		return n.endpoints.PausedSet(name) && listed[n.cache.ID(name)] == n.cache.Present(name)
 	}
+}
+
+// observedSets returns the sets of a network that are ours. HNS may show ids in upper case; the
+// result has them in lower case, as rules do. HNS may show an address with its mask.
+func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
+	var out []ipsets.Observed
+	for _, s := range sets {
+		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: make([]string, len(s.Values))}
+		if !strings.HasPrefix(o.ID, hns.SetIDPrefix) {
+			continue
+		}
+		for i, v := range s.Values {
+			if o.Nested {
+				o.Values[i] = strings.ToLower(strings.TrimSpace(v))
+			} else if value, ok := hns.CanonicalValue(v); ok {
+				o.Values[i] = value
+			} else {
+				o.Values[i] = v
+			}
+		}
+		out = append(out, o)
+	}
+	return out
 }

@@ -70,9 +70,8 @@ func (r *run) writtenText() string {
 	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.Add], count[hns.Update], count[hns.Remove], count[""])
 }
 
-// waiting returns the transactions of which something is not in HNS
-// yet. A pod whose endpoint was not seen does not count: there is nothing to program,
-// unless the listing failed, or what it showed is not read yet.
+// waiting returns the transactions of which HNS lacks something. A pod whose endpoint HNS does not
+// list does not count, unless endpoints could not be listed or read.
 func (n *nodeState) waiting() []state.Span {
 	if !n.sets.At.IsZero() || n.due || n.held || n.endpoints.Missing() {
 		return []state.Span{{From: 0, To: n.generation}}
@@ -80,7 +79,7 @@ func (n *nodeState) waiting() []state.Span {
 	return n.endpoints.Spans()
 }
 
-// retryAfter returns when the next thing is due, 0 for nothing.
+// retryAfter returns the time until outstanding work is tried again, 0 for none.
 func (n *nodeState) retryAfter() time.Duration {
 	next := backoff.Due{First: n.sets.At}
 	if n.due {
@@ -115,7 +114,7 @@ func (n *nodeState) probeAfter() time.Duration {
 	return next.After(n.clock)
 }
 
-// nextDue returns when the next transaction is due, zero for never.
+// nextDue returns when the next empty transaction is due, zero for never.
 func (n *nodeState) nextDue() time.Time {
 	after := (state.Report{RetryAfter: n.retryAfter(), ProbeAfter: n.probeAfter()}).Next()
 	switch {

@@ -10,13 +10,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// removeSets deletes the sets that nothing has needed for the grace period. A failure delays no
-// other set: the set is tried again after its own pause. A set that an unknown object uses stays
-// for at least one more grace period.
+// removeSets deletes the sets that nothing has needed for the grace period. A set that HNS does not
+// remove is tried again after a pause of its own, and delays no other set. If HNS says that a set
+// is in use, the pause is at least one grace period.
 func (r *run) removeSets() {
 	r.progress.Note("removing sets", "", "", "")
 	if r.cache.HasUnknown() && !r.cache.InDoubt() && !r.readAgain.At.After(r.started) {
-		_ = r.readSets(false) // nothing needs the sets that are in doubt
+		_ = r.readSets(false) // only outcomes of sets that nothing needs are unknown
 	}
 	for r.ctx.Err() == nil {
 		req, ok := r.nextRemoval()
@@ -30,11 +30,9 @@ func (r *run) removeSets() {
 	r.endRemovals()
 }
 
-// nextRemoval returns the next request: all sets together, and then each set alone that HNS
-// rejected together with others.
-//
-// After a failed listing, or before the listed endpoints were read, there may be unknown
-// endpoints whose rules need the sets. Then nothing is removed.
+// nextRemoval returns the next request: first for all sets together, then for each set alone that
+// HNS rejected together with others. It returns false if there is none, or if there may be
+// endpoints that the agent has not read, whose rules name sets.
 func (r *run) nextRemoval() (ipsets.Request, bool) {
 	if r.endpoints.Unsettled() {
 		return ipsets.Request{}, false
@@ -63,8 +61,8 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 	return req, true
 }
 
-// notRemoved deals with a request that failed, and reports whether to go on. Of
-// several sets only some may be to blame.
+// notRemoved plans the next try after a request failed, and reports whether to send other requests.
+// If HNS rejected several sets, the agent asks for each alone, as one of them may be the cause.
 func (r *run) notRemoved(req ipsets.Request, err error) bool {
 	refused := errors.Is(err, hns.ErrInvalid) || errors.Is(err, hns.ErrInUse)
 	if !refused && hns.Answered(err) && r.readSets(false) != nil {
@@ -72,7 +70,7 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 	}
 	refused = refused || hns.Answered(err)
 	if refused && slices.ContainsFunc(req.Sets, func(s ipsets.SetValue) bool { return !r.cache.Spare(s.Name) }) {
-		return true // our view was wrong
+		return true // some were removed, or are needed: plan again
 	}
 	for _, s := range req.Sets {
 		a := r.removals[s.Name]
@@ -97,8 +95,8 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 	return refused
 }
 
-// endRemovals forgets what is remembered of sets that are gone, or needed again, and puts off
-// those that could not be tried though their time had come.
+// endRemovals drops the entries of sets that are gone or needed again. It delays the sets that were
+// due and could not be tried, for example because a nested set contains them.
 func (r *run) endRemovals() {
 	maps.DeleteFunc(r.removals, func(name ipsets.Name, _ *removal) bool { return !r.cache.Spare(name) })
 	for _, a := range r.removals {

@@ -8,9 +8,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// stage applies the transaction to what is desired, and renders the endpoints that follow from
-// it. It asks HNS for nothing. As it may take long among many objects, it ends with a moment in
-// which the state lock is free.
+// stage applies the transaction to the desired state, and renders the endpoints whose rules may
+// change. It makes no request. Because it may take long, it releases the state lock at its end,
+// for callers that wait for it.
 func (r *run) stage() {
 	r.generation++
 	r.endpoints.Begin(r.generation, r.started)
@@ -19,34 +19,35 @@ func (r *run) stage() {
 	r.unlocked(func() {})
 }
 
-// renderDirty renders the endpoints whose desired rules may have changed, also because HNS
-// refuses a set, or no longer.
+// renderDirty renders the endpoints whose desired rules may have changed. Rules also change when
+// HNS rejects a set that they name, or accepts it again.
 func (n *nodeState) renderDirty() {
 	came := n.desired.TakeEffects()
 	n.endpoints.Follow(came)
 	if told := func(p *desired.PodState) bool { return p.Sandbox.ID != "" }; n.fresh && slices.ContainsFunc(came.Came, told) {
-		n.sets = backoff.Retry{} // its CNI may have made the network just now
+		n.sets = backoff.Retry{} // the CNI of the new pod may have made the network, so sets are read at once
 	}
 	n.omitRejected()
 	n.endpoints.RenderDirty()
-	if n.omitRejected() { // a set that is needed only now
+	if n.omitRejected() { // a new rule may name a rejected set
 		n.endpoints.RenderDirty()
 	}
 }
 
-// omitRejected finds the sets whose content HNS came to refuse, or does no longer, and marks the
-// endpoints whose rules name them. A nested deny twin counts that lacks such a set: rules that
-// name it lose the condition. Its cost is linear in the sets that HNS refuses and their holders.
+// omitRejected finds which sets rules must omit: those that HNS rejects, and nested deny twins
+// that lack a rejected member. It marks the endpoints whose rules name a set that was added or
+// removed here, and reports whether there is one. Its cost is linear in the rejected sets and
+// their holders.
 func (n *nodeState) omitRejected() (changed bool) {
-	refused := n.cache.RejectedSets()
-	if len(refused)+len(n.omitted) == 0 {
+	candidates := n.cache.RejectedSets()
+	if len(candidates)+len(n.omitted) == 0 {
 		return false
 	}
 	for name := range n.omitted {
-		refused = append(refused, name)
+		candidates = append(candidates, name)
 	}
 	omitted := map[ipsets.Name]bool{}
-	for _, name := range refused {
+	for _, name := range candidates {
 		if !n.cache.Rejected(name) {
 			continue
 		}

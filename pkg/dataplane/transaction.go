@@ -10,13 +10,14 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Transaction is what changed of the objects of the cluster. It is
-// built by one goroutine and not used any more once it was applied.
+// Transaction has the changed objects of the cluster. One goroutine builds it, and it
+// must not be used after it was applied.
 type Transaction struct {
 	desired.Objects
-	// Yield says whether the next transaction is due; nil means never. It is called after each
-	// endpoint that is read or updated on its own, as long as others wait. Once it returns true
-	// they are left to the next transaction, but for one update, as every transaction gets on.
+	// Yield reports whether the next transaction is due; nil means never. It is called without
+	// a lock after each endpoint that was read by its GUID or updated, as long as other endpoints
+	// wait. When it returns true, they are left to the next transaction. Each transaction makes at
+	// least one update.
 	Yield func() bool
 }
 
@@ -24,12 +25,12 @@ type Transaction struct {
 // what is due.
 func NewTransaction() *Transaction { return &Transaction{Objects: desired.NewObjects()} }
 
-// ApplyDataplane applies a transaction to the desired state and programs what differs.
-// It is the only way in for writes and runs one at a time.
+// ApplyDataplane applies a transaction to the desired state and writes the differences to HNS.
+// Concurrent calls run one after the other.
 //
-// What HNS refuses or does not answer is in the report, stays staged, and is
-// tried again by a later transaction, an empty one after Report.RetryAfter at
-// the latest. The error is ctx's; the transaction is staged even then.
+// The report has the requests that HNS rejected or did not answer. They are tried again by
+// a later transaction: callers must apply an empty one after Report.RetryAfter at the latest.
+// The error is that of ctx; the transaction is staged even then.
 func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.Report, error) {
 	d.apply <- struct{}{}
 	defer func() { <-d.apply }()
@@ -45,8 +46,7 @@ func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.
 	return r.record(), ctx.Err()
 }
 
-// run is a transaction that runs: what it asked of HNS, and what came back. Its methods hold the
-// state lock when they are called, and when they return.
+// run is a running transaction. Its methods are called and return with the state lock held.
 type run struct {
 	*nodeState
 	dp      *Dataplane
@@ -57,14 +57,14 @@ type run struct {
 	changes desired.Changes
 	calls   map[string]int
 	written map[written]bool
-	busy    time.Duration // of HNS
+	busy    time.Duration // that calls of HNS took
 	errs    []error
 
-	yielded    bool   // the rest is left to the next transaction
+	yielded    bool   // the other endpoints are left to the next transaction
 	handle     string // endpoint whose requests share a handle of HNS, "" for none
-	searched   int    // requests for suspects, and probes
-	isolated   bool   // open endpoints were isolated, as a request for sets failed
-	setsFailed bool   // HNS did not do its part of the writing of sets
+	searched   int    // requests that searched for a rejected set, or tried one again
+	isolated   bool   // open endpoints were isolated, because a request for sets failed
+	setsFailed bool   // sets could not be read or written
 }
 
 // written is an object that HNS was asked to write: the id of a set with the verb, or the GUID
@@ -84,8 +84,8 @@ func (d *Dataplane) begin(ctx context.Context, tx *Transaction) *run {
 	return &run{nodeState: n, dp: d, ctx: ctx, tx: tx, started: n.clock, calls: map[string]int{}, written: map[written]bool{}}
 }
 
-// ask makes a request of HNS, without the state lock. It counts the request, and keeps its
-// error. An endpoint that is gone is no error.
+// ask sends a request to HNS without the state lock. It counts the request and records its
+// error, except that an endpoint is gone.
 func (r *run) ask(req hns.Request) (res hns.Result) {
 	r.calls[req.Op]++
 	if !hns.ReadsOnly(req.Op) {
@@ -110,7 +110,7 @@ func (r *run) ask(req hns.Request) (res hns.Result) {
 }
 
 // unlocked releases the state lock while do runs. Dumps and probes may read the state
-// meanwhile. Nothing changes it, because the apply lock is held.
+// meanwhile. No other transaction changes it, because the apply lock is held.
 func (r *run) unlocked(do func()) {
 	r.dp.unlock()
 	defer r.dp.lock() // also when a client panics
@@ -131,8 +131,8 @@ func (r *run) hold(endpoint string) (release func()) {
 	}
 }
 
-// yields reports whether the rest is left to the next transaction; left are the endpoints that
-// wait.
+// yields reports whether the endpoints that wait are left to the next transaction. left is
+// their number.
 func (r *run) yields(left int) bool {
 	if !r.yielded && left > 0 && r.tx.Yield != nil {
 		r.unlocked(func() { r.yielded = r.tx.Yield() })

@@ -10,8 +10,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 )
 
-// writeEndpoints works through the queue of pending updates; one whose sets are not ready waits for
-// them. Then it asks HNS again about quarantined policies of endpoints that wait for nothing else.
+// writeEndpoints updates the endpoints of the queue that are due. An endpoint whose sets are not
+// ready waits. Then it tries quarantined policies again.
 func (r *run) writeEndpoints() {
 	var due []string
 	for _, ep := range r.endpoints.Due(r.started) {
@@ -25,8 +25,8 @@ func (r *run) writeEndpoints() {
 	r.writeEach(r.endpoints.DueQuarantines(r.started), func(id string) { r.endpoints.TryQuarantined(id, r.started) })
 }
 
-// writeEach updates endpoints one after the other, until the next transaction is due; begin is
-// called before each. An update that fails stays pending and does not stop the others. It returns
+// writeEach updates endpoints one after the other, until the next transaction is due. It calls
+// begin before each. An update that fails stays pending and does not stop the others. It returns
 // false if the transaction has to end before all are updated.
 func (r *run) writeEach(ids []string, begin func(id string)) bool {
 	for i, id := range ids {
@@ -45,8 +45,8 @@ func (r *run) writeEach(ids []string, begin func(id string)) bool {
 	return true
 }
 
-// writeEndpoint gives one endpoint its desired rules, over one handle of HNS. An endpoint that is
-// open, and that fails, gets its block whatever came in between, unless another program undoes it.
+// writeEndpoint updates one endpoint, over one handle of HNS. If the update fails and leaves the
+// endpoint open, the endpoint is isolated, unless another program keeps undoing the update.
 func (r *run) writeEndpoint(id string) error {
 	defer r.hold(id)()
 	err := r.update(id)
@@ -58,8 +58,8 @@ func (r *run) writeEndpoint(id string) error {
 	return err
 }
 
-// update works through an endpoint's steps, acl.MaxAdds at most. After a rejection its policies
-// are bisected, with steps that are planned anew.
+// update plans and writes the steps of an endpoint until none is left. After a rejection the plan
+// bisects the policies.
 func (r *run) update(id string) error {
 	for {
 		ep, steps, ready := r.endpoints.NextSteps(id)
@@ -75,9 +75,10 @@ func (r *run) update(id string) error {
 	}
 }
 
-// writeSteps makes the requests for the steps until the rest has to be planned anew. A pod that is
-// open gets its block then. Between two steps the rest is left to the next transaction when that
-// is due: each step leaves what some of the changes alone would give (acl.Plan).
+// writeSteps writes the steps of an endpoint until the rest has to be planned anew. In that case it
+// isolates the endpoint if that is open. It returns true if the rest is left to the next
+// transaction: that is possible between any two steps, because each step alone opens nothing
+// (acl.Plan).
 func (r *run) writeSteps(ep *endpoints.Endpoint, steps []acl.Step) (yielded bool, _ error) {
 	for i, s := range steps {
 		done, err := r.step(ep, s)
@@ -101,9 +102,8 @@ func (r *run) writeSteps(ep *endpoints.Endpoint, steps []acl.Step) (yielded bool
 	return false, nil
 }
 
-// step makes one request for an endpoint, with the version that it was planned
-// from, and records what is there then. done is false when the rest has to be
-// planned anew.
+// step makes one request for an endpoint, with the version that it was planned from, and records
+// the outcome. done is false if the rest has to be planned anew.
 func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
 	spellings := &r.endpoints.Spellings
 	w := versioned.Writer{Ask: r.ask, Seen: r.endpoints.Fresh(ep.ID), Unchecked: r.cfg.Unchecked, Cut: spellings.OthersCut(), Parts: spellings.Parts, Learn: spellings.Learn}
@@ -115,11 +115,8 @@ func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
 	return r.endpoints.Wrote(ep, acl.Canonical(reached), s.ACLs, is, err)
 }
 
-// A pod that is to be isolated and has no block yet is open. Whatever fails on the
-// way to its rules, the block is the next thing that HNS is asked for.
-
-// isolateOpen gives every endpoint that is open its block, before what may take
-// long: the search for a set of other pods that HNS refuses.
+// isolateOpen isolates every endpoint that is open: its desired rules have a block, and HNS does
+// not have the block. It comes before a search for rejected sets, which may take long.
 func (r *run) isolateOpen() {
 	var open []string
 	for _, ep := range r.endpoints.Due(r.started) {
@@ -136,11 +133,10 @@ func (r *run) isolateOpen() {
 	}
 }
 
-// isolate gives an endpoint that is open the rules that all policies share, and
-// when that fails those of them that are essential; then each block alone, if HNS
-// answers. It names no set and needs no policy. What a write left that broke off is
-// read first; where that cannot be read either, the rules are added all the same: at
-// the worst they are there twice, and the next Update ends that.
+// isolate adds to an open endpoint the rules that all policies share. If that fails it adds the
+// essential ones, and then each block alone if HNS answers. These rules name no set. The endpoint
+// is read first if the outcome of its last write is unknown. If that fails the rules are added
+// anyway: at worst HNS has them twice until the next Update.
 func (r *run) isolate(id string) {
 	defer r.hold(id)()
 	var last []hns.ACL
@@ -173,18 +169,17 @@ func (r *run) isolate(id string) {
 	}
 }
 
-// isolateBy is one way to close an endpoint. Without a read, the rules can be added all the same.
-// It reports whether HNS answered what may be its word against the rules, and whether it took
-// them though the endpoint cannot be read.
+// isolateBy tries one way to isolate an endpoint. It reports whether HNS may have rejected the
+// rules, and whether HNS took them although the endpoint cannot be read.
 func (r *run) isolateBy(ep *endpoints.Endpoint, s acl.Step) (answered, blind bool) {
 	if ep.Known() {
-		done, err := r.step(ep, s) // the error of the write before it counts
+		done, err := r.step(ep, s)
 		if s.Verb == hns.Update || !errors.Is(err, versioned.ErrUnread) {
 			return !done && (err == nil || endpoints.SaysOfRules(err)), false
 		}
 	}
 	err := r.ask(hns.Request{Op: hns.OpACLAdd, Endpoint: ep.ID, ACLs: s.ACLs}).Err
-	if r.endpoints.Endpoint(ep.ID) == ep && !hns.EndpointGone(err) { // else it is gone meanwhile
+	if r.endpoints.Endpoint(ep.ID) == ep && !hns.EndpointGone(err) { // it is still there
 		r.endpoints.TakeBlindAdd(ep, s.ACLs, err)
 	}
 	return endpoints.SaysOfRules(err), err == nil

@@ -5,21 +5,20 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// maxSearch bounds the requests for suspects, and probes, of one transaction.
+// maxSearch bounds the requests of one transaction that search for a rejected set or try one again.
 const maxSearch = 64
 
-// writeSets sends a plan, and what is left to plan after it. A set that HNS refuses is
-// singled out and left out. Any other answer means that our view is wrong, or that it is a
-// refusal with a code of no known meaning: what is there tells. While the outcome of a
-// write of a needed set is unknown nothing is written, as one event's changes belong
-// together, nor before our sets were read.
+// writeSets sends a plan, and then what is left to plan. It searches for the set that made HNS
+// reject a request, and omits it. After any other error the sets are read: either the recorded
+// sets were wrong, or the error was a rejection with an unknown code. Nothing is written while the
+// outcome of a write of a needed set is unknown, because the changes of one event must become
+// visible together, and nothing before the sets were read.
 func (r *run) writeSets(plan []ipsets.Request) {
 	r.progress.Note("writing sets", "", "", "")
 	done := r.sendPlans(plan)
@@ -35,11 +34,11 @@ func (r *run) writeSets(plan []ipsets.Request) {
 	}
 }
 
-// sendPlans sends plans until nothing is left that may be written now, or the search for what
-// HNS refuses is to go on in the next transaction. It reports whether HNS did its part.
+// sendPlans sends plans until nothing is left to write now, or until the search for a rejected
+// set is left to the next transaction. It returns false if sets could not be read or written.
 func (r *run) sendPlans(plan []ipsets.Request) bool {
 	const attempts = 3
-	var doubted ipsets.Request // as it was sent last, in vain, and nothing had changed
+	var doubted ipsets.Request // the last one that failed although the sets were as recorded
 	for faults := 0; faults < attempts; {
 		if r.inDoubt() {
 			return false
@@ -56,7 +55,7 @@ func (r *run) sendPlans(plan []ipsets.Request) bool {
 		default:
 			r.readUnknownSets()
 			switch again := r.planSets(); {
-			case len(again) == 0 || !sameRequest(again[0], req): // something had changed
+			case len(again) == 0 || !sameRequest(again[0], req): // the sets were not as recorded
 				faults++
 				doubted = ipsets.Request{}
 			case sameRequest(doubted, req):
@@ -72,10 +71,10 @@ func (r *run) sendPlans(plan []ipsets.Request) bool {
 	return false
 }
 
-// errLater ends a plan in the midst of a search.
+// errLater ends a plan during a search.
 var errLater = errors.New("the search goes on in the next transaction")
 
-// sendPlan sends the requests in order until one fails, which it returns.
+// sendPlan sends the requests in order. It returns the first one that fails, with its error.
 func (r *run) sendPlan(plan []ipsets.Request) (ipsets.Request, error) {
 	for _, req := range plan {
 		if req.Search && r.searchEnds() {
@@ -94,14 +93,14 @@ func sameRequest(a, b ipsets.Request) bool {
 	})
 }
 
-// inDoubt reports whether nothing may be written before the sets were read.
+// inDoubt reports whether the sets have to be read before one is written.
 func (r *run) inDoubt() bool {
 	return r.fresh || r.cache.InDoubt()
 }
 
-// searchEnds counts a request of a search that is about to be sent, and reports
-// whether it is to be left to the next transaction instead: that is due, or it would
-// be one too many. The first one always goes, so that every transaction gets on.
+// searchEnds counts a request of a search before it is sent. It reports whether to leave the
+// request to the next transaction, because that is due or there were maxSearch requests. The first
+// request of a transaction is always sent, so that each search ends.
 func (r *run) searchEnds() bool {
 	if r.searched > 0 && r.yields(1) || r.searched == maxSearch {
 		return true
@@ -110,8 +109,8 @@ func (r *run) searchEnds() bool {
 	return false
 }
 
-// sendSets sends one request and records what came of it. At the first write that
-// fails, pods that may be open come first.
+// sendSets sends one request and records its outcome. After the first failure, open endpoints are
+// isolated before anything else is sent.
 func (r *run) sendSets(req ipsets.Request) error {
 	err := r.ask(hns.Request{Op: hns.OpSets(hnsVerbs[req.Verb]), Sets: hnsSets(req)}).Err
 	r.recordSets(req, err)
@@ -122,7 +121,7 @@ func (r *run) sendSets(req ipsets.Request) error {
 	return err
 }
 
-// recordSets records the outcome of a set request.
+// recordSets records the outcome of a request for sets.
 func (n *nodeState) recordSets(req ipsets.Request, err error) {
 	if errors.Is(err, hns.ErrInvalid) || req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse) {
 		return // nothing was done
@@ -140,8 +139,8 @@ func (n *nodeState) recordSets(req ipsets.Request, err error) {
 	}
 }
 
-// refuseSets records that HNS refused a request. A set that is found out is left out,
-// and the rules that name it with it.
+// refuseSets records that HNS rejected a request. If the request had one set, that set is omitted
+// until it changes or HNS accepts it.
 func (r *run) refuseSets(req ipsets.Request, err error) {
 	name, found := r.cache.RejectRequest(req)
 	if !found {
@@ -150,15 +149,15 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 	if r.refused[name] == nil {
 		r.refused[name] = &backoff.Again{}
 	}
-	if a := r.refused[name]; a.At.After(r.clock) { // it changed, so it was tried before its time
+	if a := r.refused[name]; a.At.After(r.clock) { // its content changed before it was due
 		a.Code = hns.CodeOf(err)
 	} else {
 		a.Failed(err, r.clock)
 	}
 }
 
-// probeSets asks HNS again for the sets that it refused, each alone, when their time
-// has come. It reports whether HNS took one: the rules that name it come back.
+// probeSets tries the rejected sets again that are due, each alone. It reports whether HNS
+// accepted one.
 func (r *run) probeSets() (accepted bool) {
 	for _, name := range r.dueProbes() {
 		if r.inDoubt() || r.ctx.Err() != nil {
@@ -176,7 +175,7 @@ func (r *run) probeSets() (accepted bool) {
 			r.readUnknownSets()
 		}
 		switch a := r.refused[name]; {
-		case !may, err != nil && !hns.Answered(err): // it may not be written now, or came to no answer
+		case !may, err != nil && !hns.Answered(err): // it cannot be written now, or HNS did not answer
 			a.Wait(r.clock)
 		case err != nil:
 			a.Failed(err, r.clock)
@@ -188,13 +187,12 @@ func (r *run) probeSets() (accepted bool) {
 	return accepted
 }
 
-// dueProbes brings what is remembered of refused sets up to date, and returns those
-// whose time has come, in its order.
+// dueProbes updates the list of rejected sets, and returns those that are due, in that order.
 func (r *run) dueProbes() (due []ipsets.Name) {
 	refused := map[ipsets.Name]bool{}
 	for _, name := range r.cache.RejectedSets() {
 		refused[name] = true
-		if r.refused[name] == nil { // nothing needed it when it was refused
+		if r.refused[name] == nil { // it was not needed when it was rejected
 			r.refused[name] = &backoff.Again{At: r.started}
 		}
 	}
@@ -210,7 +208,7 @@ func (r *run) dueProbes() (due []ipsets.Name) {
 	return due
 }
 
-// hnsVerbs has HNS's words.
+// hnsVerbs translates verbs.
 var hnsVerbs = map[ipsets.Verb]hns.Verb{ipsets.Add: hns.Add, ipsets.Update: hns.Update, ipsets.Remove: hns.Remove}
 
 // hnsSets returns the sets of a request as HNS wants them.
@@ -222,29 +220,6 @@ func hnsSets(req ipsets.Request) []hns.SetPolicy {
 	out := make([]hns.SetPolicy, len(req.Sets))
 	for i, s := range req.Sets {
 		out[i] = hns.SetPolicy{ID: s.ID, Name: s.Text, Type: t, Values: s.Values}
-	}
-	return out
-}
-
-// observedSets returns our sets of a network. HNS may show Ids in either case; ours
-// are in lower case, as they are in rules. An address may come with its mask.
-func observedSets(sets []hns.SetPolicy) []ipsets.Observed {
-	var out []ipsets.Observed
-	for _, s := range sets {
-		o := ipsets.Observed{ID: strings.ToLower(s.ID), Name: s.Name, Nested: s.Type == hns.NestedIPSet, Values: make([]string, len(s.Values))}
-		if !strings.HasPrefix(o.ID, hns.SetIDPrefix) {
-			continue
-		}
-		for i, v := range s.Values {
-			if o.Nested {
-				o.Values[i] = strings.ToLower(strings.TrimSpace(v))
-			} else if value, ok := hns.CanonicalValue(v); ok {
-				o.Values[i] = value
-			} else {
-				o.Values[i] = v
-			}
-		}
-		out = append(out, o)
 	}
 	return out
 }
