@@ -8,9 +8,9 @@
 // A set is held by references. Each has an identity, so holding twice is holding once, and a dump
 // says who holds a set. A policy, a desired rule or a nested set that should contain it defines
 // a set: from then on the caller feeds it, until the last reference of any kind goes. A rule,
-// desired or actual, a pin, or a needed nested set makes a set needed: only needed sets are written. A leaf
-// that HNS has in a needed nested set, but should not have there, stays defined and needed until
-// HNS has the nested set without it.
+// desired or actual, a pin, or a needed nested set makes a set needed: only needed sets are
+// written. A leaf that HNS has in a needed nested set, but should not have there, stays defined
+// and needed until HNS has the nested set without it.
 //
 // A set in HNS that is not defined is an orphan: references keep it there as it is, and without
 // them it is removed. The caller is told of a needed orphan of a known name, and may define it.
@@ -41,12 +41,11 @@ type Cache struct {
 	unknown map[*set]time.Time
 	doubted map[*set]time.Time // read otherwise than written, once
 
-	orphans []Name // needed, in HNS and not defined; not taken yet
-
 	groups  int               // number of groups of suspects so far
 	sights  map[string]Sight  // by owner of references; the default is SeesActual
 	awaited map[string][]Name // leaves by owner of references; see Await
 
+	orphans   []Name     // needed, in HNS and not defined; not taken yet
 	spellings []Spelling // learned, not taken yet
 }
 
@@ -58,10 +57,9 @@ func NewCache() *Cache {
 		pending: map[*set]time.Time{},
 		spare:   map[*set]time.Time{},
 		unknown: map[*set]time.Time{},
-
+		doubted: map[*set]time.Time{},
 		sights:  map[string]Sight{},
 		awaited: map[string][]Name{},
-		doubted: map[*set]time.Time{},
 	}
 }
 
