@@ -9,4 +9,4 @@ grep -rlE --include='*_test.go' 'flag\.Bool\("update"' cmd pkg tool test |
 	while read -r package; do
 		go test -count=1 "$package" -update
 	done
-git status --short -- '*/testdata/*' docs/performance.md
+git status --short -- '*/testdata/*' docs/performance.md deploy

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -91,16 +90,16 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "version", cli.Version())
-	listeners := a.listeners(ctx)
+	listeners := a.listeners()
 	parts := []func() error{func() error { return a.work(ctx) }}
 	for i, d := range listeners {
-		if err := d.open(ctx); err != nil {
+		if err := d.Open(ctx); err != nil {
 			for _, open := range listeners[:i] {
-				err = errors.Join(err, open.close())
+				err = errors.Join(err, open.Close())
 			}
 			return err
 		}
-		parts = append(parts, func() error { return d.run(ctx) })
+		parts = append(parts, func() error { return d.Run(ctx) })
 	}
 	ended := make(chan error, len(parts))
 	for _, part := range parts {
@@ -123,20 +122,19 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 }
 
 // listeners returns the addresses at which the agent answers.
-func (a *agent) listeners(ctx context.Context) []*listener {
+func (a *agent) listeners() []*debug.Listener {
 	pages := a.pages()
-	at := func(what, address, keys string) *listener {
-		return &listener{what: what, address: address, keys: keys, host: a.host, logger: a.logger}
-	}
-	first := at("HTTP endpoint", a.set.listen, "--listen or ListeningAddress and ListeningPort")
-	first.serve = func(l net.Listener) error { return debug.Serve(ctx, l, debug.Handler(pages)) }
-	first.opened = func(addr string) {
-		a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
-	}
-	probes := at("probe endpoint", a.set.listenProbes, "--listen-probes or ProbeListeningPort")
-	probes.serve = func(l net.Listener) error { return debug.Serve(ctx, l, debug.Probes(pages)) }
-	probes.opened = func(addr string) { a.logger.Info("answering the kubelet's probes", "address", addr) }
-	return []*listener{probes, first}
+	return []*debug.Listener{{
+		What: "probe endpoint", Address: a.set.listenProbes, Keys: "--listen-probes or ProbeListeningPort",
+		Listen: a.host.listen, Pages: debug.Probes(pages), Logger: a.logger,
+		Opened: func(addr string) { a.logger.Info("answering the kubelet's probes", "address", addr) },
+	}, {
+		What: "HTTP endpoint", Address: a.set.listen, Keys: "--listen or ListeningAddress and ListeningPort",
+		Listen: a.host.listen, Pages: debug.Handler(pages), Logger: a.logger,
+		Opened: func(addr string) {
+			a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
+		},
+	}}
 }
 
 // newAgent wires the parts. It does no I/O.

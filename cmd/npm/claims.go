@@ -51,10 +51,7 @@ func (a *agent) answerClaims(ctx context.Context) {
 			last = text
 			cli.Warn(a.logger, "the CNI plugin gets no answers, trying again", "pipe", a.set.CNIPipe, "err", text, "every", pipeAgain)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pipeAgain):
-		}
+		_ = sleep(ctx, pipeAgain) // the loop looks at ctx
 	}
 }
 

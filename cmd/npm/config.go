@@ -83,27 +83,41 @@ const (
 	leastBudget = 16
 )
 
-// keys returns every key that the file may have, in the order of suggestions. Reading a
-// key changes the field of c that it points to.
+// keys returns every key that the file may have, in the order of deploy/base/configmap.yaml. Reading a key changes the
+// field of c that it points to. A key that points to nothing is one of the predecessor, for its batches, its
+// background work or Linux: it has no effect, and a notice when it does not have its usual value.
 func (c *config) keys() []key {
 	b := &c.Budgets
 	return []key{
+		{name: "WindowsNetworkName", to: &c.Network},
 		{name: "ListeningAddress", to: &c.Address},
 		{name: "ListeningPort", to: &c.Port, least: 1, most: maxPort},
 		{name: "ProbeListeningPort", to: &c.ProbePort, least: 1, most: maxPort},
-		{name: "WindowsNetworkName", to: &c.Network},
+		{name: "LogLevel", to: &c.LogLevel},
 		{name: "ApplyIntervalInMilliseconds", to: &c.ApplyMillis, most: 3600000},
 		{name: "MaxBatchedACLsPerPod", to: &c.MaxBatchedACLs, least: 1, most: 100000},
 		{name: "CNIPipe", to: &c.CNIPipe},
-		{name: "LogLevel", to: &c.LogLevel},
-		{name: "Toggles.EnablePrometheusMetrics", to: &c.Metrics},
-		{name: "Toggles.EnableHTTPDebugAPI", to: &c.DebugAPI},
-		{name: "Toggles.EnablePprof", to: &c.Pprof},
-		{name: "Toggles.CheckEndpointVersions", to: &c.CheckVersions},
-
 		{name: "MaxBytesPerNetPol", to: &b.ObjectBytes, least: leastBudget, most: math.MaxInt32},
 		{name: "MaxBytesPerNamespace", to: &b.NamespaceBytes, least: leastBudget, most: math.MaxInt32},
 		{name: "MaxACLsPerPod", to: &b.ACLs, least: leastBudget, most: math.MaxInt32},
+		{name: "ResyncPeriodInMinutes", usual: "15"},
+		{name: "ApplyMaxBatches", usual: "100"},
+		{name: "MaxPendingNetPols", usual: "100"},
+		{name: "NetPolInvervalInMilliseconds", usual: "500"}, // the predecessor's spelling
+		{name: "Transport.Address", usual: `"0.0.0.0"`},
+		{name: "Transport.Port", usual: "10092"},
+		{name: "Transport.ServicePort", usual: "9002"},
+
+		{name: "Toggles.EnablePrometheusMetrics", to: &c.Metrics},
+		{name: "Toggles.EnablePprof", to: &c.Pprof},
+		{name: "Toggles.EnableHTTPDebugAPI", to: &c.DebugAPI},
+		{name: "Toggles.CheckEndpointVersions", to: &c.CheckVersions},
+		{name: "Toggles.EnableV2NPM", usual: "true"},
+		{name: "Toggles.PlaceAzureChainFirst", usual: "false"},
+		{name: "Toggles.ApplyIPSetsOnNeed", usual: "false"},
+		{name: "Toggles.ApplyInBackground", usual: "true"},
+		{name: "Toggles.NetPolInBackground", usual: "true"},
+		{name: "Toggles.EnableNPMLite", usual: "false"},
 	}
 }
 

@@ -16,18 +16,9 @@ import (
 // "Toggles.EnablePprof".
 type key struct {
 	name        string
-	to          any // *bool, *string or *int
-	least, most int // bounds of a number
-}
-
-// ignored has the predecessor's keys for its batches, its background work and Linux, with their
-// usual values. They have no effect.
-var ignored = map[string]string{
-	"ApplyMaxBatches": "100", "ResyncPeriodInMinutes": "15", "MaxPendingNetPols": "100",
-	"NetPolInvervalInMilliseconds": "500", // the predecessor's spelling
-	"Transport.Address":            `"0.0.0.0"`, "Transport.Port": "10092", "Transport.ServicePort": "9002",
-	"Toggles.EnableV2NPM": "true", "Toggles.PlaceAzureChainFirst": "false", "Toggles.ApplyIPSetsOnNeed": "false",
-	"Toggles.ApplyInBackground": "true", "Toggles.NetPolInBackground": "true", "Toggles.EnableNPMLite": "false",
+	to          any    // *bool, *string or *int; nil: the key has no effect
+	least, most int    // bounds of a number
+	usual       string // the JSON of a key without effect
 }
 
 // read decodes a value into the field of k. A null counts as absent.
@@ -62,12 +53,18 @@ func parseConfig(data []byte) (config, []notice, error) {
 	for _, path := range slices.Sorted(maps.Keys(values)) {
 		v := values[path]
 		at := slices.IndexFunc(keys, func(k key) bool { return strings.EqualFold(k.name, path) })
-		if at >= 0 {
+		switch {
+		case at < 0:
+			notices = append(notices, unknown(keys, path))
+		case keys[at].to != nil:
 			if err := keys[at].read(v); err != nil {
 				return config{}, nil, err
 			}
-		} else if n, ok := idle(keys, path, string(v)); ok {
-			notices = append(notices, n)
+		case string(v) != keys[at].usual:
+			notices = append(notices, notice{
+				msg:           "this configuration key has no counterpart here, it changes nothing",
+				keysAndValues: []any{"key", keys[at].name, "value", string(v)},
+			})
 		}
 	}
 	if err := c.check(); err != nil {
@@ -104,26 +101,16 @@ func valuesOf(data []byte) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// idle returns the notice about a key that has no effect. It returns false for a key of the
-// predecessor with its usual value.
-func idle(keys []key, path, value string) (notice, bool) {
-	names := slices.Sorted(maps.Keys(ignored))
-	for _, name := range names {
-		if strings.EqualFold(name, path) {
-			return notice{msg: "this configuration key has no counterpart here, it changes nothing", keysAndValues: []any{"key", name, "value", value}}, value != ignored[name]
-		}
-	}
+// unknown returns the notice about a key that is none, with the key that is most like it.
+func unknown(keys []key, path string) notice {
 	n := notice{warn: true, msg: "unknown configuration key, it changes nothing", keysAndValues: []any{"key", path}}
+	last := func(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+	var words []string
 	for _, k := range keys {
-		names = append(names, k.name)
-	}
-	last := func(s string) string { return s[strings.LastIndexByte(s, '.')+1:] }
-	words := make([]string, len(names))
-	for i, name := range names {
-		words[i] = last(name)
+		words = append(words, last(k.name))
 	}
 	if near := cli.Similar(last(path), words); near != "" {
-		n.keysAndValues = append(n.keysAndValues, "didYouMean", names[slices.Index(words, near)])
+		n.keysAndValues = append(n.keysAndValues, "didYouMean", keys[slices.Index(words, near)].name)
 	}
-	return n, true
+	return n
 }

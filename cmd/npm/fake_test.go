@@ -23,6 +23,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/controllers/events"
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/node/gatetest"
@@ -101,7 +102,7 @@ func (f *fakeService) lock(ctx context.Context, waiting func(int)) (unlock func(
 func (f *fakeService) host() host {
 	return host{
 		connect: func(hcsadapter.Options) (service, error) { return f, nil },
-		lock:    f.lock, listen: listen,
+		lock:    f.lock, listen: debug.Listen,
 		pipe: f.pipe,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 
+	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/node"
 )
@@ -17,8 +18,7 @@ type host struct {
 	connect func(hcsadapter.Options) (service, error)
 	// lock keeps every other agent of the node out; see node.Lock.
 	lock func(ctx context.Context, waiting func(pid int)) (unlock func(), err error)
-	// listen listens at an address of TCP. An error of the system is an
-	// os.SyscallError; every other says that the address is none.
+	// listen listens at an address; see debug.Listener.
 	listen func(ctx context.Context, address string) (net.Listener, error)
 	// pipe makes the pipe of the CNI plugin; see node.ListenPipe.
 	pipe func(path string) (net.Listener, error)
@@ -28,5 +28,5 @@ func thisHost() host {
 	lock := func(ctx context.Context, waiting func(pid int)) (unlock func(), err error) {
 		return node.Lock(ctx, lockName, waiting)
 	}
-	return host{connect: newHNS, lock: lock, listen: listen, pipe: node.ListenPipe}
+	return host{connect: newHNS, lock: lock, listen: debug.Listen, pipe: node.ListenPipe}
 }

@@ -163,10 +163,8 @@ func keep(ctx context.Context, logger klog.Logger, install func() (bool, error))
 			logger.Error(err, "The plugin is not installed; trying again", "plugin", node.PluginType)
 		}
 		reported = failure
-		select {
-		case <-ctx.Done():
+		if sleep(ctx, max(watchEvery, time.Until(again))) != nil {
 			return
-		case <-time.After(max(watchEvery, time.Until(again))):
 		}
 	}
 }

@@ -1,78 +1,16 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
-
-var errTaken = &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
-
-// A taken address is tried again less and less often, for as long as it takes,
-// and the log says once that it is taken and who has it.
-func TestListenerTriesAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
-		logger, err := cli.NewLogger(&log, "info")
-		require.NoError(t, err)
-		began, tries, served := time.Now(), 0, 0
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		d := &listener{
-			what: "HTTP endpoint", address: "0.0.0.0:10091", keys: "--listen", logger: logger,
-			host: host{
-				listen: func(context.Context, string) (net.Listener, error) {
-					if tries++; time.Since(began) < time.Hour {
-						return nil, errTaken
-					}
-					return free, nil
-				},
-			},
-			opened: func(string) {},
-			serve: func(l net.Listener) error {
-				served++
-				return l.Close()
-			},
-		}
-		require.NoError(t, d.open(t.Context()))
-		require.NoError(t, d.run(t.Context()))
-		require.Equal(t, 1, served)
-		require.LessOrEqual(t, tries, 6+int(time.Hour/lastRetry))
-		require.LessOrEqual(t, time.Since(began), time.Hour+lastRetry)
-		require.Equal(t, 1, strings.Count(log.String(), `"level":"warn"`), log.String())
-	})
-}
-
-// The wait ends with the program, and an address that is none is an error.
-func TestListenerWithoutAnAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		fails := error(errTaken)
-		d := &listener{what: "HTTP endpoint", keys: "--listen", host: host{
-			listen: func(context.Context, string) (net.Listener, error) { return nil, fails },
-		}}
-		require.NoError(t, d.open(ctx))
-		require.NoError(t, d.run(ctx))
-		require.Error(t, ctx.Err())
-		require.NoError(t, d.close())
-		fails = errors.New("no address")
-		require.EqualError(t, d.open(t.Context()), "HTTP endpoint: no address; another address goes into --listen")
-		require.EqualError(t, d.run(t.Context()), "HTTP endpoint: no address; another address goes into --listen")
-	})
-}
 
 // TestStartWithTakenPorts: while another process has the agent's ports, the agent programs the
 // node, reports the system's error, and answers as soon as the ports are free.

@@ -15,7 +15,7 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-var update = flag.Bool("update", false, "write the names of the series into test/monitoring")
+var update = flag.Bool("update", false, "write the names of the series into test/monitoring, and the configuration into deploy")
 
 // TestSeriesOfAnAgent keeps the names and labels of all that an agent writes for Prometheus,
 // without the numbers, for test/monitoring: alerts and dashboards ask for nothing else.

@@ -149,15 +149,3 @@ func removeAll(ctx context.Context, out io.Writer, client hns.Client, this host)
 	}
 	return errors.New("something is left: run it again")
 }
-
-// sleep waits, or returns why the context ended.
-func sleep(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

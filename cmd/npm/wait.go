@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -48,12 +48,8 @@ func waitForNetwork(ctx context.Context, client hns.Client, network string, logg
 		case tries == 0:
 			logger.Info("waiting for the HNS network", "network", network, "reason", err.Error(), "poll", networkPoll)
 		}
-		timer := time.NewTimer(networkPoll)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		case <-timer.C:
+		if err := sleep(ctx, networkPoll); err != nil {
+			return err
 		}
 	}
 }
@@ -74,24 +70,27 @@ func missing(err error) error {
 	return fmt.Errorf("npm start needs Windows Server 2022 or later: %w", err) // the system's words end in a dot
 }
 
-// phase is what the agent waits for before it works; the zero value means that it works.
-type phase struct {
-	mu      sync.Mutex // guards waiting
-	waiting string
-}
+// phase is what the agent waits for before it works; "" means that it works.
+type phase struct{ waiting atomic.Value }
 
-func (p *phase) set(waiting string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waiting = waiting
-}
+func (p *phase) set(waiting string) { p.waiting.Store(waiting) }
 
 // get returns what is waited for, nil when nothing is.
 func (p *phase) get() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.waiting == "" {
-		return nil
+	if waiting, _ := p.waiting.Load().(string); waiting != "" {
+		return errors.New("waiting for " + waiting)
 	}
-	return errors.New("waiting for " + p.waiting)
+	return nil
+}
+
+// sleep waits, or returns why the context ended.
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package debug
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 // soExclusiveAddrUse is SO_EXCLUSIVEADDRUSE of winsock2.h.
 const soExclusiveAddrUse = ^windows.SO_REUSEADDR
 
-// listen listens at an address exclusively. Otherwise a process without rights could
+// Listen listens at an address exclusively. Otherwise a process without rights could
 // listen at one address of a port that the agent listens on at all addresses, and answer
 // the kubelet's probes.
-func listen(ctx context.Context, address string) (net.Listener, error) {
+func Listen(ctx context.Context, address string) (net.Listener, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
 		var failed error
 		err := socket.Control(func(handle uintptr) {
