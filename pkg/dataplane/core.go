@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/endpoints"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -16,8 +15,8 @@ import (
 // to be there. Its methods neither call HNS nor read a clock.
 type core struct {
 	cfg      Config
-	progress *progress.Notes // of the transaction that runs; read without a lock
-	clock    time.Time       // when the lock was taken last; it does not go on meanwhile
+	progress *progress // of the transaction that runs; read without a lock
+	clock    time.Time // when the lock was taken last; it does not go on meanwhile
 
 	cache      *ipsets.Cache        // desired and actual sets
 	desired    *desired.State       // what should be
@@ -36,13 +35,13 @@ type core struct {
 }
 
 // newCore returns the state of a node of which nothing is known yet.
-func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
+func newCore(cfg Config, now time.Time, notes *progress) *core {
 	cache := ipsets.NewCache()
 	d := &core{
 		cfg:      cfg,
 		progress: notes,
 		cache:    cache,
-		desired:  desired.New(desired.Settings{Budgets: cfg.Budgets, BaseACLs: cfg.BaseACLs}, cache, notes),
+		desired:  desired.New(desired.Settings{Budgets: cfg.Budgets, BaseACLs: cfg.BaseACLs}, cache, notes.Note),
 		leftOut:  map[ipsets.Name]bool{},
 		drift:    drift.NewLog(),
 		setWork:  setWork{refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{}},
@@ -51,7 +50,7 @@ func newCore(cfg Config, now time.Time, notes *progress.Notes) *core {
 	d.endpoints = endpoints.New(
 		endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod},
 		endpoints.Dependencies{
-			Progress: notes, Cache: cache, Desired: d.desired, Drift: &d.drift, Spellings: &d.spellings,
+			Cache: cache, Desired: d.desired, Drift: &d.drift, Spellings: &d.spellings,
 		})
 	d.tick(now)
 	return d

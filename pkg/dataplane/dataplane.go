@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -23,8 +22,8 @@ type Dataplane struct {
 	call   func(ctx context.Context, req hns.Request, shared bool) hns.Result
 	handle handle // guarded by apply
 
-	progress *progress.Notes // of the transaction that holds apply; read without a lock
-	bell     bell            // rings each time a transaction releases mu
+	progress *progress // of the transaction that holds apply; read without a lock
+	bell     bell      // rings each time a transaction releases mu
 
 	mu   sync.Mutex // guards core; never held across a call of HNS
 	core *core
@@ -47,7 +46,7 @@ func New(cfg Config) *Dataplane {
 	}
 	cfg.Budgets = cfg.Budgets.OrDefaults()
 	cfg.LookPeriod = cmp.Or(cfg.LookPeriod, defaultLookPeriod)
-	d := &Dataplane{now: cfg.Now, handle: handle{client: cfg.Client}, progress: progress.New(cfg.Now), apply: make(applyLock, 1)}
+	d := &Dataplane{now: cfg.Now, handle: handle{client: cfg.Client}, progress: &progress{now: cfg.Now}, apply: make(applyLock, 1)}
 	d.call = d.handle.call
 	cfg.Client, cfg.Now = nil, nil // the state has nothing to call
 	d.core = newCore(cfg, d.now(), d.progress)

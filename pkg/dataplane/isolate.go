@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/endpoints"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // A pod that is to be isolated and has no block yet is open. Whatever fails on the
@@ -28,7 +27,7 @@ func (r *run) isolateNewborn() {
 		if r.ending() {
 			return
 		}
-		d.progress.Note("isolating", progress.Endpoint, "", id)
+		d.progress.Note("isolating", "endpoint", "", id)
 		r.isolateHeld(id)
 	}
 }

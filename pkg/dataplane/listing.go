@@ -4,7 +4,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // read asks for what is not known: the sets, then which endpoints there are, then single
@@ -37,7 +36,7 @@ func (r *run) readSingles() {
 	d := r.d
 	single := d.endpoints.TakeSingles()
 	for i, id := range single {
-		d.progress.Note("reading", progress.Endpoint, "", id)
+		d.progress.Note("reading", "endpoint", "", id)
 		if r.get(id) && !d.cfg.DryRun {
 			r.isolateHeld(id) // its next try is some time off
 		}

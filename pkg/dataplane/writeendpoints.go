@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/endpoints"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // writeEndpoints works through the queue of pending updates; one whose sets are not ready waits for
@@ -38,7 +37,7 @@ func (r *run) writeEach(ids []string, doing string, begin func(id string)) bool 
 		if r.ending() {
 			return false
 		}
-		d.progress.Note(doing, progress.Endpoint, "", id)
+		d.progress.Note(doing, "endpoint", "", id)
 		begin(id)
 		if err := r.writeEndpoint(id); err != nil {
 			d.endpoints.Failed(d.endpoints.Endpoint(id), err, d.sets.At)

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/progress"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // A policy is active while it selects a pod of this node (ADR 19). Only then it has
@@ -45,11 +45,12 @@ func (d *State) activate() {
 	slices.SortFunc(came, func(a, b *policyState) int { return a.Compare(&b.Policy) })
 	made := nameSet{}
 	for _, ps := range came {
-		d.note("activating", ps)
+		d.notePolicy("activating", ps.Key)
 		ps.compile()
 		for _, def := range ps.Sets {
-			d.members.define(def, ps.ref(), made)
-			d.progress.Piece()
+			if d.cache.Hold(def.Name, ps.ref()) {
+				d.members.define(def, made)
+			}
 		}
 	}
 	d.members.fill(made)
@@ -57,17 +58,17 @@ func (d *State) activate() {
 		d.namedPorts.use(ps)
 	}
 	for _, ps := range went {
-		d.note("retiring", ps)
+		d.notePolicy("retiring", ps.Key)
 		d.retire(ps)
 	}
 }
 
-// note tells what is being done to a policy.
-func (d *State) note(doing string, ps *policyState) {
-	if name, is := ps.Key.Cluster(); is {
-		d.progress.Note(doing, progress.ClusterNetworkPolicy, "", name)
+// notePolicy notes what is being done to a policy.
+func (d *State) notePolicy(work string, key policy.Key) {
+	if name, is := key.Cluster(); is {
+		d.note(work, clusterPolicyKind, "", name)
 	} else {
-		d.progress.Note(doing, progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)
+		d.note(work, policyKind, key.Namespace, key.Name)
 	}
 }
 

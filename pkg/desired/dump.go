@@ -16,7 +16,7 @@ import (
 // Copied is the objects of a State at one moment, and what follows from them. What it points
 // to is replaced when it changes, and what is changed in place was copied.
 type Copied struct {
-	pods       map[PodKey]*PodState
+	pods       []*PodState
 	policies   map[policy.Key]*policyState
 	namespaces map[string]Namespace
 	local      []*PodState
@@ -27,8 +27,8 @@ type Copied struct {
 // Copy returns the objects as they are now.
 func (d *State) Copy() Copied {
 	out := Copied{
-		pods: maps.Clone(d.members.pods), namespaces: maps.Clone(d.members.namespaces), policies: maps.Clone(d.policies),
-		nodes: slices.Collect(maps.Values(d.members.cluster.nodes)), nodeAddrs: d.nodeAddrs,
+		pods: slices.Collect(d.members.all()), namespaces: maps.Clone(d.members.namespaces), policies: maps.Clone(d.policies),
+		nodes: slices.Collect(maps.Values(d.members.nodes)), nodeAddrs: d.nodeAddrs,
 	}
 	for _, p := range d.local {
 		is, placed := *p, *p.Placement
@@ -83,9 +83,9 @@ func (s *Copied) Pods(at map[netip.Addr][]string) []state.Pod {
 		placed[p.UID] = p.Placement
 	}
 	out := make([]state.Pod, 0, len(s.pods))
-	for key, p := range s.pods {
+	for _, p := range s.pods {
 		pd := state.Pod{
-			Pod: key.String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.owner, InDoubt: p.InDoubt(),
+			Pod: p.Key().String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.owner, InDoubt: p.InDoubt(),
 			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Trust: p.Trust, Started: p.Started, Created: p.Created,
 			Sandbox: p.Sandbox, Grace: p.Grace, LostUntil: p.LostUntil, OverBudget: p.OverBudget,
 		}

@@ -43,7 +43,7 @@ func (d *State) stageLost(finished map[PodKey]bool, addrs map[netip.Addr]ownersh
 	gone := d.unfinished(finished, moves)
 	for addr := range addrs {
 		if key, is := d.lost[addr]; is && d.claimed(addr) {
-			moves[key] = d.movePod(key, d.members.pods[key], nil, addrs)
+			moves[key] = d.movePod(key, d.members.pod(key), nil, addrs)
 		}
 	}
 	d.endDue(addrs, moves)
@@ -89,7 +89,7 @@ func (d *State) endDue(addrs map[netip.Addr]ownership, moves map[PodKey]*podMove
 	}
 	var next backoff.Due
 	for _, key := range d.lost {
-		p := d.members.pods[key]
+		p := d.members.pod(key)
 		if moves[key] != nil || p.LostUntil.After(d.now) {
 			next.At(p.LostUntil)
 		} else {

@@ -84,22 +84,30 @@ func inBlocks(blocks []netip.Prefix, addr netip.Addr) bool {
 
 // port resolves a named port of the pod itself.
 func (p *PodState) port(name string, proto policy.Protocol) (uint16, bool) {
-	return portOf(p.Ports, name, proto)
+	for _, port := range p.Ports {
+		if port.Name == name && port.Protocol == proto {
+			return port.Number, true
+		}
+	}
+	return 0, false
 }
 
 // namedPortSets indexes the named ports that egress rules use.
 type namedPortSets struct {
 	cache  *ipsets.Cache
+	among  *members
 	byKey  map[portKey]*portSets
 	byPort map[PodPort][]*portSets // by name and protocol; Number is 0
 	stale  map[*view]bool          // to be settled
 	// changed is called for the policies of a view in which a number came into use, fewer
 	// for those of one in which a number is out of use: of a list of tiers its rules go.
 	changed, fewer func(*policyState)
-	// pods yields the pods with a named port.
-	pods func(name string, proto policy.Protocol) iter.Seq[*PodState]
-	// labels returns those of a namespace; false when there is no such object.
-	labels func(namespace string) (map[string]string, bool)
+}
+
+func newNamedPortSets(cache *ipsets.Cache, among *members) *namedPortSets {
+	return &namedPortSets{
+		cache: cache, among: among, byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{}, stale: map[*view]bool{},
+	}
 }
 
 // portSets returns the sets of a key, new ones if need be.
@@ -114,33 +122,17 @@ func (fs *namedPortSets) portSets(key portKey, blocks []netip.Prefix) *portSets 
 	return f
 }
 
-// count counts the pods that serve the port, for its first view.
-func (fs *namedPortSets) count(f *portSets) {
-	f.serving = map[string]map[uint16]int{}
-	for p := range fs.pods(f.key.port, f.key.proto) {
-		if number, ok := f.number(p); ok {
-			f.add(p.Namespace, number)
-		}
-	}
-}
-
-// add counts one pod more and reports whether it is the first of its namespace with
-// this number.
-func (f *portSets) add(namespace string, number uint16) (first bool) {
+// count counts so many pods of a namespace more that serve the port under a number. It reports
+// whether the number came into use in the namespace, or out of use.
+func (f *portSets) count(namespace string, number uint16, more int) (changed bool) {
 	in := f.serving[namespace]
 	if in == nil {
 		in = map[uint16]int{}
 		f.serving[namespace] = in
 	}
-	in[number]++
-	return in[number] == 1
-}
-
-// drop counts one pod less and reports whether it was the last.
-func (f *portSets) drop(namespace string, number uint16) (last bool) {
-	in := f.serving[namespace]
-	if in[number]--; in[number] > 0 {
-		return false
+	in[number] += more
+	if in[number] > 0 {
+		return in[number] == more
 	}
 	if delete(in, number); len(in) == 0 {
 		delete(f.serving, namespace)
@@ -156,7 +148,7 @@ func (fs *namedPortSets) fill(set ipsets.Name) {
 	}
 	f := fs.portSets(key, blocks)
 	f.defined[setNumber{number, set.Denies()}] = true
-	for p := range fs.pods(key.port, key.proto) {
+	for p := range fs.among.all() {
 		if served, ok := f.number(p); ok && served == number {
 			fs.cache.AddAddr(set, p.Addr)
 		}
@@ -232,51 +224,38 @@ func (fs *namedPortSets) prune(f *portSets) {
 	}
 }
 
-// leavePod takes a pod out of the sets of the ports that it served, but for those
-// that it goes on serving.
-func (fs *namedPortSets) leavePod(was, is *PodState) {
-	fs.eachMoved(was, was, is, fs.cache.RemoveAddr, (*portSets).drop)
-}
-
-// enterPod puts a pod into the sets of the ports that it serves now.
-func (fs *namedPortSets) enterPod(was, is *PodState) {
-	fs.eachMoved(is, was, is, fs.cache.AddAddr, (*portSets).add)
-}
-
-// eachMoved moves the address of p, which is what the pod was or is, in the sets of the ports
-// that it does not serve both before and after, and counts it among those that serve them.
-func (fs *namedPortSets) eachMoved(p, was, is *PodState, move func(ipsets.Name, netip.Addr), count func(f *portSets, namespace string, number uint16) bool) {
-	for _, f := range fs.of(p) {
-		number, ok := f.number(p)
-		if !ok || f.same(was, is) {
-			continue
-		}
+// eachSet visits the sets of the ports that a pod serves.
+func (fs *namedPortSets) eachSet(p *PodState, visit func(ipsets.Name)) {
+	for f, number := range fs.served(p) {
 		for set := range f.sets(number) {
-			move(set, p.Addr)
+			visit(set)
 		}
-		if f.serving != nil && count(f, p.Namespace, number) {
+	}
+}
+
+// count counts a pod, which may be nil, among those that serve its ports, or no more.
+func (fs *namedPortSets) count(p *PodState, more int) {
+	for f, number := range fs.served(p) {
+		if f.serving != nil && f.count(p.Namespace, number, more) {
 			fs.touch(f, p.Namespace)
 		}
 	}
 }
 
-// same reports whether a pod serves the port as it did.
-func (f *portSets) same(was, is *PodState) bool {
-	before, had := f.number(was)
-	after, has := f.number(is)
-	return had && has && before == after && was.Addr == is.Addr
-}
-
-// of returns the named ports that a port of the pod may belong to; p may be nil.
-func (fs *namedPortSets) of(p *PodState) []*portSets {
-	if p == nil {
-		return nil
+// served yields the named ports that a pod serves, with its numbers.
+func (fs *namedPortSets) served(p *PodState) iter.Seq2[*portSets, uint16] {
+	return func(yield func(*portSets, uint16) bool) {
+		if p == nil {
+			return
+		}
+		for _, port := range p.Ports {
+			for _, f := range fs.byPort[PodPort{Name: port.Name, Protocol: port.Protocol}] {
+				if number, ok := f.number(p); ok && !yield(f, number) {
+					return
+				}
+			}
+		}
 	}
-	var out []*portSets
-	for _, port := range p.Ports {
-		out = append(out, fs.byPort[PodPort{Name: port.Name, Protocol: port.Protocol}]...)
-	}
-	return out
 }
 
 // forget drops the number whose set nobody holds any more.

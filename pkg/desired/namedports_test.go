@@ -29,7 +29,7 @@ func TestNumbersAreShared(t *testing.T) {
 		f := &portSets{serving: map[string]map[uint16]int{}}
 		for namespace, most := range map[string]int{"own": 100, "a": 30, "b": 30, "c": 30, "evil": 200} {
 			for _, n := range rapid.SliceOfN(number, 0, most).Draw(t, namespace) {
-				f.add(namespace, n)
+				f.count(namespace, n, 1)
 			}
 		}
 		numbers, rank, counts := (&namedPortSets{}).choose(&view{key: viewKey{Reach: acl.Reach{Own: "own"}}, portSets: f})
@@ -63,7 +63,7 @@ func TestNumbersAreShared(t *testing.T) {
 // many blocks only while the family is known; of any other name they are not.
 func TestNamedPortSetName(t *testing.T) {
 	fs := func(known ...*portSets) *namedPortSets {
-		out := &namedPortSets{byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{}}
+		out := newNamedPortSets(nil, nil)
 		for _, f := range known {
 			out.portSets(f.key, f.blocks)
 		}

@@ -7,15 +7,14 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // New returns a State of an empty cluster. It defines sets in the cache, and holds
-// them for policies.
-func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
+// them for policies. It calls note for each object that it works on.
+func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, name string)) *State {
 	d := &State{
 		cfg:       cfg,
-		progress:  notes,
+		note:      note,
 		cache:     cache,
 		owners:    ipsets.NewOwners[*PodState](),
 		members:   newMembers(cache),
@@ -29,10 +28,7 @@ func New(cfg Settings, cache *ipsets.Cache, notes *progress.Notes) *State {
 		lost:      map[netip.Addr]PodKey{},
 		misplaced: map[PodKey]bool{},
 	}
-	d.namedPorts = &namedPortSets{
-		cache: cache, byKey: map[portKey]*portSets{}, byPort: map[PodPort][]*portSets{},
-		stale:   map[*view]bool{},
-		changed: d.renderSelected, fewer: d.renderTiered, pods: d.members.podGroup.serving, labels: d.members.labels,
-	}
+	d.namedPorts = d.members.ports
+	d.namedPorts.changed, d.namedPorts.fewer = d.renderSelected, d.renderTiered
 	return d
 }

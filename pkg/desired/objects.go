@@ -164,8 +164,11 @@ func (o *Objects) DeleteFinishedPod(key PodKey) {
 	o.finished[key] = true
 }
 
-// SetNamespace says how a namespace is now.
-func (o *Objects) SetNamespace(ns Namespace) { o.namespaces[ns.Name] = &ns }
+// SetNamespace says how a namespace is now. It takes a copy.
+func (o *Objects) SetNamespace(ns Namespace) {
+	ns.Labels = maps.Clone(ns.Labels)
+	o.namespaces[ns.Name] = &ns
+}
 
 // DeleteNamespace says that a Namespace object is no more.
 func (o *Objects) DeleteNamespace(name string) { o.namespaces[name] = nil }
@@ -248,13 +251,4 @@ func (o *Objects) Len() int {
 // IPv4 returns the IPv4 addresses of a list.
 func IPv4(addrs []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !a.Is4() })
-}
-
-func portOf(ports []PodPort, name string, proto policy.Protocol) (uint16, bool) {
-	for _, port := range ports {
-		if port.Name == name && port.Protocol == proto {
-			return port.Number, true
-		}
-	}
-	return 0, false
 }

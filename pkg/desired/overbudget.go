@@ -2,6 +2,8 @@ package desired
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -30,14 +32,26 @@ func (ns *Namespace) Fit() {
 
 // overBudget are the objects that are over a budget, with what they have too much of.
 type overBudget struct {
-	pods       map[PodKey]string
+	pods       map[string]map[string]string // by namespace and name
 	namespaces map[string]string
 }
 
-// noteExcess notes how an object is.
-func noteExcess[K comparable](of map[K]string, key K, excess string) {
-	if delete(of, key); excess != "" {
-		of[key] = excess
+func newOverBudget() overBudget {
+	return overBudget{pods: map[string]map[string]string{}, namespaces: map[string]string{}}
+}
+
+// pod notes what a pod has too much of, "" for nothing.
+func (o *overBudget) pod(key PodKey, excess string) {
+	in := o.pods[key.Namespace]
+	switch {
+	case excess != "" && in == nil:
+		o.pods[key.Namespace] = map[string]string{key.Name: excess}
+	case excess != "":
+		in[key.Name] = excess
+	default:
+		if delete(in, key.Name); len(in) == 0 {
+			delete(o.pods, key.Namespace)
+		}
 	}
 }
 
@@ -45,19 +59,13 @@ func noteExcess[K comparable](of map[K]string, key K, excess string) {
 // are over their budget.
 func (o *overBudget) warnings() []state.Warning {
 	var out []state.Warning
-	first, more := map[string]PodKey{}, map[string]int{} // by namespace
-	for key := range o.pods {
-		more[key.Namespace]++
-		if was, is := first[key.Namespace]; !is || key.Name < was.Name {
-			first[key.Namespace] = key
-		}
-	}
-	for ns, key := range first {
-		message := fmt.Sprintf("it has %s: it is in no set, and closed in both directions", o.pods[key])
-		if n := more[ns] - 1; n > 0 {
+	for namespace, in := range o.pods {
+		first := slices.Min(slices.Collect(maps.Keys(in)))
+		message := fmt.Sprintf("it has %s: it is in no set, and closed in both directions", in[first])
+		if n := len(in) - 1; n > 0 {
 			message += fmt.Sprintf("; so are %d more pods of the namespace", n)
 		}
-		out = append(out, state.Warning{Object: key.String(), Kind: "Pod", Reason: state.ReasonOverBudget, Message: message})
+		out = append(out, state.Warning{Object: PodKey{namespace, first}.String(), Kind: "Pod", Reason: state.ReasonOverBudget, Message: message})
 	}
 	for ns, excess := range o.namespaces {
 		out = append(out, state.Warning{Object: ns, Kind: "Namespace", Reason: state.ReasonOverBudget,

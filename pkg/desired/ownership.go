@@ -107,7 +107,7 @@ func (d *State) current(p *PodState) *PodState {
 	if p == nil {
 		return nil
 	}
-	if is := d.members.pods[p.Key()]; is != nil && is.UID == p.UID {
+	if is := d.members.pod(p.Key()); is != nil && is.UID == p.UID {
 		return is
 	}
 	return nil

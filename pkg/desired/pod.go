@@ -12,8 +12,6 @@ import (
 type PodState struct {
 	*Pod
 	*Placement // of a local pod; another one has none
-	podGroup   *podGroup
-	at         int // its place in its group
 	// member: its address is its own beyond doubt, so the address is in the pod's sets.
 	member bool
 	// owner: its claim to the address is the strongest, so it is the pod that is meant by it.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // stagePods applies changes of pods in four steps: all claims to addresses, the owners of these
@@ -16,8 +15,8 @@ import (
 func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs map[netip.Addr]ownership, c Changes) {
 	moves := map[PodKey]*podMove{}
 	for key, pod := range pods {
-		d.progress.Note("staging", progress.Pod, key.Namespace, key.Name)
-		was := d.members.pods[key]
+		d.note("staging", "Pod", key.Namespace, key.Name)
+		was := d.members.pod(key)
 		if was == nil && pod == nil || was != nil && pod != nil && was.Same(pod) {
 			continue
 		}
@@ -28,18 +27,13 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 	for addr, before := range addrs {
 		d.settle(addr, before, moves)
 	}
-	for key, m := range moves {
-		d.progress.Note("moving", progress.Pod, key.Namespace, key.Name)
+	for _, m := range moves {
 		d.members.leave(m.was)
-		d.namedPorts.leavePod(m.was, m.is)
 	}
-	for key, m := range moves {
-		d.progress.Note("moving", progress.Pod, key.Namespace, key.Name)
+	for _, m := range moves {
 		d.members.enter(m.is)
-		d.namedPorts.enterPod(m.was, m.is)
 	}
-	for key, m := range moves {
-		d.progress.Note("placing", progress.Pod, key.Namespace, key.Name)
+	for _, m := range moves {
 		d.place(m)
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -84,12 +83,18 @@ func (ps *policyState) compile() {
 	ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
 }
 
+// The kinds of policies in warnings.
+const (
+	policyKind        = "NetworkPolicy"
+	clusterPolicyKind = "ClusterNetworkPolicy"
+)
+
 // ObjectOf returns how warnings call the policy of a key, and its kind.
 func ObjectOf(key policy.Key) (object, kind string) {
 	if name, is := key.Cluster(); is {
-		return name, progress.ClusterNetworkPolicy
+		return name, clusterPolicyKind
 	}
-	return key.String(), progress.NetworkPolicy
+	return key.String(), policyKind
 }
 
 // wordProblems words what could not be expressed of a policy: one warning for each
@@ -179,9 +184,8 @@ func (d *State) subject(ps *policyState, p *PodState) (s subjection, selects boo
 	case ps.Namespaces == nil:
 		return subjection{policyState: ps}, ps.Key.Namespace == p.Namespace
 	}
-	ns, known := d.members.namespaces[p.Namespace]
-	known = known && ns.OverBudget == ""
-	return subjection{ps, !known}, !known || ps.Namespaces.Matches(ns.Labels)
+	labels, known := d.members.labels(p.Namespace)
+	return subjection{ps, !known}, !known || ps.Namespaces.Matches(labels)
 }
 
 // reselect keeps the policies that select a local pod when one of them, or
@@ -255,7 +259,10 @@ func (d *State) renderIf(ps *policyState, when func(*PodState) bool) {
 
 // Count puts the numbers of objects to those of a node.
 func (d *State) Count(s *state.Stats) {
-	s.Pods = len(d.members.pods) - len(d.lost)
+	s.Pods = -len(d.lost)
+	for _, in := range d.members.pods {
+		s.Pods += len(in)
+	}
 	s.ClusterPolicies = map[policy.Tier]int{}
 	for _, ps := range d.policies {
 		if ps.Tier == policy.Namespaced {

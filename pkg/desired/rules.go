@@ -6,7 +6,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // RulesOf renders what an endpoint has while it may be any of these pods', at
@@ -71,7 +70,7 @@ func (d *State) group(ps *policyState, p *PodState) *acl.Group {
 	if ps.group != nil {
 		return ps.group
 	}
-	defer d.progress.Within("rendering", progress.NetworkPolicy, ps.Key.Namespace, ps.Key.Name)()
+	d.notePolicy("rendering", ps.Key)
 	g := acl.NewGroup(ps.Key, ps.Isolates, ps.entries(p), d.id)
 	if !ps.namesPorts() {
 		ps.group = g

@@ -1,13 +1,11 @@
 package desired
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // Stage folds objects in, at the time at which a transaction began. Namespaces and
@@ -25,7 +23,7 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		d.effects.All = true
 	}
 	for name, n := range in.nodes {
-		_, known := d.members.cluster.nodes[name]
+		_, known := d.members.nodes[name]
 		c.add(changedNode, known, n != nil)
 	}
 	d.members.setNodes(in.nodes)
@@ -33,13 +31,13 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		d.stageNamespace(name, ns, c)
 	}
 	for key, np := range in.policies {
-		d.progress.Note("staging", progress.NetworkPolicy, key.Namespace, key.Name)
+		d.notePolicy("staging", key)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
 		d.stagePolicy(key, newPolicyState(np))
 	}
 	for name, cnp := range in.clusters {
-		d.progress.Note("staging", progress.ClusterNetworkPolicy, "", name)
 		key := policy.ClusterKey(name)
+		d.notePolicy("staging", key)
 		c.add(changedClusterPolicy, d.policies[key] != nil, cnp != nil)
 		d.stagePolicy(key, newClusterState(cnp))
 	}
@@ -50,18 +48,12 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 
 // stageNamespace replaces a Namespace object; nil deletes it.
 func (d *State) stageNamespace(name string, ns *Namespace, c Changes) {
-	d.progress.Note("staging", progress.Namespace, "", name)
+	d.note("staging", "Namespace", "", name)
 	was, known := d.members.namespaces[name]
 	if ns == nil || !known || !was.Same(ns) {
 		c.add(changedNamespace, known, ns != nil)
 	}
-	if ns == nil {
-		d.members.deleteNamespace(name)
-	} else {
-		is := *ns
-		is.Labels = maps.Clone(ns.Labels)
-		d.members.setNamespace(is)
-	}
+	d.members.setNamespace(name, ns)
 	d.namedPorts.relabeled(name)
 	d.relabeledSubjects(name)
 }

@@ -40,6 +40,7 @@ var modelPolicies = []string{
 	`{podSelector: {}, ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: In, values: [a, b]}]}}], ports: [{port: 80}]}]}`,
 	`{podSelector: {matchLabels: {app: a}}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {team: b}}}], ports: [{port: http}]}]}`,
 	`{podSelector: {matchExpressions: [{key: app, operator: NotIn, values: [a]}]}, ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: Exists}]}, namespaceSelector: {}}]}]}`,
+	`{podSelector: {}, ingress: [{from: [{podSelector: {matchExpressions: [{key: app, operator: DoesNotExist}]}}]}]}`,
 }
 
 func newStageModel() *stageModel {
@@ -165,6 +166,7 @@ func (m *stageModel) check(t require.TestingT) {
 	}
 	m.checkMembers(t, ipsets.PodLabelKey("app"), func(p Pod) bool { return p.Labels["app"] != "" })
 	for _, ns := range modelNamespaces {
+		m.checkMembers(t, ipsets.PodSelector(ns, "!app"), func(p Pod) bool { return p.Namespace == ns && p.Labels["app"] == "" })
 		m.checkMembers(t, ipsets.Namespace(ns), func(p Pod) bool { return p.Namespace == ns })
 		for _, team := range []string{"a", "b"} {
 			nested := ipsets.NamespaceLabel("team", team)
@@ -242,7 +244,7 @@ func TestStageModel(t *testing.T) {
 		m.check(t)
 		for _, n := range []ipsets.Name{
 			ipsets.PodLabel("app", "a"), ipsets.PodLabel("app", "b"), ipsets.PodLabelKey("app"), ipsets.Namespace("x"), ipsets.Namespace("y"),
-			ipsets.NamespaceLabel("team", "a"), ipsets.NamespaceLabel("team", "b"), ipsets.AllNamespaces(), ipsets.NestedLabel("app", "a", "b"),
+			ipsets.NamespaceLabel("team", "a"), ipsets.NamespaceLabel("team", "b"), ipsets.AllNamespaces(), ipsets.NestedLabel("app", "a", "b"), ipsets.PodSelector("x", "!app"), ipsets.PodSelector("y", "!app"),
 		} {
 			require.False(t, m.d.cache.Has(n), "%s is held by %v", n, m.d.cache.Refs(n))
 		}

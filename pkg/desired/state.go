@@ -12,7 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // Settings are what the desired rules depend on besides objects.
@@ -27,9 +26,10 @@ type Settings struct {
 // HNS it learns only which sets its rules name (DefineOrphans). Whoever changes it takes what follows for endpoints with
 // TakeEffects. It is not safe for concurrent use.
 type State struct {
-	cfg      Settings
-	progress *progress.Notes // of the transaction that runs
-	now      time.Time       // when the last transaction began
+	cfg Settings
+	// note is called for each object that is worked on, as the transaction that runs may take long.
+	note func(work, kind, namespace, name string)
+	now  time.Time // when the last transaction began
 
 	cache      *ipsets.Cache // what is desired in the sets; its actual part is the caller's
 	owners     *ipsets.Owners[*PodState]
@@ -91,7 +91,7 @@ func (d *State) check(addr netip.Addr) {
 }
 
 // Pod returns the pod of a name, nil for none.
-func (d *State) Pod(key PodKey) *PodState { return d.members.pods[key] }
+func (d *State) Pod(key PodKey) *PodState { return d.members.pod(key) }
 
 // Local returns the local pod with a UID to which endpoints with its address belong, nil
 // for none.
@@ -113,7 +113,7 @@ func (d *State) HasLocals() bool {
 // Selecting returns the sorted policies that select a pod: a local pod, or a pod of another node
 // whose address is contested.
 func (d *State) Selecting(key PodKey) (keys []policy.Key) {
-	p := d.members.pods[key]
+	p := d.members.pod(key)
 	switch {
 	case p == nil:
 		return nil

@@ -6,7 +6,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -19,7 +18,7 @@ import (
 // order. fit must have been called for the pod before. Its cost is linear in the number of policies
 // that select the pod, plus the cost of acl.List, which is bounded.
 func (d *State) tiersOf(p *PodState, ipv6 bool) []acl.Rule {
-	defer d.progress.Within("listing tiers", progress.Pod, p.Namespace, p.Name)()
+	d.note("listing tiers", "Pod", p.Namespace, p.Name)
 	rules, over := d.listTiers(p, ipv6)
 	for over && !p.silent {
 		switch {

@@ -56,7 +56,7 @@ func (fs *namedPortSets) has(v *view, namespace string) bool {
 	case ipsets.KindNamespace:
 		return v.key.Among.Text() == namespace
 	case ipsets.KindNamespaceSelector:
-		labels, known := fs.labels(namespace)
+		labels, known := fs.among.labels(namespace)
 		return known && v.match.Matches(labels)
 	default:
 		return true
@@ -90,8 +90,13 @@ func (fs *namedPortSets) use(ps *policyState) {
 // view makes a policy a user of a view.
 func (fs *namedPortSets) view(key viewKey, peer policy.Peer, ps *policyState) {
 	f := fs.portSets(portKey{key.port, key.proto, key.Blocks}, peer.Blocks)
-	if len(f.views) == 0 {
-		fs.count(f)
+	if len(f.views) == 0 { // the first one has the pods counted
+		f.serving = map[string]map[uint16]int{}
+		for p := range fs.among.all() {
+			if number, ok := f.number(p); ok {
+				f.count(p.Namespace, number, 1)
+			}
+		}
 	}
 	v := f.views[key]
 	if v == nil {

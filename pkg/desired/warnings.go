@@ -79,7 +79,7 @@ func (d *State) AddressWarnings() []state.Warning {
 	}
 	for _, key := range nobodys {
 		out = append(out, state.Warning{Object: key.String(), Kind: "Pod", Reason: state.ReasonAddressContested,
-			Message: fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pods[key].Addr)})
+			Message: fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pod(key).Addr)})
 	}
 	return out
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -27,7 +26,6 @@ type Settings struct {
 
 // Dependencies are what a State works on together with whoever writes the sets of the node.
 type Dependencies struct {
-	Progress  *progress.Notes
 	Cache     *ipsets.Cache
 	Desired   *desired.State
 	Drift     *drift.Log
@@ -39,7 +37,6 @@ type Dependencies struct {
 // those that wait. It is not safe for concurrent use.
 type State struct {
 	cfg       Settings
-	progress  *progress.Notes
 	cache     *ipsets.Cache
 	desired   *desired.State
 	drift     *drift.Log
@@ -68,7 +65,7 @@ type State struct {
 // New returns a State that knows no endpoint, and wants them enumerated.
 func New(cfg Settings, with Dependencies) *State {
 	d := &State{
-		cfg: cfg, progress: with.Progress, cache: with.Cache, desired: with.Desired, drift: with.Drift,
+		cfg: cfg, cache: with.Cache, desired: with.Desired, drift: with.Drift,
 		spellings: with.Spellings,
 		byID:      map[string]*Endpoint{},
 		byAddr:    map[netip.Addr][]*Endpoint{},

@@ -14,14 +14,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // newTestEndpoints returns a State that knows nothing.
 func newTestEndpoints() *State {
-	cache, notes, log := ipsets.NewCache(), progress.New(time.Now), drift.NewLog()
+	cache, log := ipsets.NewCache(), drift.NewLog()
 	return New(Settings{}, Dependencies{
-		Progress: notes, Cache: cache, Desired: desired.New(desired.Settings{Budgets: policy.DefaultBudgets()}, cache, notes),
+		Cache: cache, Desired: desired.New(desired.Settings{Budgets: policy.DefaultBudgets()}, cache, func(string, string, string, string) {}),
 		Drift: &log, Spellings: &drift.Spellings{},
 	})
 }

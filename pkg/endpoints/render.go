@@ -10,7 +10,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/progress"
 )
 
 // RenderDirty renders the marked endpoints, in order: it decides whose turn
@@ -62,7 +61,6 @@ func (d *State) settleCauses() {
 // render computes what an endpoint should have, holds the sets that this
 // needs, and queues or unqueues the update.
 func (d *State) render(ep *Endpoint) {
-	defer d.progress.Within("rendering", progress.Endpoint, "", ep.ID)()
 	before := d.listFor(ep)
 	home := d.desired.Home(ep.addrs)
 	ep.desired = acl.Rules{}

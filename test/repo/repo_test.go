@@ -29,7 +29,7 @@ var pure = []string{"pkg/ipsets", "pkg/policy", "pkg/hns", "pkg/state", "pkg/acl
 
 // edges are the files of pkg/dataplane that call HNS, hold locks and read the clock. The steps of a transaction
 // are in the others, and call HNS through ask alone.
-var edges = []string{"dataplane.go", "apply.go", "look.go", "waitready.go"}
+var edges = []string{"dataplane.go", "apply.go", "look.go", "waitready.go", "progress.go"}
 
 func TestPurePackages(t *testing.T) {
 	t.Parallel()

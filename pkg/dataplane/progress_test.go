@@ -1,4 +1,4 @@
-package progress_test
+package dataplane
 
 import (
 	"testing"
@@ -6,33 +6,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/progress"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// TestNotes: they say where a transaction is, since when, and whether HNS is asked; work in
-// the midst of other work ends where that goes on.
-func TestNotes(t *testing.T) {
+// TestProgress: it says where a transaction is, since when, and whether HNS is asked.
+func TestProgress(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	n := progress.New(func() time.Time { return now })
+	n := &progress{now: func() time.Time { return now }}
 	require.Equal(t, state.Progress{}, n.Now(), "nothing runs")
 
 	n.Begin()
 	require.Equal(t, "beginning", n.Now().Doing)
 	now = now.Add(time.Second)
-	n.Note("staging", progress.Pod, "shop", "db-0")
+	n.Note("staging", "Pod", "shop", "db-0")
 	require.Equal(t, state.Progress{Doing: "staging Pod shop/db-0", Since: now}, n.Now())
 
-	back := n.Within("rendering", progress.Endpoint, "", "ep")
-	require.Equal(t, "rendering endpoint ep", n.Now().Doing)
+	n.Note("updating", "endpoint", "", "ep")
+	require.Equal(t, "updating endpoint ep", n.Now().Doing)
 	returned := n.Call("Endpoint/Get")
-	require.Equal(t, state.Progress{Doing: "rendering endpoint ep, in HNS: Endpoint/Get", Since: now, InHNS: true}, n.Now())
+	require.Equal(t, state.Progress{Doing: "updating endpoint ep, in HNS: Endpoint/Get", Since: now, InHNS: true}, n.Now())
 	returned()
 	require.False(t, n.Now().InHNS)
-	back()
-	require.Equal(t, "staging Pod shop/db-0", n.Now().Doing)
+	require.Equal(t, "updating endpoint ep", n.Now().Doing)
 
-	n.Note("staging", progress.Namespace, "", "a\nb")
+	n.Note("staging", "Namespace", "", "a\nb")
 	require.NotContains(t, n.Now().Doing, "\n", "text of others is one line")
 }
 
@@ -40,20 +37,18 @@ func TestNotes(t *testing.T) {
 // What HNS takes is not work of ours.
 func TestSlowestPiece(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	n := progress.New(func() time.Time { return now })
+	n := &progress{now: func() time.Time { return now }}
 	takes := func(d time.Duration) { now = now.Add(d) }
 
 	n.Begin()
-	n.Note("staging", progress.Pod, "x", "quick")
+	n.Note("staging", "Pod", "x", "quick")
 	takes(900 * time.Millisecond)
 	require.Nil(t, n.End())
 
 	n.Begin()
-	n.Note("staging", progress.NetworkPolicy, "x", "slow")
+	n.Note("staging", "NetworkPolicy", "x", "slow")
 	takes(2 * time.Second)
-	n.Note("staging", progress.NetworkPolicy, "x", "slowest")
-	takes(time.Second)
-	n.Piece()
+	n.Note("staging", "NetworkPolicy", "x", "slowest")
 	takes(3 * time.Second)
 	returned := n.Call("SetPolicy/Update")
 	takes(time.Minute)
