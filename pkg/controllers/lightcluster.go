@@ -87,7 +87,7 @@ func (p *lightCluster) UnmarshalJSON(data []byte) error {
 
 // maxSpec is above what the limits of the CRD allow, which does not limit selectors. pkg/policy
 // applies its own limits to the decoded spec.
-const maxSpec = policy.ClusterBytes / 4
+const maxSpec = policy.ClusterBytes
 
 // clusterSpec decodes a spec. An oversized or unreadable spec becomes one that denies all
 // traffic in each direction that has a rule other than Accept. It keeps its subject if that

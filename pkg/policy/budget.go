@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // Budgets are the limits of what the objects of tenants may cost. A Kubernetes object of
@@ -87,25 +89,25 @@ func (b Budgets) Excess(s Size) string {
 // Fit returns the policies of a cluster, with closed copies in place of those over a limit.
 // If the policies of a namespace are over their limit together, all of them close. Fit does
 // not modify the objects in list.
-func (b Budgets) Fit(list []*networkingv1.NetworkPolicy) []*networkingv1.NetworkPolicy {
-	out := slices.Clone(list)
-	sums := map[string]int{}
-	closeIf := func(i int, excess string) {
-		if excess != "" {
-			np := *out[i]
-			np.Spec = Close(&np.Spec, excess)
-			out[i] = &np
-		}
+func (b Budgets) Fit(list []*networkingv1.NetworkPolicy) (out []*networkingv1.NetworkPolicy) {
+	closed := func(np *networkingv1.NetworkPolicy, excess string) *networkingv1.NetworkPolicy {
+		is := *np
+		is.Spec = Close(&np.Spec, excess)
+		return &is
 	}
-	for i, np := range list {
+	sums := map[string]int{}
+	for _, np := range list {
 		size := SizeOf(&np.Spec)
-		if closeIf(i, b.Excess(size)); Excess(&out[i].Spec) == "" {
+		if excess := b.Excess(size); excess != "" {
+			np = closed(np, excess)
+		} else if Excess(&np.Spec) == "" {
 			sums[np.Namespace] += size.Total()
 		}
+		out = append(out, np)
 	}
 	for i, np := range out {
 		if sums[np.Namespace] > b.NamespaceBytes && Excess(&np.Spec) == "" {
-			closeIf(i, b.ExcessOfNamespace())
+			out[i] = closed(np, b.ExcessOfNamespace())
 		}
 	}
 	return out
@@ -159,6 +161,56 @@ func directions(spec *networkingv1.NetworkPolicySpec) [2]bool {
 func Excess(spec *networkingv1.NetworkPolicySpec) string {
 	if n := len(spec.PolicyTypes); n > 0 {
 		if excess, marked := strings.CutPrefix(string(spec.PolicyTypes[n-1]), overBudget); marked {
+			return excess
+		}
+	}
+	return ""
+}
+
+// ClusterBytes bounds the JSON of the spec of one ClusterNetworkPolicy, which is not decoded
+// when it is larger. The CRD bounds its rules, peers and networks, with fifty rules of 25 peers of
+// 25 networks at most, which is within; selectors it does not bound, and another CRD may bound
+// nothing. It is no key of the configuration, because no tenant may write such a policy.
+const ClusterBytes = 1 << 20
+
+// CloseCluster returns what is kept of a spec that was not decoded whole; excess says
+// why. Of its rules only the actions count: those of a direction become one rule, whose
+// name is a mark. Without a subject it selects every pod. It accepts nothing. The mark is
+// a part of the spec, so that every reader of the spec sees it.
+func CloseCluster(spec *v1alpha2.ClusterNetworkPolicySpec, excess string) v1alpha2.ClusterNetworkPolicySpec {
+	out := v1alpha2.ClusterNetworkPolicySpec{Tier: spec.Tier, Priority: spec.Priority, Subject: spec.Subject}
+	if out.Subject == (v1alpha2.ClusterNetworkPolicySubject{}) {
+		out.Subject.Namespaces = &metav1.LabelSelector{}
+	}
+	in, eg := v1alpha2.ClusterNetworkPolicyIngressRule{Name: overBudget + excess}, v1alpha2.ClusterNetworkPolicyEgressRule{Name: overBudget + excess}
+	in.Action, eg.Action = v1alpha2.ClusterNetworkPolicyRuleActionAccept, v1alpha2.ClusterNetworkPolicyRuleActionAccept
+	if slices.ContainsFunc(spec.Ingress, func(r v1alpha2.ClusterNetworkPolicyIngressRule) bool { return r.Action != in.Action }) {
+		in.Action = v1alpha2.ClusterNetworkPolicyRuleActionDeny
+	}
+	if slices.ContainsFunc(spec.Egress, func(r v1alpha2.ClusterNetworkPolicyEgressRule) bool { return r.Action != eg.Action }) {
+		eg.Action = v1alpha2.ClusterNetworkPolicyRuleActionDeny
+	}
+	if len(spec.Ingress) > 0 || len(spec.Egress) == 0 { // one of them has the mark
+		out.Ingress = []v1alpha2.ClusterNetworkPolicyIngressRule{in}
+	}
+	if len(spec.Egress) > 0 {
+		out.Egress = []v1alpha2.ClusterNetworkPolicyEgressRule{eg}
+	}
+	return out
+}
+
+// closedCluster returns why CloseCluster closed a spec, "" when it did not. The API server
+// takes no name of a rule that is as long as a mark, and a forged one closes.
+func closedCluster(spec *v1alpha2.ClusterNetworkPolicySpec) string {
+	var names []string
+	for _, r := range spec.Ingress {
+		names = append(names, r.Name)
+	}
+	for _, r := range spec.Egress {
+		names = append(names, r.Name)
+	}
+	for _, name := range names {
+		if excess, marked := strings.CutPrefix(name, overBudget); marked {
 			return excess
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"go4.org/netipx"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
@@ -13,12 +14,12 @@ import (
 // clusterPeers compiles `from` or `to`; the peers of an ingress rule have the fields of
 // an egress peer that they know. It reports false if the rule has to close. The networks
 // of all entries become one peer, in the place of the first.
-func (c *compiler) clusterPeers(list []v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) ([]candidate, bool) {
+func (c *compiler) clusterPeers(list []v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) ([]Peer, bool) {
 	if len(list) == 0 {
 		c.unsupported(at, action, "the rule has no peers, give it one")
 		return nil, false
 	}
-	var out peerList
+	var out []Peer
 	ok := true
 	for i := range list {
 		p, here, good := &list[i], at.Index(i), false
@@ -28,19 +29,20 @@ func (c *compiler) clusterPeers(list []v1alpha2.ClusterNetworkPolicyEgressPeer, 
 		case fields > 1:
 			c.unsupported(here, action, "the peer has %d fields, make as many peers of them", fields)
 		case p.Networks != nil:
-			var ranges []netipx.IPRange
-			ranges, good = c.networks(p.Networks, here.Child("networks"), action)
-			out.addBlocks(ranges)
+			var one Peer
+			if one.Blocks, good = c.networks(p.Networks, here.Child("networks"), action); len(one.Blocks) > 0 {
+				out = append(out, one)
+			}
 		case p.DomainNames != nil:
 			good = c.domainNames(here.Child("domainNames"), action)
 		default:
-			var one candidate
+			var one Peer
 			one, good = c.selected(p, here, action)
-			out.add(one)
+			out = append(out, one)
 		}
 		ok = ok && good
 	}
-	return out.peers(), ok
+	return fewestPeers(out), ok
 }
 
 // fieldsOf counts the fields of a peer.
@@ -55,16 +57,14 @@ func fieldsOf(p *v1alpha2.ClusterNetworkPolicyEgressPeer) (n int) {
 
 // selected compiles a peer that selectors give: the sets that contain exactly those. It
 // reports false if a selector is malformed, or nobody knows what it selects.
-func (c *compiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) (candidate, bool) {
-	var out candidate
+func (c *compiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) (Peer, bool) {
 	switch {
 	case p.Nodes != nil && withoutNodes(p.Nodes):
 		c.problem(ReasonNodesUnknown, at.Child("nodes"), "%s here yet, the agent's log and /readyz say why; until they are, %s", nodesUnknown, closes(action))
-		return out, false
+		return Peer{}, false
 	case p.Nodes != nil:
 		sel, ok := c.selector(p.Nodes, at.Child("nodes"), closes(action))
-		out.need(SetDef{Name: ipsets.Nodes(sel.text()), Nodes: sel.matcher()})
-		return out, ok
+		return Peer{Sets: []ipsets.Name{ipsets.Nodes(sel.text())}}, ok
 	}
 	s := selectors{namespaces: p.Namespaces, namespacesAt: at.Child("namespaces")}
 	if p.Pods != nil {
@@ -77,7 +77,7 @@ func (c *compiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, at *fiel
 // networks returns the IPv4 networks of a networks peer. It leaves out IPv6 networks: on
 // endpoints with IPv6 addresses, every Deny blocks all IPv6 of its direction anyway. It reports
 // false if the list is empty or has a malformed network.
-func (c *compiler) networks(list []v1alpha2.CIDR, at *field.Path, action Action) ([]netipx.IPRange, bool) {
+func (c *compiler) networks(list []v1alpha2.CIDR, at *field.Path, action Action) ([]netip.Prefix, bool) {
 	var set netipx.IPSetBuilder
 	ok, consequence := len(list) > 0, "the network is left out"
 	if action == Deny {
@@ -98,7 +98,7 @@ func (c *compiler) networks(list []v1alpha2.CIDR, at *field.Path, action Action)
 			set.AddPrefix(cidr)
 		}
 	}
-	return mustSet(&set).Ranges(), ok
+	return mustSet(&set).Prefixes(), ok
 }
 
 // domainNames says what becomes of a rule that names domains: nobody here sees answers
@@ -110,4 +110,30 @@ func (c *compiler) domainNames(at *field.Path, action Action) bool {
 	}
 	c.problem(ReasonUnsupportedPeer, at, "domain names are not programmed, use networks; %s", consequence)
 	return action == Accept
+}
+
+// nodesUnknown is the operator of a selector that stands for a peer of nodes where nobody
+// knows the nodes. The API has no such operator, so a forged one closes as well.
+const nodesUnknown = "the nodes of the cluster are not known"
+
+// WithoutNodes returns a copy of a policy for where the nodes of the cluster are not known:
+// a rule with a peer of nodes matches nothing when it accepts, and denies everything of
+// its direction otherwise. The mark is a part of the spec, so that every reader of the
+// spec sees it.
+func WithoutNodes(cnp *v1alpha2.ClusterNetworkPolicy) *v1alpha2.ClusterNetworkPolicy {
+	out := cnp.DeepCopy()
+	unknown := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "nodes", Operator: nodesUnknown}}}
+	for i := range out.Spec.Egress {
+		for j := range out.Spec.Egress[i].To {
+			if p := &out.Spec.Egress[i].To[j]; p.Nodes != nil {
+				p.Nodes = unknown
+			}
+		}
+	}
+	return out
+}
+
+// withoutNodes reports whether a selector of nodes is the mark of WithoutNodes.
+func withoutNodes(sel *metav1.LabelSelector) bool {
+	return len(sel.MatchExpressions) == 1 && sel.MatchExpressions[0].Operator == nodesUnknown
 }

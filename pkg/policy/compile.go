@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,7 +18,7 @@ import (
 // validation of today's API servers, as old objects of live clusters are.
 func Compile(np *networkingv1.NetworkPolicy) Policy {
 	spec := field.NewPath("spec")
-	c := compiler{namespace: np.Namespace, malformed: ReasonInvalid, defined: map[ipsets.Name]bool{}}
+	c := compiler{namespace: np.Namespace, malformed: ReasonInvalid}
 	c.out.Key, c.out.Tier = Key{Namespace: np.Namespace, Name: np.Name}, Namespaced
 
 	subject, ok := c.selector(&np.Spec.PodSelector, spec.Child("podSelector"),
@@ -34,17 +35,54 @@ func Compile(np *networkingv1.NetworkPolicy) Policy {
 // compiler collects what Compile and CompileCluster find on their way through one policy.
 type compiler struct {
 	out       Policy
-	namespace string               // of a NetworkPolicy
-	malformed Reason               // of a malformed selector
-	defined   map[ipsets.Name]bool // in out.Sets
+	namespace string // of a NetworkPolicy
+	malformed Reason // of a malformed selector
 	// closed: of a ClusterNetworkPolicy as a whole not enough is known to accept or pass anything.
 	closed bool
 }
 
-// policy returns the result, with its sets by name.
+// policy returns the result, with the sets that its rules need, by name.
 func (c *compiler) policy() Policy {
-	slices.SortFunc(c.out.Sets, func(a, b SetDef) int { return ipsets.Compare(a.Name, b.Name) })
+	sets := map[ipsets.Name]SetDef{}
+	for _, r := range c.out.Rules {
+		for _, p := range r.Peers {
+			for _, n := range p.Sets {
+				need(sets, n, r.Action)
+			}
+		}
+	}
+	c.out.Sets = slices.SortedFunc(maps.Values(sets), func(a, b SetDef) int { return ipsets.Compare(a.Name, b.Name) })
 	return c.out
+}
+
+// need defines a set for a rule: under its own name when the rule may allow, as a deny
+// twin when it may deny.
+func need(sets map[ipsets.Name]SetDef, n ipsets.Name, action Action) {
+	if action != Deny {
+		define(sets, n)
+	}
+	if action == Accept {
+		return
+	}
+	define(sets, n.Deny())
+	if n.Kind() != ipsets.KindNodes {
+		define(sets, ipsets.Doubt())
+	}
+}
+
+// define adds the definition of a set, and those of its members. Its name says all of it.
+func define(sets map[ipsets.Name]SetDef, n ipsets.Name) {
+	if _, known := sets[n]; known {
+		return
+	}
+	def, ok := Definition(n)
+	if !ok {
+		panic(fmt.Sprintf("BUG: a peer in set %s, whose name says nothing", n))
+	}
+	sets[n] = def
+	for _, member := range def.Members {
+		define(sets, member)
+	}
 }
 
 // problem notes something that is left out, and words it if few of its reason were
@@ -99,42 +137,9 @@ func (c *compiler) rules(spec *networkingv1.NetworkPolicySpec, at *field.Path) {
 
 // rule compiles one entry. One that lost all of its peers or all of its ports is not there.
 func (c *compiler) rule(dir Direction, i int, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, at *field.Path, peersAt string) {
-	candidates := c.peers(peers, at.Child(peersAt))
-	if allowed, ok := c.ports(ports, at.Child("ports")); ok && len(candidates) > 0 {
-		c.emit(Rule{Direction: dir, Index: i, Action: Accept, Ports: allowed}, candidates)
-	}
-}
-
-// emit adds a rule with its peers, and the sets that these need.
-func (c *compiler) emit(r Rule, peers []candidate) {
-	for _, p := range peers {
-		r.Peers = append(r.Peers, p.peer)
-		for _, def := range p.defs {
-			c.need(def, r.Action)
-		}
-	}
-	c.out.Rules = append(c.out.Rules, r)
-}
-
-// need defines a set for a rule: under its own name when the rule may allow, as a deny
-// twin when it may deny.
-func (c *compiler) need(def SetDef, action Action) {
-	if action != Deny {
-		c.define(def)
-	}
-	if action == Accept {
-		return
-	}
-	c.define(def.Deny())
-	if def.Name.Kind() != ipsets.KindNodes {
-		c.define(SetDef{Name: ipsets.Doubt()})
-	}
-}
-
-// define adds a set, once. A name says all of its set.
-func (c *compiler) define(def SetDef) {
-	if !c.defined[def.Name] {
-		c.defined[def.Name] = true
-		c.out.Sets = append(c.out.Sets, def)
+	r := Rule{Direction: dir, Index: i, Action: Accept, Peers: c.peers(peers, at.Child(peersAt))}
+	var some bool
+	if r.Ports, some = c.ports(ports, at.Child("ports")); some && len(r.Peers) > 0 {
+		c.out.Rules = append(c.out.Rules, r)
 	}
 }

@@ -1,15 +1,13 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
-
-	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
 // CompileCluster gives cnp its meaning. It never fails and cnp stays unchanged. cnp may
@@ -24,18 +22,17 @@ import (
 //   - A policy with a subject, tier or priority that we do not know accepts nothing, and
 //     denies what it would pass. Without a subject it selects every pod. Without a tier
 //     it is of the Admin tier, and without a priority the first of its tier.
-//   - A policy over ClusterBytes accepts nothing, and denies everything of
-//     a direction in which it does more than accept. A large subject is every pod then.
+//   - A policy from CloseCluster accepts nothing, and denies everything of
+//     a direction in which it does more than accept.
 func CompileCluster(cnp *v1alpha2.ClusterNetworkPolicy) Policy {
 	spec := field.NewPath("spec")
-	c := compiler{malformed: ReasonUnsupportedPeer, defined: map[ipsets.Name]bool{}, out: Policy{Key: ClusterKey(cnp.Name)}}
+	c := compiler{malformed: ReasonUnsupportedPeer, out: Policy{Key: ClusterKey(cnp.Name)}}
 	c.place(&cnp.Spec, spec)
-	if excess := cmp.Or(closedCluster(&cnp.Spec), clusterExcess(sizeOfCluster(&cnp.Spec))); excess != "" {
-		c.tooLarge(&cnp.Spec, spec, excess)
-	} else {
-		c.subject(&cnp.Spec.Subject, spec.Child("subject"))
-		c.clusterRules(&cnp.Spec, spec)
+	c.subject(&cnp.Spec.Subject, spec.Child("subject"))
+	if excess := closedCluster(&cnp.Spec); excess != "" {
+		c.problem(ReasonOverBudget, spec, "%s; the policy accepts nothing, and denies everything in a direction in which it denies or passes. Make several policies of it", excess)
 	}
+	c.clusterRules(&cnp.Spec, spec)
 	return c.policy()
 }
 
@@ -107,26 +104,32 @@ func (c *compiler) clusterRules(spec *v1alpha2.ClusterNetworkPolicySpec, at *fie
 	}
 }
 
-// clusterRule completes r and emits it, with the sets that it needs. A rule that matches
-// nothing is there, too.
+// clusterRule completes r and adds it. A rule that matches nothing is there, too.
 func (c *compiler) clusterRule(r Rule, action v1alpha2.ClusterNetworkPolicyRuleAction,
 	peers []v1alpha2.ClusterNetworkPolicyEgressPeer, at, peersAt *field.Path, protocols []v1alpha2.ClusterNetworkPolicyProtocol,
 ) {
+	if strings.HasPrefix(r.Name, overBudget) { // what CloseCluster left of all rules
+		if r.Name = ""; action != v1alpha2.ClusterNetworkPolicyRuleActionAccept {
+			r.Action, r.Peers = Deny, []Peer{{}}
+			c.out.Rules = append(c.out.Rules, r)
+		}
+		return
+	}
 	r.Action = c.action(action, at.Child("action"))
-	candidates, peersOK := c.clusterPeers(peers, peersAt, r.Action)
-	ports, some, portsOK := c.protocols(protocols, at.Child("protocols"), r.Action)
+	var peersOK, some, portsOK bool
+	r.Peers, peersOK = c.clusterPeers(peers, peersAt, r.Action)
+	r.Ports, some, portsOK = c.protocols(protocols, at.Child("protocols"), r.Action)
 	readable := peersOK && portsOK
 	switch {
 	case r.Action == Accept && (!readable || c.closed), readable && !some:
-		candidates, ports = nil, nil
+		r.Peers, r.Ports = nil, nil
 	case !readable:
-		candidates, ports = []candidate{{}}, nil
+		r.Peers, r.Ports = []Peer{{}}, nil
 	}
 	if r.Action == Pass && (!readable || c.closed) {
 		r.Action = Deny
 	}
-	r.Ports = ports
-	c.emit(r, candidates)
+	c.out.Rules = append(c.out.Rules, r)
 }
 
 // action reads an action. It is Deny, which closes, when it is none.

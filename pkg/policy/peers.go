@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"net/netip"
 	"strings"
 
 	"go4.org/netipx"
@@ -15,58 +17,41 @@ import (
 // peerLeftOut is what becomes of a malformed peer.
 const peerLeftOut = "the peer is left out"
 
-// candidate is a peer with the definitions of the sets that it needs.
-type candidate struct {
-	peer Peer
-	defs []SetDef
-}
-
-// peerList collects the peers of one rule, each once. All blocks become one peer, in the
-// place of the first.
-type peerList struct {
-	out    []candidate
-	seen   map[string]bool
-	blocks netipx.IPSetBuilder
-	place  *int // of the blocks in out
-}
-
-// add adds a peer with sets; one without any is none.
-func (l *peerList) add(p candidate) {
-	if key := setsKey(p.peer.Sets); key != "" && !l.seen[key] {
-		if l.seen == nil {
-			l.seen = map[string]bool{}
+// fewestPeers returns the peers, each once. All blocks become one peer, in the place of the first.
+// They are the fewest prefixes, sorted.
+func fewestPeers(list []Peer) (out []Peer) {
+	seen := map[string]bool{}
+	var blocks netipx.IPSetBuilder
+	place := -1 // of the blocks in out
+	for _, p := range list {
+		key := setsKey(p.Sets)
+		switch {
+		case len(p.Blocks) > 0:
+			for _, b := range p.Blocks {
+				blocks.AddPrefix(b)
+			}
+			if place < 0 {
+				place = len(out)
+				out = append(out, p)
+			}
+		case !seen[key]:
+			seen[key] = true
+			out = append(out, p)
 		}
-		l.seen[key] = true
-		l.out = append(l.out, p)
 	}
-}
-
-// addBlocks adds the addresses of blocks.
-func (l *peerList) addBlocks(ranges []netipx.IPRange) {
-	if len(ranges) > 0 && l.place == nil {
-		l.place = new(len(l.out))
-		l.out = append(l.out, candidate{})
+	if place >= 0 {
+		out[place].Blocks = mustSet(&blocks).Prefixes()
 	}
-	for _, r := range ranges {
-		l.blocks.AddRange(r)
-	}
-}
-
-// peers returns the peers. Their blocks are the fewest prefixes, sorted.
-func (l *peerList) peers() []candidate {
-	if l.place != nil {
-		l.out[*l.place].peer.Blocks = mustSet(&l.blocks).Prefixes()
-	}
-	return l.out
+	return out
 }
 
 // peers compiles `from` or `to`. No entries mean everyone; the result is empty
 // only if there were entries and each was left out or matches nobody.
-func (c *compiler) peers(list []networkingv1.NetworkPolicyPeer, at *field.Path) []candidate {
+func (c *compiler) peers(list []networkingv1.NetworkPolicyPeer, at *field.Path) []Peer {
 	if len(list) == 0 {
-		return []candidate{{}}
+		return []Peer{{}}
 	}
-	var out peerList
+	var out []Peer
 	for i := range list {
 		p, here := &list[i], at.Index(i)
 		selects := p.PodSelector != nil || p.NamespaceSelector != nil
@@ -74,17 +59,19 @@ func (c *compiler) peers(list []networkingv1.NetworkPolicyPeer, at *field.Path) 
 		case p.IPBlock != nil && selects:
 			c.invalid(here, peerLeftOut, "ipBlock stands beside a selector, make two peers of them")
 		case p.IPBlock != nil:
-			out.addBlocks(c.block(p.IPBlock, here.Child("ipBlock")))
+			if blocks := c.block(p.IPBlock, here.Child("ipBlock")); len(blocks) > 0 {
+				out = append(out, Peer{Blocks: blocks})
+			}
 		case selects:
 			one, ok := c.pods(selectors{p.NamespaceSelector, here.Child("namespaceSelector"), p.PodSelector, here.Child("podSelector")}, peerLeftOut)
 			if ok {
-				out.add(one)
+				out = append(out, one)
 			}
 		default:
 			c.invalid(here, peerLeftOut, "the peer is empty, give it a podSelector, a namespaceSelector or an ipBlock")
 		}
 	}
-	return out.peers()
+	return fewestPeers(out)
 }
 
 func setsKey(names []ipsets.Name) string {
@@ -105,22 +92,19 @@ type selectors struct {
 
 // pods compiles a peer that selects pods: the sets that contain exactly those.
 // It reports false if a selector is malformed, with that consequence.
-func (c *compiler) pods(s selectors, consequence string) (candidate, bool) {
-	var out candidate
-	ok := true
-	namespace := c.namespace
-	if s.namespaces == nil {
-		out.need(SetDef{Name: ipsets.Namespace(namespace)})
-	} else {
-		namespace = ""
+func (c *compiler) pods(s selectors, consequence string) (out Peer, ok bool) {
+	namespace, own := c.namespace, ipsets.Namespace(c.namespace)
+	ok = true
+	if s.namespaces != nil {
 		var sel selector
 		sel, ok = c.selector(s.namespaces, s.namespacesAt, consequence)
-		out.need(SetDef{Name: namespaceSet(sel), Namespaces: sel.matcher()})
+		namespace, own = "", namespaceSet(sel)
 	}
+	out.Sets = append(out.Sets, own)
 	if s.pods != nil {
 		sel, podsOK := c.selector(s.pods, s.podsAt, consequence)
 		ok = ok && podsOK
-		out.needPods(sel, namespace)
+		out.Sets = append(out.Sets, podSets(sel, namespace)...)
 	}
 	return out, ok
 }
@@ -136,38 +120,64 @@ func namespaceSet(sel selector) ipsets.Name {
 	return ipsets.NamespaceSelector(sel.text())
 }
 
-// needPods adds the sets of a pod selector. Positive terms use the sets that
+// podSets names the sets of a pod selector. Positive terms use the sets that
 // all selectors share. No AND of sets says "not", so a selector with a negative
 // term has a set of its own: of the pods in namespace, or with "" in all.
-func (p *candidate) needPods(sel selector, namespace string) {
+func podSets(sel selector, namespace string) (out []ipsets.Name) {
 	if sel.negative() {
-		p.need(SetDef{
-			Name:      ipsets.PodSelector(namespace, sel.text()),
-			Pods:      sel.matcher(),
-			Namespace: namespace,
-		})
-		return
+		return []ipsets.Name{ipsets.PodSelector(namespace, sel.text())}
 	}
 	for i := range sel {
 		key, values := sel[i].Key(), sel[i].ValuesUnsorted()
 		switch len(values) {
 		case 0: // Exists
-			p.need(SetDef{Name: ipsets.PodLabelKey(key)})
+			out = append(out, ipsets.PodLabelKey(key))
 		case 1:
-			p.need(SetDef{Name: ipsets.PodLabel(key, values[0])})
+			out = append(out, ipsets.PodLabel(key, values[0]))
 		default:
-			members := make([]ipsets.Name, len(values))
-			for j, v := range values {
-				members[j] = ipsets.PodLabel(key, v)
-				p.defs = append(p.defs, SetDef{Name: members[j]})
-			}
-			p.need(SetDef{Name: ipsets.NestedLabel(key, values...), Members: members})
+			out = append(out, ipsets.NestedLabel(key, values...))
 		}
 	}
+	return out
 }
 
-// need lets the peer be in the defined set.
-func (p *candidate) need(def SetDef) {
-	p.peer.Sets = append(p.peer.Sets, def.Name)
-	p.defs = append(p.defs, def)
+// block returns the addresses of cidr that are in no except. It returns none,
+// and says why, if a part is malformed or of IPv6; if the excepts leave none,
+// there is nothing to say. Host bits do not count, as in package netip.
+func (c *compiler) block(b *networkingv1.IPBlock, at *field.Path) []netip.Prefix {
+	cidr, err := netip.ParsePrefix(b.CIDR)
+	if err != nil {
+		c.invalid(at.Child("cidr"), peerLeftOut, "%q is no CIDR, write it like 10.0.0.0/8", b.CIDR)
+		return nil
+	}
+	if !cidr.Addr().Is4() {
+		c.problem(ReasonIPv6Peer, at.Child("cidr"), "%q is of IPv6, which is not programmed, use IPv4; %s", b.CIDR, peerLeftOut)
+		return nil
+	}
+	var set netipx.IPSetBuilder
+	set.AddPrefix(cidr)
+	for i, text := range b.Except {
+		except, err := netip.ParsePrefix(text)
+		if err != nil || !inside(except, cidr) {
+			c.invalid(at.Child("except").Index(i), peerLeftOut, "%q is no CIDR inside %s, name only a part of it", text, cidr.Masked())
+			return nil
+		}
+		set.RemovePrefix(except)
+	}
+	return mustSet(&set).Prefixes()
+}
+
+// inside reports whether outer contains all of inner; a prefix of the other IP
+// version never.
+func inside(inner, outer netip.Prefix) bool {
+	return inner.Bits() >= outer.Bits() && outer.Contains(inner.Addr())
+}
+
+// mustSet builds a set of valid prefixes and ranges; that cannot fail.
+func mustSet(b *netipx.IPSetBuilder) *netipx.IPSet {
+	set, err := b.IPSet()
+	if err != nil {
+		panic(fmt.Sprintf("BUG: ip block: %v", err))
+	}
+	return set
 }

@@ -4,7 +4,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
 // Size is the cost of a NetworkPolicy, by estimate. It depends on the text of the policy alone.
@@ -80,32 +79,23 @@ func excludes(sel *metav1.LabelSelector) bool {
 	return false
 }
 
-// viewsOf returns the price of the named ports of a rule.
+// viewsOf returns the price of the named ports of a rule: the blocks of a rule are one peer, and
+// so are all pods of the policy's namespace.
 func viewsOf(r *networkingv1.NetworkPolicyEgressRule) int {
-	named := 0
+	named, selectors, blocks := 0, 1, 0
 	for i := range r.Ports {
 		if port := r.Ports[i].Port; port != nil && port.Type == intstr.String {
 			named++
 		}
 	}
-	if named == 0 {
-		return 0
-	}
-	blocks, among := 0, map[string]bool{}
-	if len(r.To) == 0 {
-		among[""] = true
-	}
 	for i := range r.To {
-		switch peer := &r.To[i]; {
-		case peer.IPBlock != nil:
-			blocks = blockViewBytes // those of a rule are one peer
-		case peer.NamespaceSelector == nil:
-			among[""] = true
-		default:
-			among[peer.NamespaceSelector.String()] = true
+		if r.To[i].IPBlock != nil {
+			blocks = blockViewBytes
+		} else if r.To[i].NamespaceSelector != nil {
+			selectors++
 		}
 	}
-	return named * (viewBytes*len(among) + blocks)
+	return named * (viewBytes*selectors + blocks)
 }
 
 func selectorItems(sel *metav1.LabelSelector) int {
@@ -120,57 +110,4 @@ func selectorItems(sel *metav1.LabelSelector) int {
 }
 
 // selectorSize returns the size of a selector.
-func selectorSize(sel *metav1.LabelSelector) int {
-	if sel == nil {
-		return 0
-	}
-	return sel.Size() + itemBytes*selectorItems(sel)
-}
-
-// sizeOfCluster measures the spec of a ClusterNetworkPolicy.
-func sizeOfCluster(spec *v1alpha2.ClusterNetworkPolicySpec) int {
-	n := sizeOfSelected(spec.Subject.Namespaces, spec.Subject.Pods)
-	for i := range spec.Ingress {
-		r := &spec.Ingress[i]
-		n += len(r.Name) + itemBytes*(1+len(r.From)+len(r.Protocols))
-		for j := range r.From {
-			n += sizeOfSelected(r.From[j].Namespaces, r.From[j].Pods)
-		}
-	}
-	for i := range spec.Egress {
-		r := &spec.Egress[i]
-		n += len(r.Name) + itemBytes*(1+len(r.To)+len(r.Protocols))
-		views := 0
-		for j := range r.To {
-			p := &r.To[j]
-			n += sizeOfSelected(p.Namespaces, p.Pods) + selectorSize(p.Nodes) + sizeOfTexts(p.Networks) + sizeOfTexts(p.DomainNames)
-			views += viewBytes
-			if len(p.Networks) > 0 {
-				views += blockViewBytes / 4 // there are 25 peers at most, and their networks become one peer
-			}
-		}
-		for j := range r.Protocols {
-			if name := r.Protocols[j].DestinationNamedPort; name != "" {
-				n += len(name) + views
-			}
-		}
-	}
-	return n
-}
-
-// sizeOfSelected counts each field that is set.
-func sizeOfSelected(sel *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) int {
-	n := selectorSize(sel)
-	if pods != nil {
-		n += selectorSize(&pods.NamespaceSelector) + selectorSize(&pods.PodSelector)
-	}
-	return n
-}
-
-func sizeOfTexts[T ~string](list []T) int {
-	n := itemBytes * len(list)
-	for _, text := range list {
-		n += len(text)
-	}
-	return n
-}
+func selectorSize(sel *metav1.LabelSelector) int { return sel.Size() + itemBytes*selectorItems(sel) }
