@@ -19,11 +19,10 @@ type activeWarnings struct {
 	node      string
 	leftOut   map[ipsets.Name][]policy.Key // with the policies that need it
 	endpoints endpoints.View
-	objects   []state.Warning // of what is over a budget, and of what texts have
+	objects   []state.Warning // of objects by themselves
 	flapping  []drift.Subject
 	again     map[ipsets.Name]state.Again // sets that HNS refuses or did not remove
 	unremoved []ipsets.Name               // those that it refused to remove alone
-	addresses []state.Warning             // of local pods whose address is contested, or nobody's
 	unwritten bool                        // sets could not be written or read
 }
 
@@ -34,20 +33,14 @@ func (d *core) activeWarnings() activeWarnings {
 	return activeWarnings{
 		node:    d.cfg.Node,
 		leftOut: d.desired.Needing(d.cache.Refused()), endpoints: d.endpoints.View(),
-		objects: d.objectWarnings(), flapping: d.drift.Flapping(d.clock),
-		again: again, unremoved: unremoved, addresses: d.desired.AddressWarnings(), unwritten: d.sets.Tries > 0,
+		objects: d.desired.Warnings(), flapping: d.drift.Flapping(d.clock),
+		again: again, unremoved: unremoved, unwritten: d.sets.Tries > 0,
 	}
-}
-
-// objectWarnings returns what warnings say of objects by themselves: what is over a budget,
-// and what their texts have and cannot be expressed.
-func (d *core) objectWarnings() []state.Warning {
-	return d.desired.WarnOfTexts(d.desired.OverBudget())
 }
 
 // warnings lists them, sorted.
 func (s activeWarnings) warnings() []state.Warning {
-	out := slices.Concat(s.objects, s.addresses)
+	out := slices.Clone(s.objects)
 	for n, needing := range s.leftOut {
 		for _, key := range needing {
 			object, kind := desired.ObjectOf(key)

@@ -39,7 +39,6 @@ func (d *core) follow() {
 
 // renderDirty renders the endpoints whose desired rules may have changed.
 func (d *core) renderDirty() {
-	d.desired.Settle()
 	d.follow()
 	d.endpoints.RenderDirty()
 }

@@ -106,7 +106,6 @@ func TestEffectsOfEvents(t *testing.T) {
 					do(&in)
 				}
 				d.Stage(&in, time.Time{})
-				d.Settle()
 				return d.TakeEffects()
 			}
 			stage(pod("web", one, true), pod("idle", two, true), pod("far", "10.0.1.1", false), spec("p", selectsWeb))

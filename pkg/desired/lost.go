@@ -55,7 +55,7 @@ func (d *State) stageLost(finished map[PodKey]bool, addrs map[netip.Addr]ownersh
 		key := is.Key()
 		d.members.put(is)
 		d.owners.Set(addr, is)
-		d.keepLost(is)
+		d.lost[addr] = key
 		moves[key] = &podMove{was: was, is: is}
 		if m := moves[was.Key()]; m.is == nil {
 			delete(moves, was.Key())
@@ -84,27 +84,11 @@ func (d *State) unfinished(finished map[PodKey]bool, moves map[PodKey]*podMove) 
 // endDue ends the lost pods whose LostUntil has passed. A lost pod that this transaction takes
 // from a dump ends in the next transaction at the earliest.
 func (d *State) endDue(addrs map[netip.Addr]ownership, moves map[PodKey]*podMove) {
-	if d.lostDue.IsZero() || d.lostDue.After(d.now) {
-		return
-	}
-	var next backoff.Due
 	for _, key := range d.lost {
-		p := d.members.pod(key)
-		if moves[key] != nil || p.LostUntil.After(d.now) {
-			next.At(p.LostUntil)
-		} else {
+		if p := d.members.pod(key); moves[key] == nil && !p.LostUntil.After(d.now) {
 			moves[key] = d.movePod(key, p, nil, addrs)
 		}
 	}
-	d.lostDue = next.First
-}
-
-// keepLost adds a lost pod to d.lost and moves d.lostDue forward if the pod ends earlier.
-func (d *State) keepLost(p *PodState) {
-	d.lost[p.Addr] = p.Key()
-	due := backoff.Due{First: d.lostDue}
-	due.At(p.LostUntil)
-	d.lostDue = due.First
 }
 
 // claimed reports whether a pod that is not lost claims an address.
@@ -133,4 +117,10 @@ func (d *State) EndLost(there func(netip.Addr) bool) {
 }
 
 // LostDue returns when the agent must next check whether a lost pod has to end. Zero means never.
-func (d *State) LostDue() time.Time { return d.lostDue }
+func (d *State) LostDue() time.Time {
+	var next backoff.Due
+	for _, key := range d.lost {
+		next.At(d.members.pod(key).LostUntil)
+	}
+	return next.First
+}

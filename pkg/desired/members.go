@@ -1,9 +1,8 @@
 package desired
 
 import (
+	"fmt"
 	"iter"
-	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -19,7 +18,7 @@ import (
 // its members once (define, fill).
 type members struct {
 	cache      *ipsets.Cache
-	ports      *namedPortSets
+	ports      *namedPorts
 	pods       map[string]map[string]*PodState // by namespace and name
 	namespaces map[string]Namespace
 	nodes      map[string]*state.Node // of the cluster
@@ -37,7 +36,7 @@ func newMembers(cache *ipsets.Cache) *members {
 		defs:       map[ipsets.Name]policy.SetDef{},
 		over:       newOverBudget(),
 	}
-	m.ports = newNamedPortSets(cache, m)
+	m.ports = newNamedPorts(m)
 	return m
 }
 
@@ -103,7 +102,7 @@ func (m *members) enter(is *PodState) {
 }
 
 // eachSet visits the held leaves that contain a pod's address; p may be nil. It costs the labels
-// and ports of the pod, and the sets in m.defs.
+// of the pod, the sets in m.defs, and for a pod with ports the sets of named ports.
 func (m *members) eachSet(p *PodState, visit func(ipsets.Name)) {
 	if p == nil {
 		return
@@ -125,11 +124,18 @@ func (m *members) eachSet(p *PodState, visit func(ipsets.Name)) {
 	for key, value := range p.Labels {
 		m.cache.EachPodLabel(key, value, visit)
 	}
-	m.ports.eachSet(p, visit)
+	if len(p.Ports) == 0 {
+		return
+	}
+	for n, s := range m.ports.sets {
+		if s.contains(p) {
+			visit(n)
+		}
+	}
 }
 
-// contains reports whether a set contains a pod's address. It does not know the sets of labels
-// and named ports.
+// contains reports whether a set contains a pod's address. It does not know the sets of
+// labels.
 func (m *members) contains(n ipsets.Name, p *PodState) bool {
 	switch n.Kind() {
 	case ipsets.KindNamespace:
@@ -141,6 +147,8 @@ func (m *members) contains(n ipsets.Name, p *PodState) bool {
 		return (p.inSets() || n.Denies() && p.doubtful()) && inBlocks(m.defs[n].Blocks, p.Addr)
 	case ipsets.KindDoubtAddrs:
 		return p.doubtful()
+	case ipsets.KindNamedPort:
+		return m.ports.sets[n].contains(p)
 	default:
 		return false
 	}
@@ -167,6 +175,13 @@ func (m *members) define(def policy.SetDef, made nameSet) {
 	case ipsets.KindPodSelector, ipsets.KindNodes, ipsets.KindInBlocks:
 		m.defs[def.Name] = def
 		made[def.Name] = true
+	case ipsets.KindNamedPort:
+		set, ok := m.ports.parse(def.Name)
+		if !ok {
+			panic(fmt.Sprintf("BUG: rules name %s, which no named port has", def.Name))
+		}
+		m.ports.sets[def.Name] = set
+		made[def.Name] = true
 	default:
 		made[def.Name] = true
 	}
@@ -189,8 +204,8 @@ func (m *members) fillAfter(change func(made nameSet)) {
 	m.fill(made)
 }
 
-// fill fills leaves that are new. It looks at the pods once for all sets of labels and named
-// ports, and once more for each other set.
+// fill fills leaves that are new. It looks at the pods once for all sets of labels, and once
+// more for each other set that is not of a namespace.
 func (m *members) fill(made nameSet) {
 	keys := map[string]bool{} // of labels
 	for n := range made {
@@ -198,8 +213,6 @@ func (m *members) fill(made nameSet) {
 		case ipsets.KindPodLabel:
 			key, _, _ := strings.Cut(n.Text(), ":")
 			keys[key] = true
-		case ipsets.KindNamedPort:
-			m.ports.fill(n)
 		case ipsets.KindNamespace:
 			for _, p := range m.pods[n.Text()] {
 				m.addTo(n, p)
@@ -240,154 +253,4 @@ func (m *members) fillLabels(keys map[string]bool, made nameSet) {
 			})
 		}
 	}
-}
-
-// setNamespace records a Namespace object, nil for a deleted one, and moves its set in and out
-// of the sets of namespaces.
-func (m *members) setNamespace(name string, ns *Namespace) {
-	delete(m.namespaces, name)
-	delete(m.over.namespaces, name)
-	if ns != nil {
-		m.namespaces[name] = *ns
-		if ns.OverBudget != "" {
-			m.over.namespaces[name] = ns.OverBudget
-		}
-	}
-	m.fillAfter(func(made nameSet) {
-		for n, def := range m.defs {
-			if n.Kind() == ipsets.KindNamespaceSelector {
-				m.nest(def, name, made)
-			}
-		}
-		m.doubt(name, made)
-	})
-}
-
-// nest puts the set of a namespace into a set of namespaces that matches it, or takes it out. A
-// namespace whose labels are not known is in none, not even in one that excludes labels.
-func (m *members) nest(def policy.SetDef, namespace string, made nameSet) {
-	leaf := ipsets.Namespace(namespace)
-	if def.Name.Denies() {
-		leaf = leaf.Deny()
-	}
-	labels, known := m.labels(namespace)
-	m.setMember(def.Name, leaf, known && def.Namespaces.Matches(labels), made)
-}
-
-// labels returns the labels of a namespace. It reports false when they are not known: there is no
-// such object, or it is over its budget.
-func (m *members) labels(namespace string) (map[string]string, bool) {
-	ns, known := m.namespaces[namespace]
-	return ns.Labels, known && ns.OverBudget == ""
-}
-
-// doubt puts the set of a namespace into Doubt or takes it out.
-//
-// Doubt has the addresses of which it is not known to which sets of pods they belong. Rules that
-// deny name it, so that they are denied (ADR 24). It contains one leaf of addresses and the leaf
-// of each namespace that has pods and labels that are not known. So a namespace that becomes known
-// leaves it in the request in which it joins the sets of its labels.
-func (m *members) doubt(namespace string, made nameSet) {
-	if m.cache.Has(ipsets.Doubt()) {
-		_, known := m.labels(namespace)
-		m.setMember(ipsets.Doubt(), ipsets.Namespace(namespace).Deny(), !known && len(m.pods[namespace]) > 0, made)
-	}
-}
-
-// doubtful reports whether the pod has its address, and it is not known to which sets this
-// belongs: pods of other namespaces claim it just as well, or the pod is over its budget.
-func (p *PodState) doubtful() bool { return p.Claims() && p.owner && !p.inSets() }
-
-// setNodes records nodes of the cluster, nil for deleted ones, and moves their addresses in and
-// out of the sets of nodes and of blocks. It costs all nodes, and for each address that a node
-// loses all pods.
-func (m *members) setNodes(changed map[string]*state.Node) {
-	if len(changed) == 0 {
-		return
-	}
-	touched := map[netip.Addr][]*state.Node{} // the nodes that have the address now
-	for name, is := range changed {
-		for _, n := range []*state.Node{m.nodes[name], is} {
-			for _, a := range nodeAddrs(n) {
-				touched[a] = nil
-			}
-		}
-		if delete(m.nodes, name); is != nil {
-			m.nodes[name] = is
-		}
-	}
-	for _, n := range m.nodes {
-		for _, a := range nodeAddrs(n) {
-			if at, is := touched[a]; is {
-				touched[a] = append(at, n)
-			}
-		}
-	}
-	for n, def := range m.defs {
-		if n.Kind() != ipsets.KindNodes && n.Kind() != ipsets.KindInBlocks {
-			continue
-		}
-		for a, at := range touched {
-			if slices.ContainsFunc(at, func(node *state.Node) bool { return hasNode(def, node, a) }) || m.podAt(a, n) {
-				m.cache.AddAddr(n, a)
-			} else {
-				m.cache.RemoveAddr(n, a)
-			}
-		}
-	}
-}
-
-// addNodes puts the addresses of nodes into a new set of nodes or of blocks.
-func (m *members) addNodes(n ipsets.Name) {
-	for _, node := range m.nodes {
-		for _, a := range nodeAddrs(node) {
-			if hasNode(m.defs[n], node, a) {
-				m.cache.AddAddr(n, a)
-			}
-		}
-	}
-}
-
-// hasNode reports whether a set of nodes or of blocks has an address because of a node that has
-// it. Of a node over its budget the labels are not known: a deny twin has it, the other set has
-// not.
-func hasNode(def policy.SetDef, node *state.Node, a netip.Addr) bool {
-	switch {
-	case def.Nodes == nil:
-		return inBlocks(def.Blocks, a)
-	case node.OverBudget != "":
-		return def.Name.Denies()
-	}
-	return def.Nodes.Matches(node.Labels)
-}
-
-// podAt reports whether a set of blocks has an address because of a pod. It costs the pods.
-func (m *members) podAt(a netip.Addr, n ipsets.Name) bool {
-	if !inBlocks(m.defs[n].Blocks, a) {
-		return false
-	}
-	for p := range m.all() {
-		if p.Addr == a && m.contains(n, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// isNode reports whether a node of the cluster has an address. It costs the nodes.
-func (m *members) isNode(a netip.Addr) bool {
-	for _, n := range m.nodes {
-		if slices.Contains(n.Addrs, a) {
-			return true
-		}
-	}
-	return false
-}
-
-// nodeAddrs returns the IPv4 addresses of a node; none for nil.
-func nodeAddrs(n *state.Node) []netip.Addr {
-	if n == nil {
-		return nil
-	}
-	return IPv4(n.Addrs)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -20,12 +19,12 @@ import (
 // active.go) its Rules and Sets are nil; the rest of what was compiled never changes.
 type policyState struct {
 	policy.Policy
-	// spec or clusterSpec is that of the object, which nobody changes.
-	spec        *networkingv1.NetworkPolicySpec
-	clusterSpec *v1alpha2.ClusterNetworkPolicySpec
-	ruleCount   int // how many peers its Rules have, or had when active
-	selects     int // local pods that it selects, or may select
-	active      bool
+	// np or cnp is the object, which nobody changes.
+	np        *networkingv1.NetworkPolicy
+	cnp       *v1alpha2.ClusterNetworkPolicy
+	ruleCount int // how many peers its Rules have, or had when active
+	selects   int // local pods that it selects, or may select
+	active    bool
 	// warnings are about what the text of the policy has and cannot be expressed.
 	warnings []state.Warning
 	// views are the named ports that its egress rules use.
@@ -47,23 +46,13 @@ type subjection struct {
 
 func (s subjection) compare(o subjection) int { return s.Compare(&o.Policy) }
 
-// newPolicyState returns an idle policy; nil for a nil object.
-func newPolicyState(np *networkingv1.NetworkPolicy) *policyState {
-	if np == nil {
+// newPolicyState returns the idle policy of one of two objects; nil if both are nil.
+func newPolicyState(np *networkingv1.NetworkPolicy, cnp *v1alpha2.ClusterNetworkPolicy) *policyState {
+	if np == nil && cnp == nil {
 		return nil
 	}
-	return idle(&policyState{Policy: policy.Compile(np), spec: &np.Spec})
-}
-
-// newClusterState returns an idle ClusterNetworkPolicy; nil for a nil object.
-func newClusterState(cnp *v1alpha2.ClusterNetworkPolicy) *policyState {
-	if cnp == nil {
-		return nil
-	}
-	return idle(&policyState{Policy: policy.CompileCluster(cnp), clusterSpec: &cnp.Spec})
-}
-
-func idle(ps *policyState) *policyState {
+	ps := &policyState{np: np, cnp: cnp}
+	ps.Policy = ps.compile()
 	ps.warnings = ps.wordProblems()
 	for _, r := range ps.Rules {
 		ps.ruleCount += len(r.Peers)
@@ -72,15 +61,12 @@ func idle(ps *policyState) *policyState {
 	return ps
 }
 
-// compile makes an idle policy active, with its rules and the definitions of its sets.
-func (ps *policyState) compile() {
-	var c policy.Policy
-	if name, is := ps.Key.Cluster(); is {
-		c = policy.CompileCluster(&v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *ps.clusterSpec})
-	} else {
-		c = policy.Compile(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ps.Key.Namespace, Name: ps.Key.Name}, Spec: *ps.spec})
+// compile gives the object its meaning.
+func (ps *policyState) compile() policy.Policy {
+	if ps.np != nil {
+		return policy.Compile(ps.np)
 	}
-	ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
+	return policy.CompileCluster(ps.cnp)
 }
 
 // The kinds of policies in warnings.

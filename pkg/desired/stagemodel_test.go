@@ -55,7 +55,6 @@ func (m *stageModel) stage(do func(*Objects)) {
 	in := NewObjects()
 	do(&in)
 	m.d.Stage(&in, time.Time{})
-	m.d.Settle()
 	came := m.d.TakeEffects()
 	for addr := range came.Changed {
 		m.render(addr)

@@ -34,19 +34,40 @@ type State struct {
 	cache      *ipsets.Cache // what is desired in the sets; its actual part is the caller's
 	owners     *ipsets.Owners[*PodState]
 	members    *members
-	namedPorts *namedPortSets
+	namedPorts *namedPorts
 	policies   map[policy.Key]*policyState
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace, ClusterNetworkPolicies under ""
 	problems   map[policy.Key]bool                    // policies with something left out
 	switched   map[*policyState]struct{}              // may become active or idle, within one staging
 	local      map[types.UID]*PodState                // local pods to which endpoints with their address belong
-	contested  map[netip.Addr]bool                    // addresses of those that others claim as well
-	elsewhere  map[netip.Addr]bool                    // addresses of pods of other nodes that several namespaces claim
+	contested  map[netip.Addr]bool                    // addresses that several live pods claim
 	lost       map[netip.Addr]PodKey                  // lost pods (lost.go)
-	lostDue    time.Time                              // when the first lost pod ends, or earlier; zero without lost pods
 	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
 	effects    Effects
+}
+
+// New returns a State of an empty cluster. It defines sets in the cache, and holds
+// them for policies. It calls note for each object that it works on.
+func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, name string)) *State {
+	d := &State{
+		cfg:       cfg,
+		note:      note,
+		cache:     cache,
+		owners:    ipsets.NewOwners[*PodState](),
+		members:   newMembers(cache),
+		policies:  map[policy.Key]*policyState{},
+		byNS:      map[string]map[policy.Key]*policyState{},
+		problems:  map[policy.Key]bool{},
+		switched:  map[*policyState]struct{}{},
+		local:     map[types.UID]*PodState{},
+		contested: map[netip.Addr]bool{},
+		lost:      map[netip.Addr]PodKey{},
+		misplaced: map[PodKey]bool{},
+	}
+	d.namedPorts = d.members.ports
+	d.namedPorts.changed, d.namedPorts.fewer = d.renderSelected, d.renderTiered
+	return d
 }
 
 // Effects are what a change of what should be asks of endpoints.
@@ -116,18 +137,17 @@ func (d *State) Selecting(key PodKey) (keys []policy.Key) {
 	p := d.members.pod(key)
 	switch {
 	case p == nil:
-		return nil
-	case p.Placement == nil:
+	case p.Placement != nil:
+		for _, s := range p.of(policy.Namespaced) {
+			keys = append(keys, s.Key)
+		}
+	case elsewhere(d.whose(p.Addr)) && p.OverBudget == "":
 		for _, ps := range d.byNS[p.Namespace] {
-			if d.elsewhere[p.Addr] && p.OverBudget == "" && ps.Subject.Matches(p.Labels) {
+			if ps.Subject.Matches(p.Labels) {
 				keys = append(keys, ps.Key)
 			}
 		}
 		slices.SortFunc(keys, policy.Key.Compare)
-		return keys
-	}
-	for _, s := range p.of(policy.Namespaced) {
-		keys = append(keys, s.Key)
 	}
 	return keys
 }

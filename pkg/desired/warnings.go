@@ -12,14 +12,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// OverBudget returns a warning for each kind and namespace that has objects over a
-// limit, and for each policy whose named ports or ACLs on a pod are.
-func (d *State) OverBudget() []state.Warning {
-	return append(d.members.over.warnings(), d.policyWarnings()...)
-}
-
-// WarnOfTexts appends what the texts of policies have and cannot be expressed.
-func (d *State) WarnOfTexts(out []state.Warning) []state.Warning {
+// Warnings returns what there is to tell of objects by themselves: those over a limit, what texts of
+// policies have and cannot be expressed, and addresses that are contested or nobody's.
+func (d *State) Warnings() []state.Warning {
+	out := slices.Concat(d.members.over.warnings(), d.policyWarnings(), d.addressWarnings())
 	for key := range d.problems {
 		out = append(out, d.policies[key].warnings...)
 	}
@@ -56,34 +52,6 @@ func (d *State) needs(defs []policy.SetDef, n ipsets.Name) bool {
 // namedRivals is how many of those who claim an address a warning names.
 const namedRivals = 4
 
-// AddressWarnings tells of the addresses of local pods that others claim too,
-// and of local pods with an address that is nobody's: one warning each, so the local
-// pods bound them.
-func (d *State) AddressWarnings() []state.Warning {
-	var out []state.Warning
-	for addr := range d.contested {
-		s := d.whose(addr)
-		follows := fmt.Sprintf("it counts as that of %s, which runs here", s.Owner.Key())
-		if s.Doubt {
-			follows = "until only one of them claims it, the address is in no set, and its endpoint is blocked as the policies of each of them say"
-		}
-		out = append(out, state.Warning{Object: s.Home[0].Key().String(), Kind: "Pod", Reason: state.ReasonAddressContested,
-			Message: fmt.Sprintf("address %s is claimed by %s: %s; find out who reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr), follows)})
-	}
-	out = append(out, d.elsewhereWarnings()...)
-	nobodys := slices.Collect(maps.Keys(d.misplaced))
-	for _, addr := range d.nodeAddrs {
-		if home := d.owners.Ownership(addr).Home; len(home) > 0 {
-			nobodys = append(nobodys, home[0].Key())
-		}
-	}
-	for _, key := range nobodys {
-		out = append(out, state.Warning{Object: key.String(), Kind: "Pod", Reason: state.ReasonAddressContested,
-			Message: fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pod(key).Addr)})
-	}
-	return out
-}
-
 // RemotePod is the Kind of warnings about pods of other nodes. The agents of all nodes have these
 // warnings.
 const RemotePod = "RemotePod"
@@ -91,26 +59,49 @@ const RemotePod = "RemotePod"
 // maxElsewhere bounds the number of warnings about contested addresses of other nodes.
 const maxElsewhere = 64
 
-// elsewhereWarnings returns one warning for each address that pods of other nodes contest. If there
-// are more than maxElsewhere, the last warning also says how many are left out.
-func (d *State) elsewhereWarnings() []state.Warning {
-	var out []state.Warning
+// addressWarnings returns a warning for each contested address, and for each local pod with an
+// address that no pod can have. If pods of other nodes contest more than maxElsewhere addresses,
+// the last of their warnings also says how many are left out.
+func (d *State) addressWarnings() []state.Warning {
+	var here, remote []state.Warning
 	more := 0
-	for _, addr := range slices.SortedFunc(maps.Keys(d.elsewhere), netip.Addr.Compare) {
+	for _, addr := range slices.SortedFunc(maps.Keys(d.contested), netip.Addr.Compare) {
 		s := d.whose(addr)
+		claimed := fmt.Sprintf("address %s is claimed by %s: ", addr, d.rivals(addr))
+		const find = "kubectl get pods -A -o wide"
 		switch {
-		case !s.Doubt:
-		case len(out) == maxElsewhere:
+		case len(s.Home) > 0 && !s.Home[0].Deleting:
+			follows := fmt.Sprintf("it counts as that of %s, which runs here", s.Owner.Key())
+			if s.Doubt {
+				follows = "until only one of them claims it, the address is in no set, and its endpoint is blocked as the policies of each of them say"
+			}
+			here = append(here, contestedWarning("Pod", s.Home[0].Key(), claimed+follows+"; find out who reports it wrongly: "+find))
+		case !elsewhere(s) || !s.Doubt:
+		case len(remote) == maxElsewhere:
 			more++
 		default:
-			out = append(out, state.Warning{Object: s.Owner.Key().String(), Kind: RemotePod, Reason: state.ReasonAddressContested,
-				Message: fmt.Sprintf("address %s is claimed by %s: until only one of them claims it, it is in no set, so policies of this node allow none of them; find out which one reports it wrongly: kubectl get pods -A -o wide", addr, d.rivals(addr))})
+			remote = append(remote, contestedWarning(RemotePod, s.Owner.Key(),
+				claimed+"until only one of them claims it, it is in no set, so policies of this node allow none of them; find out which one reports it wrongly: "+find))
 		}
 	}
 	if more > 0 {
-		out[maxElsewhere-1].Message += fmt.Sprintf(" (and %d more addresses are contested)", more)
+		remote[maxElsewhere-1].Message += fmt.Sprintf(" (and %d more addresses are contested)", more)
 	}
-	return out
+	nobodys := slices.Collect(maps.Keys(d.misplaced))
+	for _, addr := range d.nodeAddrs {
+		if home := d.owners.Ownership(addr).Home; len(home) > 0 {
+			nobodys = append(nobodys, home[0].Key())
+		}
+	}
+	for _, key := range nobodys {
+		here = append(here, contestedWarning("Pod", key,
+			fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pod(key).Addr)))
+	}
+	return append(here, remote...)
+}
+
+func contestedWarning(kind string, pod PodKey, message string) state.Warning {
+	return state.Warning{Object: pod.String(), Kind: kind, Reason: state.ReasonAddressContested, Message: message}
 }
 
 // rivals names who claims an address, the strongest first.
@@ -127,4 +118,48 @@ func (d *State) rivals(addr netip.Addr) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// overBudget are the objects that are over a budget, with what they have too much of.
+type overBudget struct {
+	pods       map[string]map[string]string // by namespace and name
+	namespaces map[string]string
+}
+
+func newOverBudget() overBudget {
+	return overBudget{pods: map[string]map[string]string{}, namespaces: map[string]string{}}
+}
+
+// pod notes what a pod has too much of, "" for nothing.
+func (o *overBudget) pod(key PodKey, excess string) {
+	in := o.pods[key.Namespace]
+	switch {
+	case excess != "" && in == nil:
+		o.pods[key.Namespace] = map[string]string{key.Name: excess}
+	case excess != "":
+		in[key.Name] = excess
+	default:
+		if delete(in, key.Name); len(in) == 0 {
+			delete(o.pods, key.Namespace)
+		}
+	}
+}
+
+// warnings returns one warning for each kind and namespace. It costs the objects that
+// are over their budget.
+func (o *overBudget) warnings() []state.Warning {
+	var out []state.Warning
+	for namespace, in := range o.pods {
+		first := slices.Min(slices.Collect(maps.Keys(in)))
+		message := fmt.Sprintf("it has %s: it is in no set, and closed in both directions", in[first])
+		if n := len(in) - 1; n > 0 {
+			message += fmt.Sprintf("; so are %d more pods of the namespace", n)
+		}
+		out = append(out, state.Warning{Object: PodKey{namespace, first}.String(), Kind: "Pod", Reason: state.ReasonOverBudget, Message: message})
+	}
+	for ns, excess := range o.namespaces {
+		out = append(out, state.Warning{Object: ns, Kind: "Namespace", Reason: state.ReasonOverBudget,
+			Message: fmt.Sprintf("it has %s: no namespaceSelector matches it", excess)})
+	}
+	return out
 }
