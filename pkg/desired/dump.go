@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -19,7 +17,6 @@ type Copied struct {
 	pods       []*PodState
 	policies   map[policy.Key]*policyState
 	namespaces map[string]Namespace
-	local      []*PodState
 	nodes      []*state.Node // of the cluster
 	nodeAddrs  []netip.Addr
 }
@@ -27,14 +24,17 @@ type Copied struct {
 // Copy returns the objects as they are now.
 func (d *State) Copy() Copied {
 	out := Copied{
-		pods: slices.Collect(d.members.all()), namespaces: maps.Clone(d.members.namespaces), policies: maps.Clone(d.policies),
+		namespaces: maps.Clone(d.members.namespaces), policies: maps.Clone(d.policies),
 		nodes: slices.Collect(maps.Values(d.members.nodes)), nodeAddrs: d.nodeAddrs,
 	}
-	for _, p := range d.local {
-		is, placed := *p, *p.Placement
-		placed.selected = slices.Clone(p.selected) // it is changed in place
-		is.Placement = &placed
-		out.local = append(out.local, &is)
+	for p := range d.members.all() {
+		if p.Placement != nil {
+			is, placed := *p, *p.Placement
+			placed.selected = slices.Clone(p.selected) // it is changed in place
+			is.Placement = &placed
+			p = &is
+		}
+		out.pods = append(out.pods, p)
 	}
 	return out
 }
@@ -51,7 +51,10 @@ func (s *Copied) NodeAddrs() []string {
 // Policies lists the policies of both kinds by key.
 func (s *Copied) Policies() (out []state.Policy, clusters []state.ClusterPolicy) {
 	selected := map[*policyState][]string{}
-	for _, p := range s.local {
+	for _, p := range s.pods {
+		if p.Placement == nil {
+			continue
+		}
 		for _, by := range p.selected {
 			selected[by.policyState] = append(selected[by.policyState], p.Key().String())
 		}
@@ -78,10 +81,6 @@ func (s *Copied) Policies() (out []state.Policy, clusters []state.ClusterPolicy)
 
 // Pods lists the pods by name; at are the ids of endpoints by address.
 func (s *Copied) Pods(at map[netip.Addr][]string) []state.Pod {
-	placed := make(map[types.UID]*Placement, len(s.local))
-	for _, p := range s.local {
-		placed[p.UID] = p.Placement
-	}
 	out := make([]state.Pod, 0, len(s.pods))
 	for _, p := range s.pods {
 		pd := state.Pod{
@@ -92,10 +91,8 @@ func (s *Copied) Pods(at map[netip.Addr][]string) []state.Pod {
 		if p.Addr.IsValid() {
 			pd.Addr = p.Addr.String()
 		}
-		if place := placed[p.UID]; place != nil {
-			if place.Start != nil {
-				pd.Start = new(*place.Start)
-			}
+		if p.Home && p.Start != nil {
+			pd.Start = new(*p.Start)
 		}
 		if p.Home {
 			pd.Endpoints = slices.Clone(at[p.Addr])

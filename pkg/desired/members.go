@@ -1,9 +1,9 @@
 package desired
 
 import (
+	"fmt"
 	"iter"
-	"net/netip"
-	"slices"
+	"maps"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -19,12 +19,12 @@ import (
 // its members once (define, fill).
 type members struct {
 	cache      *ipsets.Cache
-	ports      *namedPortSets
+	ports      *namedPorts
 	pods       map[string]map[string]*PodState // by namespace and name
 	namespaces map[string]Namespace
 	nodes      map[string]*state.Node // of the cluster
 	// defs are the definitions of those held sets that have more than their name says.
-	defs map[ipsets.Name]policy.SetDef
+	defs map[ipsets.Name]*policy.SetDef
 	over overBudget
 }
 
@@ -34,10 +34,10 @@ func newMembers(cache *ipsets.Cache) *members {
 		pods:       map[string]map[string]*PodState{},
 		namespaces: map[string]Namespace{},
 		nodes:      map[string]*state.Node{},
-		defs:       map[ipsets.Name]policy.SetDef{},
+		defs:       map[ipsets.Name]*policy.SetDef{},
 		over:       newOverBudget(),
 	}
-	m.ports = newNamedPortSets(cache, m)
+	m.ports = newNamedPorts(m)
 	return m
 }
 
@@ -103,19 +103,19 @@ func (m *members) enter(is *PodState) {
 }
 
 // eachSet visits the held leaves that contain a pod's address; p may be nil. It costs the labels
-// and ports of the pod, and the sets in m.defs.
+// of the pod, the sets in m.defs, and for a pod with ports the sets of named ports.
 func (m *members) eachSet(p *PodState, visit func(ipsets.Name)) {
 	if p == nil {
 		return
 	}
 	own := ipsets.Namespace(p.Namespace)
 	for _, n := range [...]ipsets.Name{own, own.Deny(), ipsets.DoubtAddrs()} {
-		if m.contains(n, p) && m.cache.Has(n) {
+		if contains(&policy.SetDef{Name: n}, p) && m.cache.Has(n) {
 			visit(n)
 		}
 	}
-	for n := range m.defs {
-		if m.contains(n, p) {
+	for n, def := range m.defs {
+		if contains(def, p) {
 			visit(n)
 		}
 	}
@@ -125,20 +125,26 @@ func (m *members) eachSet(p *PodState, visit func(ipsets.Name)) {
 	for key, value := range p.Labels {
 		m.cache.EachPodLabel(key, value, visit)
 	}
-	m.ports.eachSet(p, visit)
+	if len(p.Ports) == 0 {
+		return
+	}
+	for n, s := range m.ports.sets {
+		if s.contains(p) {
+			visit(n)
+		}
+	}
 }
 
-// contains reports whether a set contains a pod's address. It does not know the sets of labels
-// and named ports.
-func (m *members) contains(n ipsets.Name, p *PodState) bool {
-	switch n.Kind() {
+// contains reports whether a set contains a pod's address. It does not know the sets of labels and
+// of named ports.
+func contains(def *policy.SetDef, p *PodState) bool {
+	switch def.Name.Kind() {
 	case ipsets.KindNamespace:
-		return p.inSets() && p.Namespace == n.Text()
+		return p.inSets() && p.Namespace == def.Name.Text()
 	case ipsets.KindPodSelector:
-		def := m.defs[n]
 		return p.inSets() && (def.Namespace == "" || def.Namespace == p.Namespace) && def.Pods.Matches(p.Labels)
 	case ipsets.KindInBlocks:
-		return (p.inSets() || n.Denies() && p.doubtful()) && inBlocks(m.defs[n].Blocks, p.Addr)
+		return (p.inSets() || def.Name.Denies() && p.doubtful()) && inBlocks(def.Blocks, p.Addr)
 	case ipsets.KindDoubtAddrs:
 		return p.doubtful()
 	default:
@@ -151,9 +157,9 @@ func (m *members) contains(n ipsets.Name, p *PodState) bool {
 func (m *members) define(def policy.SetDef, made nameSet) {
 	switch def.Name.Kind() {
 	case ipsets.KindNamespaceSelector:
-		m.defs[def.Name] = def
+		m.defs[def.Name] = &def
 		for name := range m.namespaces {
-			m.nest(def, name, made)
+			m.nest(&def, name, made)
 		}
 	case ipsets.KindNestedLabel:
 		for _, leaf := range def.Members {
@@ -165,7 +171,14 @@ func (m *members) define(def policy.SetDef, made nameSet) {
 			m.doubt(namespace, made)
 		}
 	case ipsets.KindPodSelector, ipsets.KindNodes, ipsets.KindInBlocks:
-		m.defs[def.Name] = def
+		m.defs[def.Name] = &def
+		made[def.Name] = true
+	case ipsets.KindNamedPort:
+		set, ok := m.ports.parse(def.Name)
+		if !ok {
+			panic(fmt.Sprintf("BUG: rules name %s, which no named port has", def.Name))
+		}
+		m.ports.sets[def.Name] = set
 		made[def.Name] = true
 	default:
 		made[def.Name] = true
@@ -189,205 +202,63 @@ func (m *members) fillAfter(change func(made nameSet)) {
 	m.fill(made)
 }
 
-// fill fills leaves that are new. It looks at the pods once for all sets of labels and named
-// ports, and once more for each other set.
+// fill fills leaves that are new. It looks at the pods once for all of them, and once more for
+// each set of a named port.
 func (m *members) fill(made nameSet) {
 	keys := map[string]bool{} // of labels
+	var defs []*policy.SetDef // of sets that are not of a label
 	for n := range made {
 		switch n.Kind() {
 		case ipsets.KindPodLabel:
 			key, _, _ := strings.Cut(n.Text(), ":")
 			keys[key] = true
-		case ipsets.KindNamedPort:
-			m.ports.fill(n)
 		case ipsets.KindNamespace:
-			for _, p := range m.pods[n.Text()] {
-				m.addTo(n, p)
-			}
+			m.fillSet(n, maps.Values(m.pods[n.Text()]), (*PodState).inSets)
+		case ipsets.KindNamedPort:
+			m.fillSet(n, m.all(), m.ports.sets[n].contains)
+		case ipsets.KindEmpty: // it has no members
+		case ipsets.KindDoubtAddrs:
+			m.fillSet(n, m.all(), (*PodState).doubtful)
 		default:
-			for p := range m.all() {
-				m.addTo(n, p)
-			}
-			m.addNodes(n)
+			defs = append(defs, m.defs[n])
+			m.addNodes(m.defs[n])
 		}
 	}
-	if len(keys) > 0 {
-		m.fillLabels(keys, made)
-	}
-}
-
-// addTo puts a pod into a set if the set contains it.
-func (m *members) addTo(n ipsets.Name, p *PodState) {
-	if m.contains(n, p) {
-		m.cache.AddAddr(n, p.Addr)
-	}
-}
-
-// fillLabels fills new sets of labels with these keys.
-func (m *members) fillLabels(keys map[string]bool, made nameSet) {
-	for p := range m.all() {
-		if !p.inSets() {
-			continue
-		}
-		for key, value := range p.Labels {
-			if !keys[key] {
-				continue
-			}
-			m.cache.EachPodLabel(key, value, func(n ipsets.Name) {
-				if made[n] {
-					m.cache.AddAddr(n, p.Addr)
-				}
-			})
-		}
-	}
-}
-
-// setNamespace records a Namespace object, nil for a deleted one, and moves its set in and out
-// of the sets of namespaces.
-func (m *members) setNamespace(name string, ns *Namespace) {
-	delete(m.namespaces, name)
-	delete(m.over.namespaces, name)
-	if ns != nil {
-		m.namespaces[name] = *ns
-		if ns.OverBudget != "" {
-			m.over.namespaces[name] = ns.OverBudget
-		}
-	}
-	m.fillAfter(func(made nameSet) {
-		for n, def := range m.defs {
-			if n.Kind() == ipsets.KindNamespaceSelector {
-				m.nest(def, name, made)
-			}
-		}
-		m.doubt(name, made)
-	})
-}
-
-// nest puts the set of a namespace into a set of namespaces that matches it, or takes it out. A
-// namespace whose labels are not known is in none, not even in one that excludes labels.
-func (m *members) nest(def policy.SetDef, namespace string, made nameSet) {
-	leaf := ipsets.Namespace(namespace)
-	if def.Name.Denies() {
-		leaf = leaf.Deny()
-	}
-	labels, known := m.labels(namespace)
-	m.setMember(def.Name, leaf, known && def.Namespaces.Matches(labels), made)
-}
-
-// labels returns the labels of a namespace. It reports false when they are not known: there is no
-// such object, or it is over its budget.
-func (m *members) labels(namespace string) (map[string]string, bool) {
-	ns, known := m.namespaces[namespace]
-	return ns.Labels, known && ns.OverBudget == ""
-}
-
-// doubt puts the set of a namespace into Doubt or takes it out.
-//
-// Doubt has the addresses of which it is not known to which sets of pods they belong. Rules that
-// deny name it, so that they are denied (ADR 24). It contains one leaf of addresses and the leaf
-// of each namespace that has pods and labels that are not known. So a namespace that becomes known
-// leaves it in the request in which it joins the sets of its labels.
-func (m *members) doubt(namespace string, made nameSet) {
-	if m.cache.Has(ipsets.Doubt()) {
-		_, known := m.labels(namespace)
-		m.setMember(ipsets.Doubt(), ipsets.Namespace(namespace).Deny(), !known && len(m.pods[namespace]) > 0, made)
-	}
-}
-
-// doubtful reports whether the pod has its address, and it is not known to which sets this
-// belongs: pods of other namespaces claim it just as well, or the pod is over its budget.
-func (p *PodState) doubtful() bool { return p.Claims() && p.owner && !p.inSets() }
-
-// setNodes records nodes of the cluster, nil for deleted ones, and moves their addresses in and
-// out of the sets of nodes and of blocks. It costs all nodes, and for each address that a node
-// loses all pods.
-func (m *members) setNodes(changed map[string]*state.Node) {
-	if len(changed) == 0 {
+	if len(keys)+len(defs) == 0 {
 		return
 	}
-	touched := map[netip.Addr][]*state.Node{} // the nodes that have the address now
-	for name, is := range changed {
-		for _, n := range []*state.Node{m.nodes[name], is} {
-			for _, a := range nodeAddrs(n) {
-				touched[a] = nil
+	for p := range m.all() {
+		for _, def := range defs {
+			if contains(def, p) {
+				m.cache.AddAddr(def.Name, p.Addr)
 			}
 		}
-		if delete(m.nodes, name); is != nil {
-			m.nodes[name] = is
+		m.fillLabels(p, keys, made)
+	}
+}
+
+// fillSet puts pods into a set that has them.
+func (m *members) fillSet(n ipsets.Name, pods iter.Seq[*PodState], has func(*PodState) bool) {
+	for p := range pods {
+		if has(p) {
+			m.cache.AddAddr(n, p.Addr)
 		}
 	}
-	for _, n := range m.nodes {
-		for _, a := range nodeAddrs(n) {
-			if at, is := touched[a]; is {
-				touched[a] = append(at, n)
-			}
-		}
+}
+
+// fillLabels puts a pod into those new sets of labels with these keys that it belongs to.
+func (m *members) fillLabels(p *PodState, keys map[string]bool, made nameSet) {
+	if len(keys) == 0 || !p.inSets() {
+		return
 	}
-	for n, def := range m.defs {
-		if n.Kind() != ipsets.KindNodes && n.Kind() != ipsets.KindInBlocks {
+	for key, value := range p.Labels {
+		if !keys[key] {
 			continue
 		}
-		for a, at := range touched {
-			if slices.ContainsFunc(at, func(node *state.Node) bool { return hasNode(def, node, a) }) || m.podAt(a, n) {
-				m.cache.AddAddr(n, a)
-			} else {
-				m.cache.RemoveAddr(n, a)
+		m.cache.EachPodLabel(key, value, func(n ipsets.Name) {
+			if made[n] {
+				m.cache.AddAddr(n, p.Addr)
 			}
-		}
+		})
 	}
-}
-
-// addNodes puts the addresses of nodes into a new set of nodes or of blocks.
-func (m *members) addNodes(n ipsets.Name) {
-	for _, node := range m.nodes {
-		for _, a := range nodeAddrs(node) {
-			if hasNode(m.defs[n], node, a) {
-				m.cache.AddAddr(n, a)
-			}
-		}
-	}
-}
-
-// hasNode reports whether a set of nodes or of blocks has an address because of a node that has
-// it. Of a node over its budget the labels are not known: a deny twin has it, the other set has
-// not.
-func hasNode(def policy.SetDef, node *state.Node, a netip.Addr) bool {
-	switch {
-	case def.Nodes == nil:
-		return inBlocks(def.Blocks, a)
-	case node.OverBudget != "":
-		return def.Name.Denies()
-	}
-	return def.Nodes.Matches(node.Labels)
-}
-
-// podAt reports whether a set of blocks has an address because of a pod. It costs the pods.
-func (m *members) podAt(a netip.Addr, n ipsets.Name) bool {
-	if !inBlocks(m.defs[n].Blocks, a) {
-		return false
-	}
-	for p := range m.all() {
-		if p.Addr == a && m.contains(n, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// isNode reports whether a node of the cluster has an address. It costs the nodes.
-func (m *members) isNode(a netip.Addr) bool {
-	for _, n := range m.nodes {
-		if slices.Contains(n.Addrs, a) {
-			return true
-		}
-	}
-	return false
-}
-
-// nodeAddrs returns the IPv4 addresses of a node; none for nil.
-func nodeAddrs(n *state.Node) []netip.Addr {
-	if n == nil {
-		return nil
-	}
-	return IPv4(n.Addrs)
 }

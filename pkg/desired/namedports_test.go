@@ -26,13 +26,13 @@ import (
 func TestNumbersAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Uint16Range(1, 200)
-		f := &portSets{serving: map[string]map[uint16]int{}}
+		f := &portViews{serving: map[string]map[uint16]int{}}
 		for namespace, most := range map[string]int{"own": 100, "a": 30, "b": 30, "c": 30, "evil": 200} {
 			for _, n := range rapid.SliceOfN(number, 0, most).Draw(t, namespace) {
 				f.count(namespace, n, 1)
 			}
 		}
-		numbers, rank, counts := (&namedPortSets{}).choose(&view{key: viewKey{Reach: acl.Reach{Own: "own"}}, portSets: f})
+		numbers, rank, counts := (&namedPorts{}).choose(&view{key: viewKey{Reach: acl.Reach{Own: "own"}}, port: f})
 		over := (&view{counts: counts}).above(maxNumbers)
 		all, lowest := map[uint16]bool{}, map[uint16]int{}
 		var tooMany []string
@@ -62,10 +62,10 @@ func TestNumbersAreShared(t *testing.T) {
 // TestNamedPortSetName: a family and its number are read off the name of the set, of
 // many blocks only while the family is known; of any other name they are not.
 func TestNamedPortSetName(t *testing.T) {
-	fs := func(known ...*portSets) *namedPortSets {
-		out := newNamedPortSets(nil, nil)
+	fs := func(known ...*namedPort) *namedPorts {
+		out := newNamedPorts(newMembers(nil))
 		for _, f := range known {
-			out.portSets(f.key, f.blocks)
+			out.port(f.portKey, f.prefixes)
 		}
 		return out
 	}
@@ -74,15 +74,13 @@ func TestNamedPortSetName(t *testing.T) {
 		for i := range rapid.IntRange(0, 6).Draw(t, "blocks") {
 			blocks = append(blocks, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), rapid.SampledFrom([]int{16, 31, 32}).Draw(t, "bits")))
 		}
-		f := &portSets{key: portKey{"http", policy.TCP, acl.BlocksInName(blocks)}, blocks: blocks}
+		f := &namedPort{portKey{"http", policy.TCP, acl.BlocksInName(blocks)}, blocks}
 		number := rapid.Uint16().Draw(t, "number")
-		for _, known := range []*namedPortSets{fs(), fs(f)} {
-			key, parts, n, ok := known.parse(f.set(number))
+		for _, known := range []*namedPorts{fs(), fs(f)} {
+			set, ok := known.parse(f.set(number))
 			require.Equal(t, len(blocks) <= 4 || len(known.byKey) > 0, ok)
 			if ok {
-				require.Equal(t, f.key, key)
-				require.Equal(t, blocks, parts)
-				require.Equal(t, number, n)
+				require.Equal(t, &portSet{*f, number}, set)
 			}
 		}
 	})
@@ -91,7 +89,7 @@ func TestNamedPortSetName(t *testing.T) {
 		ipsets.NamedPortIn("10.0.0.0/8,", "http", "TCP", 80), ipsets.NamedPortIn("10.0.0.1/32", "http", "TCP", 80),
 		ipsets.NamedPortIn("10.0.0.0/16+899-00", "http", "TCP", 80), ipsets.PodLabel("a:b", "080"), ipsets.PodLabel("a:b", "x"), ipsets.PodLabelKey("http"),
 	} {
-		_, _, _, ok := fs().parse(set)
+		_, ok := fs().parse(set)
 		require.Equal(t, set == ipsets.NamedPort("http", "", 0), ok, "%s", set)
 	}
 }
@@ -106,7 +104,7 @@ func TestPodPortOfOneName(t *testing.T) {
 	_, ok = p.port("https", policy.TCP)
 	require.False(t, ok)
 
-	f := &portSets{key: portKey{port: "http", proto: policy.TCP}}
+	f := &namedPort{portKey: portKey{port: "http", proto: policy.TCP}}
 	number, ok = f.number(p)
 	require.True(t, ok)
 	require.Empty(t, cmp.Diff(uint16(80), number))

@@ -115,6 +115,27 @@ func (ns *Namespace) Same(o *Namespace) bool {
 	return ns.OverBudget == o.OverBudget && maps.Equal(ns.Labels, o.Labels)
 }
 
+// Fit sets Size. It drops the labels and ports of a pod that is over policy.LabelBytes, and
+// notes why. The pod is the caller's.
+func (p *Pod) Fit() {
+	names := make([]string, len(p.Ports))
+	for i, port := range p.Ports {
+		names[i] = port.Name
+	}
+	p.Size = policy.SizeOfPod(p.Labels, names...)
+	if p.OverBudget = policy.ExcessOfLabels(p.Size); p.OverBudget != "" {
+		p.Labels, p.Ports, p.Size = nil, nil, 0
+	}
+}
+
+// Fit drops the labels of a namespace that is over policy.LabelBytes, and notes why. The
+// namespace is the caller's.
+func (ns *Namespace) Fit() {
+	if ns.OverBudget = policy.ExcessOfLabels(policy.SizeOfPod(ns.Labels)); ns.OverBudget != "" {
+		ns.Labels = nil
+	}
+}
+
 // Objects collects the state of objects that changed. It holds whole states: of several
 // calls for one object the last one counts. It is built by one goroutine and not used any
 // more once it was staged.
@@ -134,6 +155,9 @@ func NewObjects() Objects {
 		pods:       map[PodKey]*Pod{},
 		namespaces: map[string]*Namespace{},
 		policies:   map[policy.Key]*networkingv1.NetworkPolicy{},
+		finished:   map[PodKey]bool{},
+		clusters:   map[string]*v1alpha2.ClusterNetworkPolicy{},
+		nodes:      map[string]*state.Node{},
 	}
 }
 
@@ -158,9 +182,6 @@ func (o *Objects) DeletePod(key PodKey) {
 // finished. SetPod may follow for another pod of the same name.
 func (o *Objects) DeleteFinishedPod(key PodKey) {
 	o.pods[key] = nil
-	if o.finished == nil {
-		o.finished = map[PodKey]bool{}
-	}
 	o.finished[key] = true
 }
 
@@ -183,25 +204,17 @@ func (o *Objects) DeletePolicy(key policy.Key) { o.policies[key] = nil }
 
 // SetClusterPolicy says how a ClusterNetworkPolicy is now. The object is not changed.
 func (o *Objects) SetClusterPolicy(cnp *v1alpha2.ClusterNetworkPolicy) {
-	put(&o.clusters, cnp.Name, cnp)
+	o.clusters[cnp.Name] = cnp
 }
 
 // DeleteClusterPolicy says that a ClusterNetworkPolicy is no more.
-func (o *Objects) DeleteClusterPolicy(name string) { put(&o.clusters, name, nil) }
+func (o *Objects) DeleteClusterPolicy(name string) { o.clusters[name] = nil }
 
 // SetNode says how a node of the cluster is now.
-func (o *Objects) SetNode(n state.Node) { put(&o.nodes, n.Name, &n) }
+func (o *Objects) SetNode(n state.Node) { o.nodes[n.Name] = &n }
 
 // DeleteNode says that a node is no more.
-func (o *Objects) DeleteNode(name string) { put(&o.nodes, name, nil) }
-
-// put makes a map with its first object: few transactions have any of these kinds.
-func put[T any](m *map[string]*T, name string, object *T) {
-	if *m == nil {
-		*m = map[string]*T{}
-	}
-	(*m)[name] = object
-}
+func (o *Objects) DeleteNode(name string) { o.nodes[name] = nil }
 
 // SetNodeAddrs says which addresses the node has (all InternalIPs; those that
 // are not IPv4 are left out). Traffic from them reaches every isolated pod, for

@@ -34,7 +34,7 @@ type State struct {
 	cache      *ipsets.Cache // what is desired in the sets; its actual part is the caller's
 	owners     *ipsets.Owners[*PodState]
 	members    *members
-	namedPorts *namedPortSets
+	namedPorts *namedPorts
 	policies   map[policy.Key]*policyState
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace, ClusterNetworkPolicies under ""
 	problems   map[policy.Key]bool                    // policies with something left out
@@ -45,6 +45,29 @@ type State struct {
 	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
 	effects    Effects
+}
+
+// New returns a State of an empty cluster. It defines sets in the cache, and holds
+// them for policies. It calls note for each object that it works on.
+func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, name string)) *State {
+	d := &State{
+		cfg:       cfg,
+		note:      note,
+		cache:     cache,
+		owners:    ipsets.NewOwners[*PodState](),
+		members:   newMembers(cache),
+		policies:  map[policy.Key]*policyState{},
+		byNS:      map[string]map[policy.Key]*policyState{},
+		problems:  map[policy.Key]bool{},
+		switched:  map[*policyState]struct{}{},
+		local:     map[types.UID]*PodState{},
+		contested: map[netip.Addr]bool{},
+		lost:      map[netip.Addr]PodKey{},
+		misplaced: map[PodKey]bool{},
+	}
+	d.namedPorts = d.members.ports
+	d.namedPorts.changed, d.namedPorts.fewer = d.renderSelected, d.renderTiered
+	return d
 }
 
 // Effects are what a change of what should be asks of endpoints.

@@ -156,7 +156,7 @@ func (ps *policyState) about(p *PodState, r policy.Rule) []acl.Entry {
 	closed := acl.Entry{Direction: r.Direction, Action: policy.Deny, From: whole.From, Atoms: []acl.Atom{doubt}}
 	for _, peer := range r.Peers {
 		for _, v := range ps.views[acl.ReachOf(ps.own(), peer)] {
-			if slices.Contains(named, v.port()) {
+			if slices.Contains(named, v.named()) {
 				closed.Atoms = append(closed.Atoms, allPorts(peer, v.key.proto, v.above(ps.numbersOn(p)))...)
 			}
 		}

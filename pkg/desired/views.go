@@ -39,19 +39,19 @@ func (key viewKey) String() string {
 // view has the numbers under which pods within a reach serve a named port. The policies of one
 // namespace share it.
 type view struct {
-	key      viewKey
-	portSets *portSets
-	match    policy.LabelMatcher // of the namespaces of a selector; nil without one
-	users    map[policy.Key]*policyState
-	numbers  []uint16       // the numbers within the limit, sorted
-	rank     map[uint16]int // of each number: its lowest index among the sorted numbers of a namespace, -1 in the policy's own namespace
-	counts   map[string]int // how many numbers each namespace has
-	over     []string       // the namespaces with more than maxNumbers, sorted
-	settled  bool           // numbers was computed at least once
+	key     viewKey
+	port    *portViews
+	match   policy.LabelMatcher // of the namespaces of a selector; nil without one
+	users   map[policy.Key]*policyState
+	numbers []uint16       // the numbers within the limit, sorted
+	rank    map[uint16]int // of each number: its lowest index among the sorted numbers of a namespace, -1 in the policy's own namespace
+	counts  map[string]int // how many numbers each namespace has
+	over    []string       // the namespaces with more than maxNumbers, sorted
+	settled bool           // numbers was computed at least once
 }
 
 // has reports whether pods of a namespace may be within the view's reach.
-func (fs *namedPortSets) has(v *view, namespace string) bool {
+func (fs *namedPorts) has(v *view, namespace string) bool {
 	switch v.key.Among.Kind() {
 	case ipsets.KindNamespace:
 		return v.key.Among.Text() == namespace
@@ -64,7 +64,7 @@ func (fs *namedPortSets) has(v *view, namespace string) bool {
 }
 
 // use gives a policy the views that its egress rules need. policy.SizeOf bounds their number.
-func (fs *namedPortSets) use(ps *policyState) {
+func (fs *namedPorts) use(ps *policyState) {
 	for _, r := range ps.Rules {
 		named := acl.NamedPorts(r.Ports)
 		if r.Direction != policy.Egress || len(named) == 0 {
@@ -88,19 +88,11 @@ func (fs *namedPortSets) use(ps *policyState) {
 }
 
 // view makes a policy a user of a view.
-func (fs *namedPortSets) view(key viewKey, peer policy.Peer, ps *policyState) {
-	f := fs.portSets(portKey{key.port, key.proto, key.Blocks}, peer.Blocks)
-	if len(f.views) == 0 { // the first one has the pods counted
-		f.serving = map[string]map[uint16]int{}
-		for p := range fs.among.all() {
-			if number, ok := f.number(p); ok {
-				f.count(p.Namespace, number, 1)
-			}
-		}
-	}
+func (fs *namedPorts) view(key viewKey, peer policy.Peer, ps *policyState) {
+	f := fs.port(portKey{key.port, key.proto, key.Blocks}, peer.Blocks)
 	v := f.views[key]
 	if v == nil {
-		v = &view{key: key, portSets: f, users: map[policy.Key]*policyState{}}
+		v = &view{key: key, port: f, users: map[policy.Key]*policyState{}}
 		if key.Among.Kind() == ipsets.KindNamespaceSelector {
 			at := slices.IndexFunc(ps.Sets, func(def policy.SetDef) bool { return def.Name == key.Among || def.Name == key.Among.Deny() })
 			v.match = ps.Sets[at].Namespaces // a policy defines what its rules name, maybe as a deny twin alone
@@ -116,16 +108,17 @@ func (fs *namedPortSets) view(key viewKey, peer policy.Peer, ps *policyState) {
 }
 
 // leave ends a policy's use of its views.
-func (fs *namedPortSets) leave(ps *policyState) {
+func (fs *namedPorts) leave(ps *policyState) {
 	for _, views := range ps.views {
 		for _, v := range views {
 			if v.users[ps.Key] == ps {
 				delete(v.users, ps.Key)
 			}
 			if len(v.users) == 0 {
-				delete(v.portSets.views, v.key)
 				delete(fs.stale, v)
-				fs.prune(v.portSets)
+				if delete(v.port.views, v.key); len(v.port.views) == 0 {
+					fs.forget(v.port)
+				}
 			}
 		}
 	}
@@ -133,7 +126,7 @@ func (fs *namedPortSets) leave(ps *policyState) {
 }
 
 // touch has those views of a named port settled anew that see a namespace.
-func (fs *namedPortSets) touch(f *portSets, namespace string) {
+func (fs *namedPorts) touch(f *portViews, namespace string) {
 	for _, v := range f.views {
 		if fs.has(v, namespace) {
 			fs.stale[v] = true
@@ -142,7 +135,7 @@ func (fs *namedPortSets) touch(f *portSets, namespace string) {
 }
 
 // relabeled has the views settled that may see a namespace from now on, or no more.
-func (fs *namedPortSets) relabeled(namespace string) {
+func (fs *namedPorts) relabeled(namespace string) {
 	for _, f := range fs.byKey {
 		if f.serving[namespace] == nil {
 			continue
@@ -157,7 +150,7 @@ func (fs *namedPortSets) relabeled(namespace string) {
 
 // settle recomputes the numbers of the views whose pods or namespaces changed. A new number causes
 // the rules to be rendered again. A removed number does not: its rule matches no pod.
-func (fs *namedPortSets) settle() {
+func (fs *namedPorts) settle() {
 	for v := range fs.stale {
 		was, over, settled := v.numbers, v.over, v.settled
 		v.numbers, v.rank, v.counts = fs.choose(v)
@@ -192,9 +185,9 @@ func (v *view) above(each int) (over []string) {
 
 // choose returns the numbers of a view that are within the limit, sorted, their ranks, and how many
 // numbers each namespace has. Of each namespace it takes the maxNumbers lowest numbers.
-func (fs *namedPortSets) choose(v *view) (numbers []uint16, rank map[uint16]int, counts map[string]int) {
+func (fs *namedPorts) choose(v *view) (numbers []uint16, rank map[uint16]int, counts map[string]int) {
 	rank, counts = map[uint16]int{}, map[string]int{}
-	for namespace, in := range v.portSets.serving {
+	for namespace, in := range v.port.serving {
 		if !fs.has(v, namespace) {
 			continue
 		}
@@ -215,9 +208,9 @@ func (fs *namedPortSets) choose(v *view) (numbers []uint16, rank map[uint16]int,
 // each namespace other than the policy's own it returns at most the each lowest numbers.
 func (v *view) served(each int) []acl.ServedPort {
 	var unused []uint16
-	for n := range v.portSets.defined {
-		if !n.denies && !v.uses(n.number) {
-			unused = append(unused, n.number)
+	for set, s := range v.port.sets {
+		if !set.Denies() && s.portKey == v.port.portKey && !v.uses(s.served) {
+			unused = append(unused, s.served)
 		}
 	}
 	slices.Sort(unused)
@@ -228,15 +221,15 @@ func (v *view) served(each int) []acl.ServedPort {
 			if v.rank[n] >= each {
 				continue
 			}
-			out = append(out, acl.ServedPort{Port: v.port(), Set: v.portSets.set(n), Number: n, Unused: !v.uses(n)})
+			out = append(out, acl.ServedPort{Port: v.named(), Set: v.port.set(n), Number: n, Unused: !v.uses(n)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b acl.ServedPort) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 
-// port returns the named port.
-func (v *view) port() policy.Port { return policy.Port{Protocol: v.key.proto, Name: v.key.port} }
+// named returns the named port as rules have it.
+func (v *view) named() policy.Port { return policy.Port{Protocol: v.key.proto, Name: v.key.port} }
 
 // uses reports whether a number is within the limit and in use.
 func (v *view) uses(number uint16) bool {
@@ -245,7 +238,7 @@ func (v *view) uses(number uint16) bool {
 }
 
 // tell marks the users of a view to be rendered again.
-func (fs *namedPortSets) tell(v *view) {
+func (fs *namedPorts) tell(v *view) {
 	for _, ps := range v.users {
 		fs.changed(ps)
 	}

@@ -1,0 +1,163 @@
+package desired
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
+)
+
+// setNamespace records a Namespace object, nil for a deleted one, and moves its set in and out
+// of the sets of namespaces.
+func (m *members) setNamespace(name string, ns *Namespace) {
+	delete(m.namespaces, name)
+	delete(m.over.namespaces, name)
+	if ns != nil {
+		m.namespaces[name] = *ns
+		if ns.OverBudget != "" {
+			m.over.namespaces[name] = ns.OverBudget
+		}
+	}
+	m.fillAfter(func(made nameSet) {
+		for n, def := range m.defs {
+			if n.Kind() == ipsets.KindNamespaceSelector {
+				m.nest(def, name, made)
+			}
+		}
+		m.doubt(name, made)
+	})
+}
+
+// nest puts the set of a namespace into a set of namespaces that matches it, or takes it out. A
+// namespace whose labels are not known is in none, not even in one that excludes labels.
+func (m *members) nest(def *policy.SetDef, namespace string, made nameSet) {
+	leaf := ipsets.Namespace(namespace)
+	if def.Name.Denies() {
+		leaf = leaf.Deny()
+	}
+	labels, known := m.labels(namespace)
+	m.setMember(def.Name, leaf, known && def.Namespaces.Matches(labels), made)
+}
+
+// labels returns the labels of a namespace. It reports false when they are not known: there is no
+// such object, or it is over its budget.
+func (m *members) labels(namespace string) (map[string]string, bool) {
+	ns, known := m.namespaces[namespace]
+	return ns.Labels, known && ns.OverBudget == ""
+}
+
+// doubt puts the set of a namespace into Doubt or takes it out.
+//
+// Doubt has the addresses of which it is not known to which sets of pods they belong. Rules that
+// deny name it, so that they are denied (ADR 24). It contains one leaf of addresses and the leaf
+// of each namespace that has pods and labels that are not known. So a namespace that becomes known
+// leaves it in the request in which it joins the sets of its labels.
+func (m *members) doubt(namespace string, made nameSet) {
+	if m.cache.Has(ipsets.Doubt()) {
+		_, known := m.labels(namespace)
+		m.setMember(ipsets.Doubt(), ipsets.Namespace(namespace).Deny(), !known && len(m.pods[namespace]) > 0, made)
+	}
+}
+
+// doubtful reports whether the pod has its address, and it is not known to which sets this
+// belongs: pods of other namespaces claim it just as well, or the pod is over its budget.
+func (p *PodState) doubtful() bool { return p.Claims() && p.owner && !p.inSets() }
+
+// setNodes records nodes of the cluster, nil for deleted ones, and moves their addresses in and
+// out of the sets of nodes and of blocks. It costs all nodes, and for each address that a node
+// loses all pods.
+func (m *members) setNodes(changed map[string]*state.Node) {
+	if len(changed) == 0 {
+		return
+	}
+	touched := map[netip.Addr]bool{}
+	for name, is := range changed {
+		for _, a := range append(nodeAddrs(m.nodes[name]), nodeAddrs(is)...) {
+			touched[a] = true
+		}
+		if delete(m.nodes, name); is != nil {
+			m.nodes[name] = is
+		}
+	}
+	at := map[netip.Addr][]*state.Node{}
+	for _, n := range m.nodes {
+		for _, a := range nodeAddrs(n) {
+			at[a] = append(at[a], n)
+		}
+	}
+	for n, def := range m.defs {
+		if n.Kind() != ipsets.KindNodes && n.Kind() != ipsets.KindInBlocks {
+			continue
+		}
+		for a := range touched {
+			m.setNodeAddr(def, a, at[a])
+		}
+	}
+}
+
+// setNodeAddr puts an address into a set of nodes or of blocks, or takes it out. at are the nodes
+// that have the address.
+func (m *members) setNodeAddr(def *policy.SetDef, a netip.Addr, at []*state.Node) {
+	if slices.ContainsFunc(at, func(n *state.Node) bool { return hasNode(def, n, a) }) || m.podAt(a, def) {
+		m.cache.AddAddr(def.Name, a)
+	} else {
+		m.cache.RemoveAddr(def.Name, a)
+	}
+}
+
+// addNodes puts the addresses of nodes into a new set of nodes or of blocks.
+func (m *members) addNodes(def *policy.SetDef) {
+	for _, node := range m.nodes {
+		for _, a := range nodeAddrs(node) {
+			if hasNode(def, node, a) {
+				m.cache.AddAddr(def.Name, a)
+			}
+		}
+	}
+}
+
+// hasNode reports whether a set of nodes or of blocks has an address because of a node that has
+// it. Of a node over its budget the labels are not known: a deny twin has it, the other set has
+// not.
+func hasNode(def *policy.SetDef, node *state.Node, a netip.Addr) bool {
+	switch {
+	case def.Nodes == nil:
+		return inBlocks(def.Blocks, a)
+	case node.OverBudget != "":
+		return def.Name.Denies()
+	}
+	return def.Nodes.Matches(node.Labels)
+}
+
+// podAt reports whether a set of blocks has an address because of a pod. It costs the pods.
+func (m *members) podAt(a netip.Addr, def *policy.SetDef) bool {
+	if !inBlocks(def.Blocks, a) {
+		return false
+	}
+	for p := range m.all() {
+		if p.Addr == a && contains(def, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// isNode reports whether a node of the cluster has an address. It costs the nodes.
+func (m *members) isNode(a netip.Addr) bool {
+	for _, n := range m.nodes {
+		if slices.Contains(n.Addrs, a) {
+			return true
+		}
+	}
+	return false
+}
+
+// nodeAddrs returns the IPv4 addresses of a node; none for nil.
+func nodeAddrs(n *state.Node) []netip.Addr {
+	if n == nil {
+		return nil
+	}
+	return IPv4(n.Addrs)
+}
