@@ -116,27 +116,27 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 // explain adds what is desired and what an explanation of the endpoint's rules
 // needs.
 func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL, lists *lists, rejected func(ipsets.Name) bool) {
-	rules := map[hns.ACL]*acl.Rule{}
-	for r := range ep.desired.Without(ep.quarantined(rejected)) {
-		if _, twice := rules[r.ACL]; !twice { // of equal rules the first one decides
-			rules[r.ACL] = r
+	from := map[hns.ACL]*acl.ACL{}
+	for _, a := range ep.desired.Without(ep.quarantined(rejected)) {
+		if _, twice := from[a.ACL]; !twice { // of equal ones the first one decides
+			from[a.ACL] = a
 		}
 	}
 	ed.Wanted, ed.WantedRules = lists.canonical(want), make([][]int, len(want))
 	all := make([]int, 0, len(want)) // nearly always in one piece of memory
 	for i, a := range want {
-		from := len(all)
-		r := cmp.Or(rules[a], &acl.Rule{})
+		begin := len(all)
+		is := cmp.Or(from[a], &acl.ACL{})
 		if ep.desired.Tiered {
-			td := state.TierRule{TierSource: r.From.Dump()}
-			for _, by := range r.Via {
+			td := state.TierRule{TierSource: is.From.Dump()}
+			for _, by := range is.Via {
 				td.Passed = append(td.Passed, by.Dump())
 			}
 			ed.Tiers = append(ed.Tiers, td)
-		} else if r.ACL == a {
-			all = append(all, r.Indexes()...)
+		} else if is.From.Key != (policy.Key{}) {
+			all = append(all, is.Rules...)
 		}
-		ed.WantedRules[i] = all[from:len(all):len(all)]
+		ed.WantedRules[i] = all[begin:len(all):len(all)]
 	}
 	for _, list := range ep.attempts {
 		ed.Maybe = append(ed.Maybe, acl.Canonical(list))
