@@ -85,8 +85,7 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 		for _, a := range ep.ipv6 {
 			ed.IPv6 = append(ed.IPv6, a.String())
 		}
-		want := ep.list(sets.Rejected)
-		explain(&ed, ep, want, lists, sets.Rejected)
+		explain(&ed, ep, lists, sets.Rejected)
 		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })
 		ed.ForeignRules = foreignRules(ep.foreign)
 		ed.Next = ep.next()
@@ -109,15 +108,16 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 		return out
 	}
 	applied := namesOf(sets.Lookup, ep.possible()...)
-	wanted := namesOf(sets.Lookup, ep.list(sets.Rejected))
+	wanted := namesOf(sets.Lookup, ep.listWithout(ep.quarantined(sets.Rejected)))
 	return minus(wanted, applied), minus(applied, wanted)
 }
 
 // explain adds what is desired and what an explanation of the endpoint's rules
 // needs.
-func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL, lists *lists, rejected func(ipsets.Name) bool) {
-	from := map[hns.ACL]*acl.ACL{}
-	for _, a := range ep.desired.Without(ep.quarantined(rejected)) {
+func explain(ed *state.Endpoint, ep *Endpoint, lists *lists, rejected func(ipsets.Name) bool) {
+	out := ep.quarantined(rejected)
+	want, from := ep.listWithout(out), map[hns.ACL]*acl.ACL{}
+	for _, a := range ep.desired.Without(out) {
 		if _, twice := from[a.ACL]; !twice { // of equal ones the first one decides
 			from[a.ACL] = a
 		}

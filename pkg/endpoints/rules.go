@@ -9,13 +9,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// listFor returns the list that the endpoint should have now.
-func (d *State) listFor(ep *Endpoint) []hns.ACL { return ep.list(d.cache.Rejected) }
-
-// list returns the complete list of our ACLs that should be on the endpoint,
-// with the policies quarantined that name rejected sets or are rejected.
-func (ep *Endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
-	return ep.listWithout(ep.quarantined(rejected))
+// listFor returns the list that the endpoint should have now, with the policies quarantined that
+// name rejected sets or are rejected.
+func (d *State) listFor(ep *Endpoint) []hns.ACL {
+	return ep.listWithout(ep.quarantined(d.cache.Rejected))
 }
 
 // listWithout returns the complete list of our ACLs with some policies quarantined.
