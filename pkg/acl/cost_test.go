@@ -48,21 +48,21 @@ func allocated(do func()) uint64 {
 // TestRenderingIsLinear counts bytes, which stand for the work: a policy of many peers
 // and many ports costs their sum to compile, to measure and to render, not the product.
 func TestRenderingIsLinear(t *testing.T) {
-	render := func(peers, ports int) (bytes uint64, g *Group) {
+	render := func(peers, ports int) (bytes uint64, acls []*ACL) {
 		np := wide(peers, ports)
 		return allocated(func() {
 			c := policy.Compile(np)
-			g = groupOf(c, ipsets.Name.ID)
-			require.GreaterOrEqual(t, SizeOf(entriesOf(c), len(state.ACLID(c.Key))), len(g.served))
-		}), g
+			acls = aclsOf(c, ipsets.Name.ID)
+			require.GreaterOrEqual(t, SizeOf(resolved(c), len(state.ACLID(c.Key))), len(acls))
+		}), acls
 	}
 	peers, _ := render(1000, 1)
 	ports, _ := render(1, 5000)
-	both, g := render(1000, 5000)
+	both, acls := render(1000, 5000)
 	t.Logf("1,000 peers: %d bytes, 5,000 ports: %d, both: %d", peers, ports, both)
 	require.LessOrEqual(t, both, (peers+ports)*5/4)
-	require.Len(t, g.served, 1000)
-	for _, a := range g.served {
+	require.Len(t, acls, 1000)
+	for _, a := range acls {
 		require.Equal(t, len(strings.Split(a.LocalPorts, ",")), 5000)
 	}
 }
@@ -102,25 +102,24 @@ func drawPolicy(t *rapid.T) policy.Policy {
 }
 
 // TestRenderedIsCanonical: a rule is written as HNS is thought to show it, each once,
-// with the entries that it came from; and SizeOf is never too small.
+// with the rules that it came from; and SizeOf is never too small.
 func TestRenderedIsCanonical(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawPolicy(t)
-		g := groupOf(c, ipsets.Name.ID)
 		seen, bytes, from := map[hns.ACL]bool{}, 0, 0
-		for _, r := range g.Rules {
-			require.Equal(t, r.ACL.Canonical(), r.ACL)
+		for _, r := range aclsOf(c, ipsets.Name.ID) {
+			require.Equal(t, r.Canonical(), r.ACL)
 			require.False(t, seen[r.ACL], "%+v is there twice", r.ACL)
-			require.IsIncreasing(t, r.Indexes())
+			require.IsIncreasing(t, r.Rules)
 			seen[r.ACL] = true
 			if !r.Unused {
 				text, err := json.Marshal(r.ACL)
 				require.NoError(t, err)
 				bytes += len(text)
-				from += len(r.Indexes())
+				from += len(r.Rules)
 			}
 		}
-		n := SizeOf(entriesOf(c), len(state.ACLID(c.Key)))
+		n := SizeOf(resolved(c), len(state.ACLID(c.Key)))
 		require.GreaterOrEqual(t, n, from)
 		require.GreaterOrEqual(t, n*longACL, bytes)
 	})
@@ -132,6 +131,6 @@ func BenchmarkRender(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c := policy.Compile(np)
-		_ = groupOf(c, ipsets.Name.ID)
+		_ = aclsOf(c, ipsets.Name.ID)
 	}
 }

@@ -1,8 +1,6 @@
 package acl
 
 import (
-	"slices"
-
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
@@ -48,15 +46,6 @@ func Canonical(acls []hns.ACL) []hns.ACL {
 		out[i] = a.Canonical()
 	}
 	return out
-}
-
-// LacksBlock reports whether a list leaves a direction open that shared rules close.
-func LacksBlock(list, shared []hns.ACL) bool {
-	closed := map[hns.Direction]bool{}
-	for _, a := range list {
-		closed[a.Direction] = closed[a.Direction] || BlocksAll(a)
-	}
-	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return BlocksAll(a) && !closed[a.Direction] })
 }
 
 // BlocksAll reports whether a rule closes its direction, but for rules that come

@@ -1,111 +1,128 @@
 package acl
 
 import (
-	"encoding/binary"
 	"slices"
 
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Line is one rule of the list.
-type Line struct {
-	Block bool
-	// Tail lines come after all others.
-	Tail bool
-	// Run counts the changes between allowing and blocking before the line, among those
-	// of the tail or among the others. Lines of one run may have one priority, and two of
-	// different runs must not.
-	Run int
-	// Atom has deny twins where the line blocks, and plain names where it allows.
-	Atom Atom
-	// From is what decides. It is the zero value where a Pass of the tail does, or where
-	// the list closes itself.
-	From Source
-	// Via are the rules that passed the packet on, in order. A packet may have been
-	// passed by more: a Pass that changes nothing is not in the list.
-	Via []Source
+// Options are what a list of ACLs depends on besides the rules.
+type Options struct {
+	ID func(ipsets.Name) string // of a set
+	// Limit is how many ACLs there may be when a direction has tiers.
+	Limit int
+	// IPv6: the endpoint has IPv6 addresses. In a direction with tiers in which a rule denies, all
+	// IPv6 is blocked before all else. Sets hold IPv4 addresses only, so no other ACL can deny
+	// an IPv6 peer.
+	IPv6 bool
 }
 
-// Limit bounds a list.
-type Limit struct {
-	ACLs int
-	// Cost returns as how many ACLs an atom of a line counts, at least one.
-	Cost func(Atom) int
-}
-
-// Result is a list within its limit.
-type Result struct {
-	// Lines are in order: the first whose atom has a packet decides. The last has every
-	// packet.
-	Lines []Line
-	// ACLs is the cost of the lines.
-	ACLs int
-	// Over: the list is over its limit, so Lines is the one that blocks everything.
-	Over bool
-}
-
-// BlockAll returns the list that blocks everything.
-func BlockAll() Result {
-	return Result{Lines: []Line{{Block: true, Tail: true}}, ACLs: 1, Over: true}
-}
-
-// List makes the list of one endpoint and direction. admin are the rules of the Admin
-// tier in their order. tail is what follows: the rules of the NetworkPolicies and a Deny
-// of everything if they isolate; or the rules of the Baseline tier, whose Pass allows, and
-// an Accept of everything. A tail that has no rule for everything is closed by a line that
-// blocks.
+// Render turns the ordered rules of one endpoint into ACLs (ADR 24): first those of ingress, then
+// those of egress. The first rule that matches a packet decides; a packet that none matches is
+// blocked where rules of the Admin or the Baseline tier are among those of its direction, and
+// else left to other rules of the endpoint. It reports false if the list is over its limit, or
+// took too long to make: then it is not complete.
 //
-// A line allows a part of what it should when the plain sets hold less than what belongs
-// into them, and blocks at least what it should when the deny twins hold more. So whatever
-// sets are on their way, no packet is allowed that the rules deny.
+// In a direction without rules of these tiers each rule is an ACL with the numbers of
+// NetworkPolicies. There is no order among them, so their ACLs may come from several calls.
 //
-// It changes none of the rules, and the lines share their memory.
-func List(admin, tail []Entry, limit Limit) Result {
-	l := list{limit: limit, work: maxSteps}
-	l.parts = partsOf(admin, tail, &l.work)
-	if l.make(); l.over() {
-		return BlockAll()
+// An ACL that allows matches a part of what it should when the plain sets hold less than what
+// belongs into them, and one that blocks at least what it should when the deny twins hold
+// more. So whatever sets are on their way, no packet is allowed that the rules deny.
+func Render(rules []Rule, o Options) (acls []*ACL, fits bool) {
+	l := list{Options: o, work: maxSteps, seen: map[hns.ACL]*ACL{}, ports: portTexts{}}
+	egress := slices.IndexFunc(rules, func(r Rule) bool { return r.Direction == policy.Egress })
+	if egress < 0 {
+		egress = len(rules)
 	}
-	return Result{Lines: l.lines, ACLs: l.acls}
+	fits = true
+	for _, rules := range [][]Rule{rules[:egress], rules[egress:]} {
+		if l.number, l.last = 0, ""; slices.ContainsFunc(rules, Rule.tiered) {
+			l.tiers(rules)
+			fits = fits && !l.over()
+			continue
+		}
+		for i := range rules {
+			l.rule(&rules[i], nil)
+		}
+	}
+	return l.out, fits
 }
 
-// maxSteps bounds the pairs of atoms that List looks at. A list that takes more is far over
+// tiered reports whether the rule is of a tier before or after the NetworkPolicies.
+func (r Rule) tiered() bool { return r.From.Tier == policy.Admin || r.From.Tier == policy.Baseline }
+
+// maxSteps bounds the pairs of atoms that Render looks at. A list that takes more is far over
 // the limit, or most of its products are empty.
 const maxSteps = 1 << 19
 
-// parts is what a list is made of.
-type parts struct {
-	admin []Entry
-	// open has for each rule of admin that passes the atoms that have to be passed on.
-	open [][]Atom
-	// tail ends with a rule for everything.
-	tail []Entry
-	// reached: there are packets that reach the tail by themselves. Then via is the rule
-	// that passes all of them, if one does.
-	reached bool
-	via     []Source
+// list is a list that is being made.
+type list struct {
+	Options
+	work   int        // steps that are left
+	number uint16     // the last priority in a direction with tiers, 0 in any other
+	last   hns.Action // of the last ACL with this priority
+	out    []*ACL
+	seen   map[hns.ACL]*ACL // without Ids
+	ports  portTexts
 }
 
-func partsOf(admin, tail []Entry, work *int) parts {
-	p := parts{reached: true}
-	var all bool
-	if p.admin, all = cut(admin); all {
-		last := p.admin[len(p.admin)-1]
-		if p.reached = last.Action == policy.Pass; p.reached {
-			p.admin, p.via = p.admin[:len(p.admin)-1], []Source{last.From}
+// over reports whether the list is over its limit, or took too long to make.
+func (l *list) over() bool {
+	return len(l.out) > l.Limit || l.work < 0 || l.number >= hns.PriorityDefault
+}
+
+// tiers adds the rules of a direction with tiers. The tail is what follows the Admin tier: the
+// rules of the NetworkPolicies and a Deny of everything if they isolate; or the rules of the
+// Baseline tier, whose Pass allows, and an Accept of everything. A tail that has no rule for
+// everything is closed by a block. A Pass of the Admin tier has no ACL of its own: what a later rule of
+// the tier might decide otherwise is decided in its place as the tail does.
+func (l *list) tiers(rules []Rule) {
+	if deny := slices.IndexFunc(rules, func(r Rule) bool { return r.Action == policy.Deny }); l.IPv6 && deny >= 0 {
+		shield := l.head(&rules[deny], nil)
+		shield.Priority, shield.RemoteAddresses = hns.PriorityShield, hns.EveryIPv6
+		l.out = append(l.out, &shield)
+	}
+	tail := slices.IndexFunc(rules, func(r Rule) bool { return r.From.Tier != policy.Admin })
+	if tail < 0 {
+		tail = len(rules)
+	}
+	admin, ended := cut(rules[:tail])
+	after, closed := cut(rules[tail:])
+	if !closed {
+		after = append(slices.Clone(after), Rule{Direction: rules[0].Direction, Action: policy.Deny, Atoms: []Atom{{}}})
+	}
+	var via []Source
+	l.number = hns.PriorityTiers
+	for i := range admin {
+		r := &admin[i]
+		switch {
+		case r.Action != policy.Pass:
+			l.rule(r, nil)
+		case ended && i == len(admin)-1:
+			via = []Source{r.From}
+		default:
+			l.passed(l.overlapping(r.Atoms, admin[i+1:]), r.From, after)
+		}
+		if l.over() {
+			return
 		}
 	}
-	if p.tail, all = cut(tail); !all {
-		p.tail = append(slices.Clone(p.tail), Entry{Action: policy.Deny, Atoms: []Atom{{}}})
+	if ended && via == nil {
+		return // no packet reaches the tail
 	}
-	p.open = overlapping(p.admin, work)
-	return p
+	l.number, l.last = max(l.number+1, hns.PriorityTail), ""
+	for i := range after {
+		l.rule(&after[i], via)
+	}
 }
 
 // cut returns the rules up to the first that matches everything, of which one atom is
 // left: what comes after it is never reached. It reports whether there is one.
-func cut(rules []Entry) ([]Entry, bool) {
+func cut(rules []Rule) ([]Rule, bool) {
 	for i, r := range rules {
 		if at := slices.IndexFunc(r.Atoms, Atom.everything); at >= 0 {
 			r.Atoms = r.Atoms[at : at+1]
@@ -115,26 +132,18 @@ func cut(rules []Entry) ([]Entry, bool) {
 	return rules, false
 }
 
-// overlapping returns, of each rule that passes, the atoms that a later rule decides
-// otherwise might share packets with. All other packets of it reach the tail by
-// themselves. It takes steps from work, and when these are gone, what it did not look at
-// overlaps.
-func overlapping(rules []Entry, work *int) [][]Atom {
-	out := make([][]Atom, len(rules))
-	for i := range rules {
-		if rules[i].Action != policy.Pass {
-			continue
-		}
-		for _, a := range rules[i].Atoms {
-			if *work <= 0 || slices.ContainsFunc(rules[i+1:], func(r Entry) bool {
-				return r.Action != policy.Pass && slices.ContainsFunc(r.Atoms, func(b Atom) bool {
-					*work -= steps(a, b)
-					_, ok := meet(a, b)
-					return ok || *work <= 0
-				})
-			}) {
-				out[i] = append(out[i], a)
-			}
+// overlapping returns the atoms that later rules of the tier decide otherwise, or might. All other
+// packets reach the tail by themselves. When no steps are left, what it did not look at overlaps.
+func (l *list) overlapping(atoms []Atom, later []Rule) (out []Atom) {
+	for _, a := range atoms {
+		if l.work <= 0 || slices.ContainsFunc(later, func(r Rule) bool {
+			return r.Action != policy.Pass && slices.ContainsFunc(r.Atoms, func(b Atom) bool {
+				l.work -= steps(a, b)
+				_, ok := meet(a, b)
+				return ok || l.work <= 0
+			})
+		}) {
+			out = append(out, a)
 		}
 	}
 	return out
@@ -145,146 +154,97 @@ func steps(a, b Atom) int {
 	return 1 + (1+len(a.Sets))*(1+len(b.Sets)) + len(a.Blocks) + len(b.Blocks) + len(a.Ports)*len(b.Ports)
 }
 
-// list is a list that is being made.
-type list struct {
-	parts
-	limit Limit
-	work  int // steps that are left
-	lines []Line
-	acls  int
-	ids   map[ipsets.Name]uint64 // numbers of sets, for keys
-	inRun map[string]bool        // keys of the atoms of the last run
-}
-
-// make makes the whole list, or the part of it that is within the limit.
-func (l *list) make() {
-	for i := range l.admin {
-		if r := &l.admin[i]; r.Action == policy.Pass {
-			l.passed(l.open[i], r.From)
-		} else {
-			l.rule(r, false, nil)
-		}
-		if l.over() {
-			return
-		}
-	}
-	if l.reached {
-		for i := range l.tail {
-			l.rule(&l.tail[i], true, l.via)
-		}
-	}
-}
-
-// rule emits a rule as it is.
-func (l *list) rule(r *Entry, tail bool, via []Source) {
-	for _, a := range r.Atoms {
-		l.decision(r, Line{Tail: tail, Atom: a, Via: via})
-	}
-}
-
-// decision emits what a rule does to the traffic of a line. A Pass is one of the tail, after
-// which nothing comes but to allow.
-func (l *list) decision(r *Entry, line Line) {
-	line.From, line.Block = r.From, r.Action == policy.Deny
-	if r.Action == policy.Pass {
-		line.From, line.Via = Source{}, append(slices.Clone(line.Via), r.From)
-	}
-	l.line(line)
-}
-
-// passed emits what the tail does to some atoms. The tail ends with a rule for everything,
-// so each packet of them is decided.
-func (l *list) passed(atoms []Atom, from Source) {
-	for i := range l.tail {
-		decided := map[string]bool{} // keys of atoms of which nothing is left for later rules
-		for _, t := range l.tail[i].Atoms {
-			for _, a := range atoms {
+// passed adds what the tail does to some atoms. The tail ends with a rule for everything, so each
+// packet of them is decided.
+func (l *list) passed(atoms []Atom, from Source, tail []Rule) {
+	for i := range tail {
+		var left []Atom // for later rules
+		for _, a := range atoms {
+			whole := false
+			for _, t := range tail[i].Atoms {
 				if l.work -= steps(a, t); l.over() {
 					return
 				}
-				both, ok := meet(a, t)
-				if !ok {
-					continue
-				}
-				l.decision(&l.tail[i], Line{Atom: both, Via: []Source{from}})
-				if key := l.key(a); allowed(a) && key == l.key(both) {
-					decided[key] = true
+				if both, ok := meet(a, t); ok {
+					l.decide(&tail[i], both, []Source{from})
+					whole = whole || allowed(a) && both.equal(a)
 				}
 			}
+			if !whole {
+				left = append(left, a)
+			}
 		}
-		atoms = slices.DeleteFunc(slices.Clone(atoms), func(a Atom) bool { return decided[l.key(a)] })
+		atoms = left
 	}
 }
 
-// line emits a line, or those that it comes to when it blocks, unless the run has it.
-func (l *list) line(line Line) {
-	atoms := []Atom{line.Atom}
+// equal reports whether an atom that is a part of another one is all of it.
+func (a Atom) equal(whole Atom) bool {
+	return len(a.Sets) == len(whole.Sets) && slices.Equal(a.Blocks, whole.Blocks) && slices.Equal(a.Ports, whole.Ports)
+}
+
+// rule adds a rule as it is.
+func (l *list) rule(r *Rule, via []Source) {
+	for _, a := range r.Atoms {
+		l.decide(r, a, via)
+	}
+}
+
+// decide adds what a rule does to the packets of an atom. A Pass is one of the tail, after
+// which nothing comes but to allow. What allows everything in the end has no ACL: the
+// allow-all pair does that, of the CNI or ours.
+func (l *list) decide(r *Rule, a Atom, via []Source) {
+	rule := l.head(r, via)
+	rule.Unused = a.Unused
+	atoms := []Atom{a}
 	switch {
-	case line.Block:
-		atoms = blocked(line.Atom)
-	case !allowed(line.Atom):
+	case rule.IsBlock():
+		atoms = blocked(a)
+	case !allowed(a):
+		return
+	case rule.From == Source{} && a.everything() && (l.number == 0 || l.number >= hns.PriorityTail):
 		return
 	}
-	for _, line.Atom = range atoms {
-		l.add(line)
+	switch {
+	case l.number == 0 && rule.IsBlock():
+		rule.Priority = hns.PriorityBlock
+	case l.number == 0:
+		rule.Priority = hns.PriorityAllow
+	default: // each run of ACLs of one action has a number of its own
+		if l.last != "" && l.last != rule.Action {
+			l.number++
+		}
+		rule.Priority, l.last = l.number, rule.Action
 	}
-}
-
-func (l *list) add(line Line) {
-	if n := len(l.lines); n > 0 {
-		before := &l.lines[n-1]
-		if line.Run = before.Run; line.Tail != before.Tail {
-			line.Run, l.inRun = 0, nil
-		} else if line.Block != before.Block {
-			line.Run, l.inRun = line.Run+1, nil
+	for _, a := range atoms {
+		for _, peer := range l.peers(a, rule.IsBlock()) {
+			for _, m := range l.ports.of(a.Ports) {
+				l.add(rule, m, peer)
+			}
 		}
 	}
-	key := l.key(line.Atom)
-	if l.inRun[key] {
-		return
-	}
-	if l.inRun == nil {
-		l.inRun = map[string]bool{}
-	}
-	l.inRun[key] = true
-	l.lines = append(l.lines, line)
-	l.acls += l.limit.Cost(line.Atom)
 }
 
-// key is equal for equal atoms.
-func (l *list) key(a Atom) string {
-	if l.ids == nil {
-		l.ids = map[ipsets.Name]uint64{}
+// head returns the ACL of a rule as far as it says nothing of peers, ports and priority.
+func (l *list) head(r *Rule, via []Source) ACL {
+	out := ACL{From: r.From, Via: via, ACL: hns.ACL{Action: hns.Allow, Direction: DirectionOf(r.Direction), RuleType: hns.Switch}}
+	switch r.Action {
+	case policy.Accept:
+	case policy.Deny:
+		out.Action = hns.Block
+	case policy.Pass:
+		out.From, out.Via = Source{}, append(slices.Clone(via), r.From)
 	}
-	ids := make([]uint64, len(a.Sets))
-	for i, n := range a.Sets {
-		if l.ids[n] == 0 {
-			l.ids[n] = uint64(len(l.ids) + 1)
-		}
-		ids[i] = l.ids[n]
+	if out.ID = idOfBlock(r.Direction); out.Owner() != (policy.Key{}) {
+		out.ID = state.ACLID(out.Owner())
 	}
-	slices.Sort(ids)
-	out := binary.AppendUvarint(nil, uint64(len(ids)))
-	for _, id := range ids {
-		out = binary.AppendUvarint(out, id)
-	}
-	for _, b := range a.Blocks {
-		addr := b.Addr().As4()
-		out = append(append(out, addr[:]...), byte(b.Bits()))
-	}
-	for _, p := range a.Ports {
-		out = append(append(out, p.Protocol...), byte(p.First>>8), byte(p.First), byte(p.Last>>8), byte(p.Last))
-	}
-	return string(out)
+	return out
 }
 
-// over reports whether the list is over its limit, or took too long to make.
-func (l *list) over() bool { return l.acls > l.limit.ACLs || l.work < 0 }
-
-// allowed reports whether a line that allows may have the atom.
+// allowed reports whether an ACL that allows may have the atom.
 func allowed(a Atom) bool { return !slices.ContainsFunc(a.Sets, ipsets.Name.Denies) }
 
-// blocked returns the atoms of the lines that block an atom: it with the deny twins of its
+// blocked returns the atoms of the ACLs that block an atom: it with the deny twins of its
 // sets, and, if pods are among these, the same traffic of the addresses that may belong to
 // any pod.
 func blocked(a Atom) []Atom {

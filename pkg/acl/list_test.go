@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
-
-// wide lets any list of these tests be whole.
-var wide = acl.Limit{ACLs: 1000, Cost: func(acl.Atom) int { return 1 }}
 
 const (
 	isolated = "Accept web: ns-x TCP/80\nDeny isolate: *\n"
@@ -87,10 +86,10 @@ func TestTiers(t *testing.T) {
 			"a Pass is met with each rule of the tail", "Pass p: ns-x TCP/1-100 | 10.0.0.0/8\nDeny d: *",
 			"Accept b1: podlabel-app:a TCP/80-200 | ns-y\nDeny b2: 10.1.0.0/16 | 0.0.0.0/1 UDP/53\nPass b3: TCP/9\nDeny b4: *",
 			`allow 0 ns-x podlabel-app:a TCP/80-100 by b1 via p
-			allow 0 podlabel-app:a 10.0.0.0/8 TCP/80-200 by b1 via p
-			allow 0 ns-y 10.0.0.0/8 by b1 via p
-			block 1 deny-ns-x 10.1.0.0/16 TCP/1-100 by b2 via p
-			block 1 deny-doubt-all 10.1.0.0/16 TCP/1-100 by b2 via p
+			allow 0 podlabel-app:a inblocks-10.0.0.0/8 TCP/80-200 by b1 via p
+			allow 0 ns-y inblocks-10.0.0.0/8 by b1 via p
+			block 1 deny-ns-x deny-inblocks-10.1.0.0/16 TCP/1-100 by b2 via p
+			block 1 deny-doubt-all deny-inblocks-10.1.0.0/16 TCP/1-100 by b2 via p
 			block 1 10.1.0.0/16 by b2 via p
 			block 1 10.0.0.0/8 UDP/53 by b2 via p
 			allow 2 ns-x TCP/9 via p b3
@@ -165,29 +164,23 @@ func TestTiers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := acl.List(rulesOf(t, tt.admin), rulesOf(t, tt.tail), wide)
-			if diff := cmp.Diff(trimmed(tt.want), textOf(got.Lines)); diff != "" {
+			if diff := cmp.Diff(trimmed(tt.want), textOf(render(rulesOf(t, tt.admin, tt.tail)))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			require.False(t, got.Over)
 		})
 	}
 }
 
-// TestTiersLimits: a list over its limit blocks everything.
+// TestTiersLimits: a list over its limit says so, and one that is at it is whole.
 func TestTiersLimits(t *testing.T) {
-	const admin = "Pass p: 10.0.0.0/8\nPass q: 11.0.0.0/8 | 12.0.0.0/8\nPass r: 1.0.0.0/8\nAccept a: 10.0.0.0/7"
-	const tail = "Accept web: TCP/80\nAccept dns: UDP/53\nDeny isolate: *"
-	whole := acl.List(rulesOf(t, admin), rulesOf(t, tail), wide)
-	require.Len(t, whole.Lines, 10)
-	require.Equal(t, 10, whole.ACLs)
-	exact := wide
-	exact.ACLs = 10
-	require.Equal(t, whole, acl.List(rulesOf(t, admin), rulesOf(t, tail), exact))
-	for exact.ACLs = range 10 {
-		got := acl.List(rulesOf(t, admin), rulesOf(t, tail), exact)
-		require.Equal(t, "block tail 0 *\n", textOf(got.Lines))
-		require.True(t, got.Over)
+	rules := rulesOf(t, "Pass p: 10.0.0.0/8\nPass q: 11.0.0.0/8 | 12.0.0.0/8\nPass r: 1.0.0.0/8\nAccept a: 10.0.0.0/7",
+		"Accept web: TCP/80\nAccept dns: UDP/53\nDeny isolate: *")
+	whole := render(rules)
+	require.Len(t, whole, 10)
+	for limit := range 12 {
+		got, fits := acl.Render(rules, acl.Options{ID: ipsets.Name.String, Limit: limit})
+		require.Equal(t, limit >= 10, fits, limit)
+		require.True(t, !fits || cmp.Equal(whole, got, cmp.AllowUnexported(ipsets.Name{})))
 	}
 }
 
@@ -198,31 +191,57 @@ func TestWorkIsBounded(t *testing.T) {
 		fmt.Fprintf(&admin, "Pass p%d: 10.0.%d.%d/32\n", i, i/250, i%250)
 		fmt.Fprintf(&tail, "Accept t%d: 11.0.%d.%d/32\n", i, i/250, i%250)
 	}
-	large := wide
-	large.ACLs = 10_000
-	require.True(t, acl.List(rulesOf(t, admin.String()+"Accept a: *"), rulesOf(t, tail.String()), large).Over)
+	_, fits := acl.Render(rulesOf(t, admin.String()+"Accept a: *", tail.String()), acl.Options{ID: ipsets.Name.String, Limit: 10_000})
+	require.False(t, fits)
 }
 
-// TestInside: a line with sets and blocks names one set more, of its own polarity.
+// TestInside: an ACL with sets and blocks names one set more, of its own polarity.
 func TestInside(t *testing.T) {
-	got := acl.List(rulesOf(t, "Accept a: ns-x 10.0.0.0/8 12.0.0.0/8\nDeny d: ns-x 10.0.0.0/8\nDeny e: ns-x\nDeny f: 10.0.0.0/8"), nil, wide)
-	var names []string
-	for i := range got.Lines {
-		if def, ok := got.Lines[i].Atom.Inside(got.Lines[i].Block); ok {
-			names = append(names, def.Name.String())
-			require.Equal(t, got.Lines[i].Atom.Blocks, def.Blocks)
-		} else {
-			names = append(names, "")
-		}
-	}
-	require.Equal(t, []string{"inblocks-10.0.0.0/8,12.0.0.0/8", "deny-inblocks-10.0.0.0/8", "deny-inblocks-10.0.0.0/8", "", "", "", ""}, names)
+	require.Equal(t, trimmed(`allow 0 ns-x inblocks-10.0.0.0/8,12.0.0.0/8 by a
+		block 1 deny-ns-x deny-inblocks-10.0.0.0/8 by d
+		block 1 deny-doubt-all deny-inblocks-10.0.0.0/8 by d
+		block 1 deny-ns-x by e
+		block 1 deny-doubt-all by e
+		block 1 10.0.0.0/8 by f
+		block tail 0 *`),
+		textOf(render(rulesOf(t, "Accept a: ns-x 10.0.0.0/8 12.0.0.0/8\nDeny d: ns-x 10.0.0.0/8\nDeny e: ns-x\nDeny f: 10.0.0.0/8", ""))))
 }
 
-// TestRulesStay: List changes nothing of what it is given.
+// TestOneTier: a direction without a rule of the Admin or the Baseline tier has the numbers of
+// NetworkPolicies, and the other one of the same endpoint has its tiers.
+func TestOneTier(t *testing.T) {
+	rules := append(tierOf(t, policy.Namespaced, "Accept web: ns-x TCP/80\nAccept all: *\nAccept dns: UDP/53\nDeny isolate: *"), rulesOf(t, "Deny d: 10.0.0.0/8", open)...)
+	for i := 4; i < len(rules); i++ {
+		rules[i].Direction = policy.Egress
+	}
+	var got []string
+	for _, a := range render(rules) {
+		got = append(got, acl.RuleText(a.ACL))
+	}
+	require.Equal(t, []string{
+		"222 allow in azure-acl-npm-block-in proto=6 local=ns-x lports=80", "222 allow in azure-acl-npm-block-in",
+		"222 allow in azure-acl-npm-block-in proto=17 lports=53", "3000 block in azure-acl-npm-block-in",
+		"1000 block out azure-acl-npm-block-out remote=10.0.0.0/8", "60000 allow out azure-acl-npm-block-out",
+	}, got)
+}
+
+// TestWrittenOnce: an ACL of a list that two rules make is there once.
+func TestWrittenOnce(t *testing.T) {
+	for admin, want := range map[string]string{
+		"Deny a: ns-x TCP/80 UDP/53\nDeny b: ns-x TCP/80": `block 0 deny-ns-x TCP/80 by a
+			block 0 deny-ns-x UDP/53 by a
+			block 0 deny-doubt-all TCP/80 by a
+			block 0 deny-doubt-all UDP/53 by a`,
+		"Accept a: TCP/*\nAccept b: TCP/1-65535": "allow 0 TCP/* by a",
+	} {
+		require.Equal(t, trimmed(want+"\nallow tail 0 * by default"), textOf(render(rulesOf(t, admin, open))))
+	}
+}
+
+// TestRulesStay: Render changes nothing of what it is given.
 func TestRulesStay(t *testing.T) {
 	const admin, tail = "Pass p: ns-x TCP/80 TCP/90 | *\nDeny d: ns-x", "Pass b: ns-y 10.0.0.0/8\nDeny isolate: ns-x TCP/80-90 | *\nAccept a: *"
-	rules, rest := rulesOf(t, admin), rulesOf(t, tail)
-	acl.List(rules, rest, wide)
-	require.Equal(t, rulesOf(t, admin), rules)
-	require.Equal(t, rulesOf(t, tail), rest)
+	rules := rulesOf(t, admin, tail)
+	render(rules)
+	require.Equal(t, rulesOf(t, admin, tail), rules)
 }

@@ -26,12 +26,19 @@ func TestMeetBlocks(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw(t), draw(t)
-		got := acl.List(
-			[]acl.Entry{{Action: policy.Pass, Atoms: []acl.Atom{{Blocks: a}}, From: acl.Source{Name: "p"}}, {Action: policy.Deny, Atoms: []acl.Atom{{}}}},
-			[]acl.Entry{{Action: policy.Accept, Atoms: []acl.Atom{{Blocks: b}}}}, wide)
+		admin := acl.Source{Tier: policy.Admin, Name: "p"}
+		got := render([]acl.Rule{
+			{Action: policy.Pass, Atoms: []acl.Atom{{Blocks: a}}, From: admin}, {Action: policy.Deny, Atoms: []acl.Atom{{}}, From: admin},
+			{Action: policy.Accept, Atoms: []acl.Atom{{Blocks: b}}, From: acl.Source{Tier: policy.Baseline}},
+		})
 		var both []netip.Prefix
-		if !got.Lines[0].Block {
-			both = got.Lines[0].Atom.Blocks
+		if !got[0].IsBlock() {
+			for text := range strings.SplitSeq(got[0].RemoteAddresses, ",") {
+				if !strings.Contains(text, "/") {
+					text += "/32"
+				}
+				both = append(both, netip.MustParsePrefix(text))
+			}
 		}
 		if len(both) > 0 {
 			require.Equal(t, policy.InBlocks(both).Blocks, both, "not the fewest of %v and %v", a, b)
@@ -51,12 +58,11 @@ func contain(blocks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// TestDisjoint: sets of which the names say that they share no pod make no line, and no
+// TestDisjoint: sets of which the names say that they share no pod make no ACL, and no
 // Pass is needed for them.
 func TestDisjoint(t *testing.T) {
 	passed := func(pass, accept string) bool {
-		got := acl.List(rulesOf(t, "Pass p: "+pass+"\nAccept a: "+accept), rulesOf(t, isolated), wide)
-		return strings.Contains(textOf(got.Lines), "via p")
+		return strings.Contains(textOf(render(rulesOf(t, "Pass p: "+pass+"\nAccept a: "+accept, isolated))), "via p")
 	}
 	for pass, accept := range map[string]string{
 		"ns-x": "ns-y", "podlabel-app:a": "podlabel-app:b", "nestedlabel-app:a:b": "nestedlabel-app:c:d",

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
@@ -18,33 +19,34 @@ import (
 
 // TestTiersModel plays all packets of a small world against the list of random rules and
 // against a naive reading of the rules. With sets that are exact both agree. With plain
-// sets that lack members, deny twins that have too many and addresses in doubt, and over the
-// limit, no packet is allowed that the rules deny.
+// sets that lack members, deny twins that have too many and addresses in doubt, no packet is
+// allowed that the rules deny.
 func TestTiersModel(t *testing.T) {
 	effort.Checks(t, effort.Of(1500, 40_000))
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		admin, tail := drawTier(t, "admin", 5), drawTail(t)
-		limits := wide
+		o := acl.Options{ID: ipsets.Name.ID, Limit: 1000}
 		if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
-			limits.ACLs = rapid.IntRange(1, 30).Draw(t, "acls")
+			o.Limit = rapid.IntRange(1, 30).Draw(t, "acls")
 		}
-		got := acl.List(rulesFrom(admin), rulesFrom(tail), limits)
-		checkRuns(t, got.Lines)
+		got, fits := acl.Render(append(rulesFrom(policy.Admin, admin), rulesFrom(policy.Baseline, tail)...), o)
+		if !fits {
+			seen["over"]++
+			return // who asks has to close
+		}
+		checkRuns(t, got)
 		exact, doubtful := w.sets(0), w.sets(rapid.Uint64Min(1).Draw(t, "seed"))
 		for _, p := range w.packets() {
 			want, by := naive(admin, tail, p)
 			seen[by]++
-			if is, line := verdict(got.Lines, exact, p); is != want && (!got.Over || is) {
-				t.Fatalf("%+v: %v by line %d, and the rules say %v by %s\n%s", p, is, line, want, by, textOf(got.Lines))
+			if is, at := verdict(t, got, exact, p); is != want {
+				t.Fatalf("%+v: %v by ACL %d, and the rules say %v by %s\n%s", p, is, at, want, by, textOf(got))
 			}
-			if is, line := verdict(got.Lines, doubtful, p); is && !want {
-				t.Fatalf("in doubt %+v: allowed by line %d, and the rules deny it by %s\n%s", p, line, by, textOf(got.Lines))
+			if is, at := verdict(t, got, doubtful, p); is && !want {
+				t.Fatalf("in doubt %+v: allowed by ACL %d, and the rules deny it by %s\n%s", p, at, by, textOf(got))
 			}
-		}
-		if got.Over {
-			seen["over"]++
 		}
 	})
 	if effort.Deep() {
@@ -234,10 +236,10 @@ func drawClause(t *rapid.T) clause {
 	return c
 }
 
-func rulesFrom(rules []rule) []acl.Entry {
-	var out []acl.Entry
+func rulesFrom(tier policy.Tier, rules []rule) []acl.Rule {
+	var out []acl.Rule
 	for _, r := range rules {
-		to := acl.Entry{Action: policy.Action(r.action), From: acl.Source{Name: r.from}}
+		to := acl.Rule{Action: policy.Action(r.action), From: acl.Source{Tier: tier, Name: r.from}}
 		for _, c := range r.clauses {
 			var a acl.Atom
 			for _, t := range c.terms {
@@ -261,7 +263,7 @@ func rulesFrom(rules []rule) []acl.Entry {
 }
 
 // members says which addresses a set has.
-type members func(n ipsets.Name, blocks []netip.Prefix, addr netip.Addr) bool
+type members func(n ipsets.Name, addr netip.Addr) bool
 
 // sets returns the members of all sets. With seed 0 they are exact. With another one plain
 // sets lack some, deny twins have some too many and lack some addresses in doubt.
@@ -273,10 +275,10 @@ func (w world) sets(seed uint64) members {
 			doubt[p.addr] = chance.IntN(4) == 0
 		}
 	}
-	return func(n ipsets.Name, blocks []netip.Prefix, addr netip.Addr) bool {
+	return func(n ipsets.Name, addr netip.Addr) bool {
 		key := fmt.Sprint(n, addr)
 		if _, is := drawn[key]; !is {
-			truth := w.truth(n, blocks, addr)
+			truth := w.truth(n, addr)
 			always := n.Kind() == ipsets.KindNodes || n.Kind() == ipsets.KindInBlocks || n == ipsets.Doubt()
 			switch {
 			case seed == 0:
@@ -293,10 +295,11 @@ func (w world) sets(seed uint64) members {
 	}
 }
 
-func (w world) truth(n ipsets.Name, blocks []netip.Prefix, addr netip.Addr) bool {
+func (w world) truth(n ipsets.Name, addr netip.Addr) bool {
 	p := w.peers[slices.IndexFunc(w.peers, func(p peer) bool { return p.addr == addr })]
 	if n.Kind() == ipsets.KindInBlocks {
-		return slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(addr) })
+		def, _ := policy.Definition(n)
+		return slices.ContainsFunc(def.Blocks, func(b netip.Prefix) bool { return b.Contains(addr) })
 	}
 	for _, t := range terms {
 		if t.set == n || t.set.Deny() == n {
@@ -306,44 +309,39 @@ func (w world) truth(n ipsets.Name, blocks []netip.Prefix, addr netip.Addr) bool
 	return false // Doubt
 }
 
-// verdict plays the lines as HNS does: the first that matches decides.
-func verdict(lines []acl.Line, in members, p packet) (allowed bool, at int) {
-	for i, l := range lines {
-		sets, blocks := l.Atom.Sets, l.Atom.Blocks
-		if def, ok := l.Atom.Inside(l.Block); ok {
-			sets, blocks = append(slices.Clone(sets), def.Name), nil
-		}
-		matches := len(blocks) == 0 || slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(p.peer.addr) })
-		for _, n := range sets {
-			if n.Denies() != l.Block {
-				panic(fmt.Sprintf("line %d names %s", i, n))
+// verdict plays the ACLs as HNS does: the first that matches decides, and where none does the
+// allow-all pair.
+func verdict(t *rapid.T, acls []*acl.ACL, in members, p packet) (allowed bool, at int) {
+	protocol := map[string]uint8{"TCP": 6, "UDP": 17, "ICMP": 1}[p.protocol]
+	is := hns.Packet{Src: p.peer.addr, Dst: netip.MustParseAddr("10.9.9.9"), Protocol: protocol, DstPort: uint16(p.port)}
+	for i, a := range acls {
+		r, err := hns.ParseRule(a.ACL, func(id string) *hns.Set {
+			n := a.Names[slices.IndexFunc(a.Names, func(n ipsets.Name) bool { return n.ID() == id })]
+			if n.Denies() != a.IsBlock() {
+				t.Fatalf("ACL %d names %s", i, n)
 			}
-			matches = matches && in(n, l.Atom.Blocks, p.peer.addr)
+			set := &hns.Set{Type: hns.IPSet}
+			if in(n, p.peer.addr) {
+				span, _ := hns.ParseSpan(p.peer.addr.String())
+				set.Spans = hns.Spans{span}
+			}
+			return set
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if matches && (len(l.Atom.Ports) == 0 || slices.ContainsFunc(l.Atom.Ports, func(q policy.Port) bool {
-			return string(q.Protocol) == p.protocol && (q.First == 0 || int(q.First) <= p.port && p.port <= int(q.Last))
-		})) {
-			return !l.Block, i
+		if r.MatchesPort(&is) && r.MatchesAddresses(&is) {
+			return !a.IsBlock(), i
 		}
 	}
-	panic("the list has no end")
+	return true, -1
 }
 
 // checkRuns: the numbers grow, and two actions never have one.
-func checkRuns(t *rapid.T, lines []acl.Line) {
-	type number struct {
-		tail bool
-		run  int
-	}
-	blocks := map[number]bool{}
-	for i, l := range lines {
-		n := number{l.Tail, l.Run}
-		if before, is := blocks[n]; is && before != l.Block {
-			t.Fatalf("line %d shares its number with another action:\n%s", i, textOf(lines))
-		}
-		blocks[n] = l.Block
-		if i > 0 && (lines[i-1].Tail && !l.Tail || lines[i-1].Tail == l.Tail && lines[i-1].Run > l.Run) {
-			t.Fatalf("line %d has a number before the last one's:\n%s", i, textOf(lines))
+func checkRuns(t *rapid.T, acls []*acl.ACL) {
+	for i := 1; i < len(acls); i++ {
+		if before, a := acls[i-1], acls[i]; before.Priority > a.Priority || before.Priority == a.Priority && before.Action != a.Action {
+			t.Fatalf("ACL %d has a number before the last one's, or that of another action:\n%s", i, textOf(acls))
 		}
 	}
 }

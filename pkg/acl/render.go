@@ -10,144 +10,34 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// An endpoint whose pod a ClusterNetworkPolicy selects has one ordered list for each
-// direction (ADR 24). A direction in which none of these policies has a rule keeps the
-// rules that it would have without them: an allow and a block have other numbers there,
-// too. So a policy about ingress changes nothing of egress. A number of a named port that
-// no pod serves any more has no rule in a list, as it would make runs of its own.
-
-// NewGroup turns the entries of a NetworkPolicy into ACLs (docs/design.md, "What a policy
-// means"). Time and memory are those of its peers, its ports and the ACLs: the atoms of an
-// entry share the text of its ports.
-func NewGroup(key policy.Key, isolates [2]bool, entries []Entry, id func(ipsets.Name) string) *Group {
-	r := newRenderer(id)
-	for _, e := range entries {
-		for _, a := range e.Atoms {
-			r.render(Rule{From: e.From, Unused: a.Unused, ACL: hns.ACL{
-				ID: state.ACLID(key), Action: hns.Allow, Direction: DirectionOf(e.Direction), RuleType: hns.Switch, Priority: hns.PriorityAllow,
-			}}, a)
-		}
-	}
-	out := &Group{Key: key, Isolates: isolates, Rules: r.out}
-	for _, rule := range r.out {
-		if !rule.Unused {
-			out.served = append(out.served, rule.ACL)
-		}
-	}
-	return out
-}
-
-// Lines turns the lines of one direction into ACLs. Each run of one action has a
-// priority of its own. What allows everything in the end is not among them: the
-// allow-all pair does that, of the CNI or ours.
-func Lines(dir policy.Direction, lines []Line, id func(ipsets.Name) string) []Rule {
-	r := newRenderer(id)
-	for _, l := range lines {
-		if l.Block || !l.Tail || l.From != (Source{}) || !l.Atom.everything() {
-			r.render(ruleOfLine(dir, l), l.Atom)
-		}
-	}
-	return r.out
-}
-
-// ruleOfLine is the rule of a line as far as it says nothing of peers and ports.
-func ruleOfLine(dir policy.Direction, l Line) Rule {
-	r := Rule{From: l.From, Via: l.Via, ACL: hns.ACL{
-		ID: idOfBlock(dir), Action: hns.Allow, Direction: DirectionOf(dir), RuleType: hns.Switch, Priority: hns.PriorityTiers + uint16(l.Run),
-	}}
-	if l.Tail {
-		r.ACL.Priority = hns.PriorityTail + uint16(l.Run)
-	}
-	if l.Block {
-		r.ACL.Action = hns.Block
-	}
-	if r.Owner() != (policy.Key{}) {
-		r.ACL.ID = state.ACLID(r.Owner())
-	}
-	return r
-}
-
-// BlockIPv6 returns a rule that blocks all IPv6 traffic of a direction, with a priority before
-// every rule that accepts. It is needed because sets hold IPv4 addresses only, so no other rule
-// can deny an IPv6 peer. from is the source of a policy rule that may deny IPv6 traffic.
-func BlockIPv6(dir policy.Direction, from Source) Rule {
-	r := ruleOfLine(dir, Line{Block: true, From: from})
-	r.ACL.Priority, r.ACL.RemoteAddresses = hns.PriorityShield, hns.EveryIPv6
-	return r
-}
-
-// MaxRuns bounds the runs of a list, as each has a priority: of the tail there are
-// fewer numbers than before it.
-const MaxRuns = int(hns.PriorityDefault - hns.PriorityTail)
-
-// renderer collects ACLs.
-type renderer struct {
-	id    func(ipsets.Name) string
-	out   []Rule
-	seen  map[ruleID]int // its place in out
-	ports portTexts
-	texts map[string]*string // port conditions; of one text there is one
-}
-
-func newRenderer(id func(ipsets.Name) string) *renderer {
-	return &renderer{id: id, seen: map[ruleID]int{}, ports: portTexts{}, texts: map[string]*string{}}
-}
-
-// ruleID is what tells one ACL from another. It costs little to compare: the ports, of which
-// there may be many, stand in it by their place.
-type ruleID struct {
-	head  hns.ACL // without peer and ports
-	ports *string
-	peer  string
-}
-
-// render adds the ACLs of an atom to a rule that says nothing of peers and ports.
-func (r *renderer) render(rule Rule, a Atom) {
-	for _, peer := range r.peers(a, rule.IsBlock()) {
-		for _, m := range r.ports.of(a.Ports) {
-			r.add(rule, m, peer)
-		}
-	}
-}
-
-// add adds one ACL; a second one that is equal adds its source to the first. With set Ids
-// Local is the source and Remote the destination; a literal is always Remote.
-func (r *renderer) add(rule Rule, match portMatch, peer peerText) {
-	ports := r.texts[match.ports]
-	if ports == nil {
-		ports = &match.ports
-		r.texts[match.ports] = ports
-	}
-	rule.ACL.Protocols = match.protocol
-	is := ruleID{rule.ACL, ports, peer.text}
-	if at, twice := r.seen[is]; twice {
-		was := &r.out[at]
-		last := was.From.Index
-		if n := len(was.Also); n > 0 {
-			last = was.Also[n-1]
-		}
-		if last != rule.From.Index {
-			was.Also = append(was.Also, rule.From.Index)
-		}
-		return
-	}
-	in := rule.ACL.Direction == hns.In
+// add adds one ACL. A second one that matches the same with the same number adds its rule to the
+// first, if it is of the same policy. With set Ids Local is the source and Remote the destination; a
+// literal is always Remote.
+func (l *list) add(rule ACL, match portMatch, peer peerText) {
+	in := rule.Direction == hns.In
+	rule.Protocols = match.protocol
 	if in {
-		rule.ACL.LocalPorts = *ports
+		rule.LocalPorts = match.ports
 	} else {
-		rule.ACL.RemotePorts = *ports
+		rule.RemotePorts = match.ports
 	}
 	if in && !peer.literals {
-		rule.ACL.LocalAddresses = peer.text
+		rule.LocalAddresses = peer.text
 	} else {
-		rule.ACL.RemoteAddresses = peer.text
+		rule.RemoteAddresses = peer.text
 	}
-	rule.Names = peer.names
-	r.seen[is] = len(r.out)
-	r.out = append(r.out, rule)
+	is := rule.ACL
+	is.ID = ""
+	switch was := l.seen[is]; {
+	case was == nil:
+		rule.Names, rule.Rules = peer.names, []int{rule.From.Index}
+		l.seen[is] = &rule
+		l.out = append(l.out, &rule)
+	case was.From.Key == rule.From.Key && was.Rules[len(was.Rules)-1] != rule.From.Index:
+		was.Rules = append(was.Rules, rule.From.Index)
+	}
 }
 
 // portMatch is the protocol and port condition of an ACL.
@@ -187,7 +77,7 @@ type peerText struct {
 }
 
 // peers writes the peers of an atom.
-func (r *renderer) peers(a Atom, block bool) (out []peerText) {
+func (l *list) peers(a Atom, block bool) (out []peerText) {
 	if len(a.Sets) == 0 && len(a.Blocks) > 0 {
 		for blocks := range slices.Chunk(a.Blocks, hns.MaxAddressesPerACL) {
 			out = append(out, peerText{text: blockText(blocks), literals: true})
@@ -195,28 +85,19 @@ func (r *renderer) peers(a Atom, block bool) (out []peerText) {
 		return out
 	}
 	names := a.Sets
-	if def, is := a.Inside(block); is {
-		names = append(slices.Clone(names), def.Name)
+	if len(a.Blocks) > 0 { // no ACL has both sets and blocks: a set more stands for these
+		inside := policy.InBlocks(a.Blocks).Name
+		if block {
+			inside = inside.Deny()
+		}
+		names = append(slices.Clone(names), inside)
 	}
 	ids := make([]string, len(names))
 	for i, name := range names {
-		ids[i] = r.id(name)
+		ids[i] = l.ID(name)
 	}
 	slices.Sort(ids) // as canonical rules have them
 	return []peerText{{text: strings.Join(ids, ","), names: names}}
-}
-
-// Inside defines the set that an ACL names in place of Blocks, if it names sets, too: no ACL
-// has both. It reports false if there is none.
-func (a Atom) Inside(block bool) (policy.SetDef, bool) {
-	if len(a.Sets) == 0 || len(a.Blocks) == 0 {
-		return policy.SetDef{}, false
-	}
-	def := policy.InBlocks(a.Blocks)
-	if block {
-		def = def.Deny()
-	}
-	return def, true
 }
 
 // protocolNumber returns the IANA number; SCTP as Calico renders it on HNS.
@@ -284,36 +165,24 @@ func aclsOfPeer(matches []portMatch, sets, blocks, idBytes int) (n int) {
 	return n
 }
 
-// SizeOf returns as how many ACLs entries count whose Ids have up to so many bytes, without
+// SizeOf returns as how many ACLs rules count whose Ids have up to so many bytes, without
 // rendering them. It is an upper bound: equal rules and short Ids of sets make less.
-func SizeOf(entries []Entry, idBytes int) (n int) {
+func SizeOf(rules []Rule, idBytes int) (n int) {
 	texts := portTexts{}
-	for _, e := range entries {
-		for _, a := range e.Atoms {
+	for _, r := range rules {
+		for _, a := range r.Atoms {
 			if !a.Unused {
-				n += a.cost(texts, idBytes)
+				n += aclsOfPeer(texts.of(a.Ports), len(a.Sets), len(a.Blocks), idBytes)
 			}
 		}
 	}
 	return n
 }
 
-// SizeOfRules returns as how many ACLs rules count.
-func SizeOfRules(rules []Rule) (n int) {
-	for _, r := range rules {
-		a := r.ACL
+// Size returns as how many ACLs some count.
+func Size(all []*ACL) (n int) {
+	for _, a := range all {
 		n += acls(bytesPerACL + len(a.ID) + len(a.LocalAddresses) + len(a.RemoteAddresses) + len(a.LocalPorts) + len(a.RemotePorts))
 	}
 	return n
-}
-
-// Cost returns as how many ACLs an atom counts whose Ids have up to so many bytes.
-func Cost(a Atom, idBytes int) int { return a.cost(portTexts{}, idBytes) }
-
-func (a Atom) cost(texts portTexts, idBytes int) int {
-	sets, blocks := len(a.Sets), len(a.Blocks)
-	if sets > 0 && blocks > 0 {
-		sets, blocks = sets+1, 0 // of the blocks there is a set
-	}
-	return aclsOfPeer(texts.of(a.Ports), sets, blocks, idBytes)
 }

@@ -42,19 +42,20 @@ func compiled(t testing.TB, spec string) policy.Policy {
 	return policy.Compile(&np)
 }
 
-func entriesOf(c policy.Policy) (out []Entry) {
+func resolved(c policy.Policy) (out []Rule) {
 	for _, r := range c.Rules {
-		out = append(out, Resolve(r, Source{Key: c.Key, Index: r.Index}, c.Key.Namespace, fakePorts{}))
+		out = append(out, Resolve(r, Source{Tier: policy.Namespaced, Key: c.Key, Index: r.Index}, c.Key.Namespace, fakePorts{}))
 	}
 	return out
 }
 
-func groupOf(c policy.Policy, id func(ipsets.Name) string) *Group {
-	return NewGroup(c.Key, c.Isolates, entriesOf(c), id)
+func aclsOf(c policy.Policy, id func(ipsets.Name) string) []*ACL {
+	acls, _ := Render(resolved(c), Options{ID: id})
+	return acls
 }
 
-// TestRenderGroup: rules to ACLs, with set names in place of ids.
-func TestRenderGroup(t *testing.T) {
+// TestRenderPlain: rules to ACLs, with set names in place of ids.
+func TestRenderPlain(t *testing.T) {
 	for _, tc := range []struct{ name, spec, want string }{
 		{"deny", `{podSelector: {}}`, ""},
 		{"everyone", `{podSelector: {}, ingress: [{}]}`, "222 allow in azure-acl-x.p\n"},
@@ -123,9 +124,8 @@ func TestRenderGroup(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			g := groupOf(compiled(t, tc.spec), ipsets.Name.String)
 			var b strings.Builder
-			for _, r := range g.Rules {
+			for _, r := range aclsOf(compiled(t, tc.spec), ipsets.Name.String) {
 				if r.Unused {
 					b.WriteString("unused ")
 				}
@@ -142,11 +142,11 @@ func TestRenderManyLiterals(t *testing.T) {
 	for i := range 2*hns.MaxAddressesPerACL + 1 {
 		peers = append(peers, fmt.Sprintf("{ipBlock: {cidr: 10.%d.%d.%d/32}}", i>>14&255, i>>7&127, i<<1&255)) // none joins its neighbour
 	}
-	g := groupOf(compiled(t, `{podSelector: {}, ingress: [{from: [`+strings.Join(peers, ", ")+`]}]}`), ipsets.Name.ID)
-	require.Len(t, g.Rules, 3)
+	acls := aclsOf(compiled(t, `{podSelector: {}, ingress: [{from: [`+strings.Join(peers, ", ")+`]}]}`), ipsets.Name.ID)
+	require.Len(t, acls, 3)
 	seen := map[string]bool{}
-	for _, r := range g.Rules {
-		texts := strings.Split(r.ACL.RemoteAddresses, ",")
+	for _, r := range acls {
+		texts := strings.Split(r.RemoteAddresses, ",")
 		require.LessOrEqual(t, len(texts), hns.MaxAddressesPerACL)
 		for _, text := range texts {
 			require.False(t, seen[text])

@@ -18,19 +18,11 @@ const (
 	IDAllowOut = hns.ACLIDPrefix + "npm-allow-out"
 )
 
-// Shared returns the rules that all policies of an endpoint share.
-func Shared(isolated [2]bool, nodeAddrs []netip.Addr) []hns.ACL {
-	var out []hns.ACL
-	block := func(id string, dir hns.Direction) hns.ACL {
-		return hns.ACL{ID: id, Action: hns.Block, Direction: dir, RuleType: hns.Switch, Priority: hns.PriorityBlock}
-	}
-	if isolated[policy.Ingress] {
-		out = append(Node(nodeAddrs), block(IDBlockIn, hns.In))
-	}
-	if isolated[policy.Egress] {
-		out = append(out, block(IDBlockOut, hns.Out))
-	}
-	return out
+// Isolation returns the ACL that blocks a direction for all NetworkPolicies that isolate a pod.
+func Isolation(dir policy.Direction) *ACL {
+	return &ACL{From: Source{Tier: policy.Namespaced}, ACL: hns.ACL{
+		ID: idOfBlock(dir), Action: hns.Block, Direction: DirectionOf(dir), RuleType: hns.Switch, Priority: hns.PriorityBlock,
+	}}
 }
 
 // Node returns the rule that lets the node in, none when it has no address.

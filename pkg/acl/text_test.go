@@ -1,6 +1,7 @@
 package acl_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -10,15 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// rulesOf reads rules, one a line: "Pass p: ns-x TCP/80 | 10.0.0.0/8". An atom's words are
-// sets by their names, blocks and ports; * is everything, and - is no atom.
-func rulesOf(t *testing.T, text string) []acl.Entry {
+// rulesOf reads rules, one a line: "Pass p: ns-x TCP/80 | 10.0.0.0/8", of the Admin tier and of what
+// follows it. An atom's words are sets by their names, blocks and ports; * is everything, and - is
+// no atom.
+func rulesOf(t *testing.T, admin, tail string) []acl.Rule {
 	t.Helper()
-	var out []acl.Entry
+	return append(tierOf(t, policy.Admin, admin), tierOf(t, policy.Baseline, tail)...)
+}
+
+func tierOf(t *testing.T, tier policy.Tier, text string) (out []acl.Rule) {
+	t.Helper()
 	for line := range strings.Lines(text) {
 		head, body, ok := strings.Cut(strings.TrimSpace(line), ":")
 		if !ok {
@@ -26,7 +33,7 @@ func rulesOf(t *testing.T, text string) []acl.Entry {
 			continue
 		}
 		action, from, _ := strings.Cut(head, " ")
-		r := acl.Entry{Action: policy.Action(action), From: acl.Source{Name: from}}
+		r := acl.Rule{Action: policy.Action(action), From: acl.Source{Tier: tier, Name: from}}
 		for atom := range strings.SplitSeq(body, "|") {
 			if strings.TrimSpace(atom) != "-" {
 				r.Atoms = append(r.Atoms, atomOf(t, atom))
@@ -35,6 +42,15 @@ func rulesOf(t *testing.T, text string) []acl.Entry {
 		out = append(out, r)
 	}
 	return out
+}
+
+// render renders rules, with the names of sets for Ids and many ACLs.
+func render(rules []acl.Rule) []*acl.ACL {
+	acls, fits := acl.Render(rules, acl.Options{ID: ipsets.Name.String, Limit: 1000})
+	if !fits {
+		panic("over the limit")
+	}
+	return acls
 }
 
 func atomOf(t *testing.T, text string) acl.Atom {
@@ -52,6 +68,7 @@ func atomOf(t *testing.T, text string) acl.Atom {
 			a.Ports = append(a.Ports, portOf(t, word))
 		}
 	}
+	a.Ports = policy.Fewest(a.Ports)
 	return a
 }
 
@@ -81,35 +98,33 @@ func portOf(t *testing.T, word string) policy.Port {
 	return out
 }
 
-// textOf writes lines, one a line: "block 0 ns-x TCP/80 by d via p", with "tail" before
-// the number of a run of the tail.
-func textOf(lines []acl.Line) string {
+// textOf writes ACLs, one a line: "block 0 ns-x TCP/80 by d via p", with the number of the run, and
+// "tail" before those of the tail.
+func textOf(acls []*acl.ACL) string {
 	var b strings.Builder
-	for _, l := range lines {
-		word := "allow"
-		if l.Block {
-			word = "block"
+	for _, a := range acls {
+		b.WriteString(strings.ToLower(string(a.Action)))
+		if a.Priority >= hns.PriorityTail {
+			fmt.Fprintf(&b, " tail %d", a.Priority-hns.PriorityTail)
+		} else {
+			fmt.Fprintf(&b, " %d", a.Priority-hns.PriorityTiers)
 		}
-		if l.Tail {
-			word += " tail"
-		}
-		fmt.Fprintf(&b, "%s %d", word, l.Run)
-		if len(l.Atom.Sets)+len(l.Atom.Blocks)+len(l.Atom.Ports) == 0 {
+		if a.MatchesAll() {
 			b.WriteString(" *")
 		}
-		for _, n := range l.Atom.Sets {
+		for _, n := range a.Names {
 			fmt.Fprintf(&b, " %s", n)
 		}
-		for _, block := range l.Atom.Blocks {
-			fmt.Fprintf(&b, " %s", block)
+		if a.RemoteAddresses != "" {
+			fmt.Fprintf(&b, " %s", a.RemoteAddresses)
 		}
-		for _, p := range l.Atom.Ports {
-			fmt.Fprintf(&b, " %s", portText(p))
+		if protocol := map[string]string{"6": "TCP", "17": "UDP"}[a.Protocols]; protocol != "" {
+			fmt.Fprintf(&b, " %s/%s", protocol, cmp.Or(a.LocalPorts, "*"))
 		}
-		if l.From.Name != "" {
-			fmt.Fprintf(&b, " by %s", l.From.Name)
+		if a.From.Name != "" {
+			fmt.Fprintf(&b, " by %s", a.From.Name)
 		}
-		for i, via := range l.Via {
+		for i, via := range a.Via {
 			if i == 0 {
 				b.WriteString(" via")
 			}
@@ -118,16 +133,6 @@ func textOf(lines []acl.Line) string {
 		b.WriteString("\n")
 	}
 	return b.String()
-}
-
-func portText(p policy.Port) string {
-	switch p.First {
-	case 0:
-		return fmt.Sprintf("%s/*", p.Protocol)
-	case p.Last:
-		return fmt.Sprintf("%s/%d", p.Protocol, p.First)
-	}
-	return fmt.Sprintf("%s/%d-%d", p.Protocol, p.First, p.Last)
 }
 
 // trimmed takes the indentation from each line.

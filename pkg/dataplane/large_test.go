@@ -77,3 +77,15 @@ func TestTurnEndsWithinAnEndpoint(t *testing.T) {
 	require.Equal(t, []string{"ep-00", "ep-01"}, order, "in the order in which they joined: both are of one namespace")
 	require.True(t, w.report.Converged())
 }
+
+// TestAddsWhereNoUpdateWorks: where HNS takes no Update, many rules come with Adds, as a bisection
+// adds what it tests.
+func TestAddsWhereNoUpdateWorks(t *testing.T) {
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4 app=web", "apply")
+	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLUpdate, Target: "ep", Times: -1, Code: 0x803B000D})
+	w.do(manyPeers("p", "web", 40))
+	_ = w.apply()
+	require.Len(t, w.rulesOf("ep"), 41)
+	require.True(t, w.report.Converged())
+}

@@ -3,7 +3,7 @@
 //
 //	Objects ── Stage ──► State ── TakeEffects ──► which endpoints it concerns
 //	                       │
-//	                       ├── Home, RulesOf: an endpoint's pods, and its rules (package acl)
+//	                       ├── Home, ListOf: an endpoint's pods, and its rules (package acl)
 //	                       └── the desired members of sets (package ipsets)
 //
 // It makes no call and reads no clock. Of HNS it learns only which sets its rules name. What

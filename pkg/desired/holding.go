@@ -91,7 +91,7 @@ func (d *State) retire(ps *policyState) {
 			left = append(left, def.Name)
 		}
 	}
-	ps.Rules, ps.Sets, ps.group, ps.sized, ps.active = nil, nil, nil, 0, false
+	ps.Rules, ps.Sets, ps.acls, ps.sized, ps.active = nil, nil, nil, 0, false
 	d.Release(ps.ref(), left...)
 }
 

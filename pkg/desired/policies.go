@@ -31,9 +31,9 @@ type policyState struct {
 	views map[acl.Reach][]*view
 	// sized is the number of its ACLs on every pod; 0 if it is not known, or differs between pods.
 	sized int
-	// group is a NetworkPolicy on every endpoint; nil when it is not rendered, or is
-	// another one for each pod.
-	group *acl.Group
+	// acls are those of a NetworkPolicy on every endpoint; nil when it is not rendered, or when they
+	// differ between pods.
+	acls []*acl.ACL
 }
 
 // subjection is that a policy selects a local pod.

@@ -8,35 +8,55 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// RulesOf renders what an endpoint has while it may be any of these pods', at
-// least one: what one of them is isolated in is blocked, and what is allowed is what
-// each of them allows. A pod that no policy isolates allows everything. When several
-// are isolated they have no rule in common, as they are of different namespaces, so
-// nothing is allowed but the node.
+// ListOf returns what an endpoint has while it may be any of these pods', at least one: what one of
+// them is denied is denied before all else, and the rest is the list of the one that is isolated. A
+// pod that no policy isolates allows everything. When several are isolated they have no rule in
+// common, as they are of different namespaces, so nothing is allowed but the node.
 //
 // ipv6 is true if the endpoint has IPv6 addresses. If a ClusterNetworkPolicy selects one of the
 // pods, the rules then block all IPv6 of each direction in which something may be denied. Without
 // such a policy the rules are the same as for IPv4 only: the block rule of NetworkPolicies matches
 // IPv6 as well, and of the allow rules only those without peers do.
-func (d *State) RulesOf(home []*PodState, ipv6 bool) acl.Rules {
+func (d *State) ListOf(home []*PodState, ipv6 bool) acl.List {
 	isolating := slices.DeleteFunc(slices.Clone(home), func(p *PodState) bool { return p.Isolated() == [2]bool{} })
 	chosen := home[0]
 	if len(isolating) > 0 {
 		chosen = isolating[0]
 	}
-	if slices.ContainsFunc(home, (*PodState).Tiered) {
-		return d.tieredBy(home, chosen, len(isolating) > 1, ipv6)
-	}
-	if len(isolating) <= 1 {
-		return d.desiredOf(chosen)
-	}
-	var isolated [2]bool
-	for _, p := range isolating {
-		for dir, is := range p.Isolated() {
-			isolated[dir] = isolated[dir] || is
+	out := acl.List{Shared: slices.Clone(d.cfg.BaseACLs), Tiered: slices.ContainsFunc(home, (*PodState).Tiered)}
+	for _, p := range home {
+		switch list := d.aclsOf(p, ipv6); {
+		case len(isolating) > 1:
+			out.ACLs = append(out.ACLs, blocks(list)...)
+		case p != chosen:
+			out.ACLs = append(shields(list), out.ACLs...)
+		default:
+			out.ACLs = append(out.ACLs, list...)
 		}
 	}
-	return acl.Rules{Shared: slices.Concat(d.cfg.BaseACLs, acl.Shared(isolated, d.nodeAddrs))}
+	out.Unused = slices.DeleteFunc(slices.Clone(out.ACLs), func(a *acl.ACL) bool { return !a.Unused })
+	out.ACLs = slices.DeleteFunc(out.ACLs, func(a *acl.ACL) bool { return a.Unused })
+	if slices.ContainsFunc(out.ACLs, func(a *acl.ACL) bool { return a.Direction == hns.In }) { // the node may connect whatever the rules say
+		out.Shared = append(out.Shared, acl.Node(d.nodeAddrs)...)
+	}
+	return out
+}
+
+// blocks returns the ACLs of a list that block.
+func blocks(list []*acl.ACL) []*acl.ACL {
+	return slices.DeleteFunc(slices.Clone(list), func(a *acl.ACL) bool { return !a.IsBlock() })
+}
+
+// shields returns the ACLs of a list that block, to stand before the list of another
+// pod to which the endpoint may belong.
+func shields(list []*acl.ACL) []*acl.ACL {
+	out := blocks(list)
+	for i := range out {
+		first := *out[i]
+		first.Priority = hns.PriorityShield
+		out[i] = &first
+	}
+	return out
 }
 
 // Isolated returns the directions in which a policy, or its budget, isolates a local
@@ -51,36 +71,23 @@ func (p *PodState) Isolated() [2]bool {
 	return isolated
 }
 
-// desiredOf renders the policies that select a pod.
-func (d *State) desiredOf(p *PodState) acl.Rules {
-	d.fit(p)
-	w := acl.Rules{Shared: slices.Concat(d.cfg.BaseACLs, acl.Shared(p.Isolated(), d.nodeAddrs))}
-	for _, s := range p.of(policy.Namespaced) {
-		w.Groups = append(w.Groups, d.group(s.policyState, p))
-	}
-	return w
-}
-
-// group renders a NetworkPolicy for a pod that it selects; a closed one has no rules. A policy
-// without named ports is rendered once for all pods.
-func (d *State) group(ps *policyState, p *PodState) *acl.Group {
-	if p.closed {
-		return &acl.Group{Key: ps.Key, Isolates: ps.Isolates}
-	}
-	if ps.group != nil {
-		return ps.group
+// aclsOn returns the ACLs of a NetworkPolicy on a pod that it selects. A policy without named ports
+// is rendered once for all pods.
+func (d *State) aclsOn(ps *policyState, p *PodState) []*acl.ACL {
+	if ps.acls != nil {
+		return ps.acls
 	}
 	d.notePolicy("rendering", ps.Key)
-	g := acl.NewGroup(ps.Key, ps.Isolates, ps.entries(p), d.id)
+	acls, _ := acl.Render(ps.entries(p), acl.Options{ID: d.id})
 	if !ps.namesPorts() {
-		ps.group = g
+		ps.acls = acls
 	}
-	return g
+	return acls
 }
 
 // entries returns the rules of a NetworkPolicy for a pod.
-func (ps *policyState) entries(p *PodState) []acl.Entry {
-	out := make([]acl.Entry, 0, len(ps.Rules))
+func (ps *policyState) entries(p *PodState) []acl.Rule {
+	out := make([]acl.Rule, 0, len(ps.Rules))
 	for _, r := range ps.Rules {
 		out = append(out, ps.resolve(p, r))
 	}
@@ -88,57 +95,7 @@ func (ps *policyState) entries(p *PodState) []acl.Entry {
 }
 
 // resolve returns a rule of the policy with the numbers that its named ports have for a pod.
-func (ps *policyState) resolve(p *PodState, r policy.Rule) acl.Entry {
-	return acl.Resolve(r, ps.source(r), ps.own(), podPorts{p, ps})
-}
-
-// source returns the acl.Source of a rule of the policy.
-func (ps *policyState) source(r policy.Rule) acl.Source {
-	return acl.Source{Tier: ps.Tier, Key: ps.Key, Index: r.Index, Name: r.Name}
-}
-
-// tieredBy renders what an endpoint has while it may be any of these pods', at least
-// one, and a ClusterNetworkPolicy selects one of them. What one of them denies is denied
-// before all else, and the rest is the list of the chosen one: of the one that
-// NetworkPolicies isolate, or when they isolate several just the blocks.
-func (d *State) tieredBy(home []*PodState, chosen *PodState, several, ipv6 bool) acl.Rules {
-	all := &acl.Group{}
-	w := acl.Rules{Shared: slices.Clone(d.cfg.BaseACLs), Groups: []*acl.Group{all}, Tiered: true}
-	for _, p := range home {
-		d.fit(p)
-		l := d.tiersOf(p, ipv6)
-		if p != chosen || several {
-			all.Rules = append(rivals(l), all.Rules...)
-		} else {
-			all.Rules = append(all.Rules, l...)
-		}
-	}
-	slices.SortStableFunc(all.Rules, func(a, b acl.Rule) int { return cmpDirection(a.ACL, b.ACL) })
-	if slices.ContainsFunc(all.Rules, func(r acl.Rule) bool { return r.ACL.Direction == hns.In }) { // the node may connect whatever the rules say
-		w.Shared = append(w.Shared, acl.Node(d.nodeAddrs)...)
-	}
-	return w
-}
-
-// rivals returns the rules of a list that block, to stand before the list of another
-// pod to which the endpoint may belong.
-func rivals(rules []acl.Rule) (out []acl.Rule) {
-	for _, r := range rules {
-		if r.IsBlock() {
-			r.ACL.Priority = hns.PriorityShield
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// cmpDirection sorts what comes in before what goes out, and either by priority.
-func cmpDirection(a, b hns.ACL) int {
-	if a.Direction != b.Direction {
-		if a.Direction == hns.In {
-			return -1
-		}
-		return 1
-	}
-	return int(a.Priority) - int(b.Priority)
+func (ps *policyState) resolve(p *PodState, r policy.Rule) acl.Rule {
+	from := acl.Source{Tier: ps.Tier, Key: ps.Key, Index: r.Index, Name: r.Name}
+	return acl.Resolve(r, from, ps.own(), podPorts{p, ps})
 }

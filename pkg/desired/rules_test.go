@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// TestGroupsAreShared: endpoints have the rules of a policy in common, unless a
+// TestACLsAreShared: endpoints have the ACLs of a policy in common, unless a
 // port of a pod has a part in them.
-func TestGroupsAreShared(t *testing.T) {
+func TestACLsAreShared(t *testing.T) {
 	d, tx := newTestState(), NewObjects()
 	for i, port := range []intstr.IntOrString{intstr.FromInt32(80), intstr.FromString("http")} {
 		tx.SetPolicy(&networkingv1.NetworkPolicy{
@@ -36,11 +36,12 @@ func TestGroupsAreShared(t *testing.T) {
 		})
 	}
 	d.Stage(&tx, time.Time{})
-	groups := func(addr netip.Addr) []*acl.Group { return d.RulesOf(d.Home([]netip.Addr{addr}), false).Groups }
-	one, two := groups(addrs[0]), groups(addrs[1])
-	require.Len(t, one, 2)
-	require.Len(t, two, 2)
+	acls := func(addr netip.Addr) []*acl.ACL { return d.ListOf(d.Home([]netip.Addr{addr}), false).ACLs }
+	one, two := acls(addrs[0]), acls(addrs[1])
+	require.Len(t, one, 3)
+	require.Len(t, two, 3)
 	require.Same(t, one[0], two[0], "a number")
-	require.Equal(t, "8080", one[1].ACLs()[0].LocalPorts)
-	require.Equal(t, "8081", two[1].ACLs()[0].LocalPorts, "a name")
+	require.Equal(t, "8080", one[1].LocalPorts)
+	require.Equal(t, "8081", two[1].LocalPorts, "a name")
+	require.Equal(t, "3000 block in azure-acl-npm-block-in", acl.RuleText(one[2].ACL))
 }

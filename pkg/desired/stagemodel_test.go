@@ -92,18 +92,15 @@ func (m *stageModel) desired(addr netip.Addr) (rules, unused []hns.ACL, names ma
 	if len(home) == 0 {
 		return nil, nil, names
 	}
-	all := m.d.RulesOf(home, false)
+	all := m.d.ListOf(home, false)
 	rules = slices.Clone(all.Shared)
-	for _, g := range all.Groups {
-		for _, r := range g.Rules {
-			if r.Unused {
-				unused = append(unused, r.ACL)
-				continue
-			}
-			rules = append(rules, r.ACL)
-			for _, n := range r.Names {
-				names[n] = true
-			}
+	for _, a := range all.Unused {
+		unused = append(unused, a.ACL)
+	}
+	for _, a := range all.ACLs {
+		rules = append(rules, a.ACL)
+		for _, n := range a.Names {
+			names[n] = true
 		}
 	}
 	return rules, unused, names

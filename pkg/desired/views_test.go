@@ -78,16 +78,13 @@ func (m *viewModel) stage(do func(*Objects)) {
 	m.d.Stage(&in, time.Time{})
 	names := map[ipsets.Name]bool{}
 	ref := ipsets.Ref{Kind: ipsets.RefRule, Owner: "ep"}
-	for _, g := range m.d.RulesOf(m.d.Home([]netip.Addr{m.client}), false).Groups {
-		for _, r := range g.Rules {
-			for _, n := range r.Names {
-				if names[n] = !r.Unused || names[n]; names[n] && !m.holds[n] {
-					m.d.Hold(n, ref)
-				}
+	for _, a := range m.d.ListOf(m.d.Home([]netip.Addr{m.client}), false).ACLs {
+		for _, n := range a.Names {
+			if names[n] = true; !m.holds[n] {
+				m.d.Hold(n, ref)
 			}
 		}
 	}
-	maps.DeleteFunc(names, func(_ ipsets.Name, is bool) bool { return !is })
 	for n := range m.holds {
 		if !names[n] {
 			m.d.Release(ref, n)

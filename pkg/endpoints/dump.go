@@ -83,8 +83,7 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 		for _, a := range ep.ipv6 {
 			ed.IPv6 = append(ed.IPv6, a.String())
 		}
-		want := ep.list(sets.Rejected)
-		explain(&ed, ep, want, lists, sets.Rejected)
+		explain(&ed, ep, lists, sets.Rejected)
 		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })
 		ed.ForeignRules = foreignRules(ep.foreign)
 		ed.Next = ep.next()
@@ -107,34 +106,35 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 		return out
 	}
 	applied := namesOf(sets.Lookup, ep.possible()...)
-	wanted := namesOf(sets.Lookup, ep.list(sets.Rejected))
+	wanted := namesOf(sets.Lookup, ep.listWithout(ep.quarantined(sets.Rejected)))
 	return minus(wanted, applied), minus(applied, wanted)
 }
 
 // explain adds what is desired and what an explanation of the endpoint's rules
 // needs.
-func explain(ed *state.Endpoint, ep *Endpoint, want []hns.ACL, lists *lists, rejected func(ipsets.Name) bool) {
-	rules := map[hns.ACL]*acl.Rule{}
-	for r := range ep.desired.Without(ep.quarantined(rejected)) {
-		if _, twice := rules[r.ACL]; !twice { // of equal rules the first one decides
-			rules[r.ACL] = r
+func explain(ed *state.Endpoint, ep *Endpoint, lists *lists, rejected func(ipsets.Name) bool) {
+	out := ep.quarantined(rejected)
+	want, from := ep.listWithout(out), map[hns.ACL]*acl.ACL{}
+	for _, a := range ep.desired.Without(out) {
+		if _, twice := from[a.ACL]; !twice { // of equal ones the first one decides
+			from[a.ACL] = a
 		}
 	}
 	ed.Wanted, ed.WantedRules = lists.canonical(want), make([][]int, len(want))
 	all := make([]int, 0, len(want)) // nearly always in one piece of memory
 	for i, a := range want {
-		from := len(all)
-		r := cmp.Or(rules[a], &acl.Rule{})
+		begin := len(all)
+		is := cmp.Or(from[a], &acl.ACL{})
 		if ep.desired.Tiered {
-			td := state.TierRule{TierSource: r.From.Dump()}
-			for _, by := range r.Via {
+			td := state.TierRule{TierSource: is.From.Dump()}
+			for _, by := range is.Via {
 				td.Passed = append(td.Passed, by.Dump())
 			}
 			ed.Tiers = append(ed.Tiers, td)
-		} else if r.ACL == a {
-			all = append(all, r.Indexes()...)
+		} else if is.From.Key != (policy.Key{}) {
+			all = append(all, is.Rules...)
 		}
-		ed.WantedRules[i] = all[from:len(all):len(all)]
+		ed.WantedRules[i] = all[begin:len(all):len(all)]
 	}
 	for _, list := range ep.attempts {
 		ed.Maybe = append(ed.Maybe, acl.Canonical(list))

@@ -50,7 +50,7 @@ type Endpoint struct {
 	// long as that is not its owner, the block rule goes first.
 	writtenFor types.UID
 
-	desired  acl.Rules
+	desired  acl.List
 	rejected map[policy.Key]quarantine // policies that are quarantined here, and shared rules
 	bisection
 

@@ -86,7 +86,11 @@ func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 		}
 		acls = append(acls, a)
 	}
-	missing, _ := acl.Diff(acls, ep.shared(ep.quarantined(d.cache.Rejected)))
+	shared := ep.shared(ep.quarantined(d.cache.Rejected))
+	if d.Open(ep) {
+		shared = ep.shield()
+	}
+	missing, _ := acl.Diff(acls, shared)
 	return []acl.Step{{Verb: hns.Update, ACLs: slices.Concat(acls, missing)}}
 }
 

@@ -35,10 +35,10 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 	if ep.Known() {
 		d.foundACLs(ep, parts.Ours)
 	}
-	if lists := ep.possible(); len(lists) > 0 && !d.lacksBlock(ep, lists[0]) { // as it was last known
+	if lists := ep.possible(); len(lists) > 0 && !d.leavesOpen(ep, lists[0], ep.shield()) { // as it was last known
 		ep.exposed = true
 	}
-	ep.exposed = ep.exposed && d.lacksBlock(ep, parts.Ours)
+	ep.exposed = ep.exposed && d.leavesOpen(ep, parts.Ours, ep.shield())
 	if now := d.clock; ep.exposed && now.Sub(d.lost) >= d.cfg.LookPeriod { // not each time that somebody undoes it
 		d.lost = now
 	}

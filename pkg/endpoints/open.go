@@ -15,15 +15,6 @@ func (d *State) Open(ep *Endpoint) bool {
 	return ep.owner != "" && ep.newborn() && ep.state.rules != rulesShielded && len(d.Unblocked(ep, ep.shield())) > 0
 }
 
-// lacksBlock reports whether a list leaves a direction open that the endpoint's desired
-// rules close.
-func (d *State) lacksBlock(ep *Endpoint, list []hns.ACL) bool {
-	if ep.desired.Tiered {
-		return d.leavesOpen(ep, list, ep.shield())
-	}
-	return acl.LacksBlock(list, ep.desired.Shared)
-}
-
 // Unblocked returns what the endpoint lacks of shared rules, when a block is among
 // it for a direction that nothing else of ours closes (the predecessor's blocks have
 // other Ids); otherwise nothing. Of an endpoint whose list is not known that is all

@@ -151,7 +151,7 @@ func (q *queue) opened(ids ...string) {
 		in.SetPolicy(deny)
 		q.desired.Stage(&in, testStart)
 		ep.writtenFor = ""
-		ep.desired = q.desired.RulesOf([]*desired.PodState{q.desired.Local(ep.owner)}, false)
+		ep.desired = q.desired.ListOf([]*desired.PodState{q.desired.Local(ep.owner)}, false)
 		q.Join(ep)
 	}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // A policy that HNS rejects on an endpoint is quarantined there. Its accepts are left out, each of
-// its denies blocks everything of its direction, and its isolation stays. So is, under a key of
-// its own, a rule that policies share and that is not essential. A policy that names a set which
+// its denies blocks everything of its direction, and its isolation stays. A rule that is no policy's
+// and that is not essential has a key of its own, and is left out. A policy that names a set which
 // HNS rejects is quarantined on every endpoint that needs it.
 
 // quarantine says why a policy is quarantined on an endpoint, and when HNS is asked again.
@@ -25,22 +25,22 @@ type quarantine struct {
 	backoff.Again
 }
 
-// essential reports whether a shared rule is one without which a pod is open, or
+// essential reports whether an ACL is one without which a pod is open, or
 // cut off in the direction that nothing isolates.
 func essential(a hns.ACL) bool {
-	return a.ID == acl.IDBlockIn || a.ID == acl.IDBlockOut || a.ID == acl.IDAllowIn || a.ID == acl.IDAllowOut
+	return a.MatchesAll() && slices.Contains([]string{acl.IDBlockIn, acl.IDBlockOut, acl.IDAllowIn, acl.IDAllowOut}, a.ID)
 }
 
 // owned yields the desired rules that a quarantine changes, with the policy of each.
 func (ep *Endpoint) owned() iter.Seq2[policy.Key, hns.ACL] {
 	return func(yield func(policy.Key, hns.ACL) bool) {
 		for _, a := range ep.desired.Shared {
-			if !essential(a) && !yield(acl.RuleKey(a), a) {
+			if !yield(acl.RuleKey(a), a) {
 				return
 			}
 		}
-		for r := range ep.desired.All() {
-			if !yield(r.Owner(), r.ACL) {
+		for _, a := range ep.desired.ACLs {
+			if !essential(a.ACL) && !yield(a.Owner(), a.ACL) {
 				return
 			}
 		}
@@ -75,9 +75,9 @@ func (ep *Endpoint) quarantined(rejected func(ipsets.Name) bool) (out keys) {
 			out.add(key)
 		}
 	}
-	for r := range ep.desired.All() {
-		if slices.ContainsFunc(r.Names, rejected) {
-			out.add(r.Owner())
+	for _, a := range ep.desired.ACLs {
+		if slices.ContainsFunc(a.Names, rejected) {
+			out.add(a.Owner())
 		}
 	}
 	return out

@@ -40,12 +40,12 @@ func (d *State) mark(ep *Endpoint) { d.dirty[ep] = true }
 func (d *State) render(ep *Endpoint) {
 	before := d.listFor(ep)
 	home := d.desired.Home(ep.addrs)
-	ep.desired = acl.Rules{}
+	ep.desired = acl.List{}
 	ep.owner = ""
 	if len(home) > 0 {
 		ep.owner = home[0].UID
 		ep.bearFor(home[0])
-		ep.desired = d.desired.RulesOf(home, len(ep.ipv6) > 0)
+		ep.desired = d.desired.ListOf(home, len(ep.ipv6) > 0)
 	}
 	d.hold(ep, ipsets.RefRule, ep.desired.Names())
 	ep.forgetChanged()

@@ -6,36 +6,34 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// listFor returns the list that the endpoint should have now.
-func (d *State) listFor(ep *Endpoint) []hns.ACL { return ep.list(d.cache.Rejected) }
-
-// list returns the complete list of our ACLs that should be on the endpoint,
-// with the policies quarantined that name rejected sets or are rejected.
-func (ep *Endpoint) list(rejected func(ipsets.Name) bool) []hns.ACL {
-	return ep.listWithout(ep.quarantined(rejected))
+// listFor returns the list that the endpoint should have now, with the policies quarantined that
+// name rejected sets or are rejected.
+func (d *State) listFor(ep *Endpoint) []hns.ACL {
+	return ep.listWithout(ep.quarantined(d.cache.Rejected))
 }
 
 // listWithout returns the complete list of our ACLs with some policies quarantined.
 func (ep *Endpoint) listWithout(out keys) []hns.ACL {
 	acls := ep.shared(out)
-	for r := range ep.desired.Without(out) {
-		acls = append(acls, r.ACL)
+	for _, a := range ep.desired.Without(out) {
+		acls = append(acls, a.ACL)
 	}
 	return acls
 }
 
-// shared returns the rules that are no policy's own: node, block, and where the
-// CNI gives none, the allow-all pair that any first ACL makes necessary. An endpoint that its
+// shared returns the rules that are no policy's: node, and where the CNI gives none, the allow-all
+// pair that any first ACL makes necessary. An endpoint that its
 // CNI made closed has the pair also where no policy selects its pod. The slice is the caller's.
 func (ep *Endpoint) shared(out keys) []hns.ACL {
-	if len(ep.desired.Shared) == 0 && !ep.desired.Tiered && (ep.owner == "" || !ep.open.Closed) {
+	shared := ep.desired.Shared
+	if len(shared)+len(ep.desired.ACLs) == 0 && (ep.owner == "" || !ep.open.Closed) {
 		return nil
 	}
-	shared := ep.desired.Shared
 	if len(out) > 0 {
-		shared = slices.DeleteFunc(slices.Clone(shared), func(a hns.ACL) bool { return out[acl.RuleKey(a)] && !essential(a) })
+		shared = slices.DeleteFunc(slices.Clone(shared), func(a hns.ACL) bool { return out[acl.RuleKey(a)] })
 	}
 	return slices.Concat(acl.MissingDefaults(ep.open, shared), shared)
 }
@@ -44,38 +42,36 @@ func (ep *Endpoint) shared(out keys) []hns.ACL {
 // something is to be blocked. They name no set and no policy.
 func (ep *Endpoint) shield() []hns.ACL {
 	out := ep.shared(ep.quarantined(func(ipsets.Name) bool { return false }))
-	if !ep.desired.Tiered {
-		return out
-	}
-	for _, a := range []hns.ACL{{ID: acl.IDBlockIn, Direction: hns.In}, {ID: acl.IDBlockOut, Direction: hns.Out}} {
-		if ep.desired.Blocks(a.Direction) {
-			a.Action, a.RuleType, a.Priority = hns.Block, hns.Switch, hns.PriorityShield
-			out = append(out, a)
+	for _, dir := range policy.Directions {
+		block := acl.Isolation(dir).ACL
+		if ep.desired.Tiered {
+			block.Priority = hns.PriorityShield
+		}
+		if slices.ContainsFunc(ep.desired.ACLs, func(a *acl.ACL) bool { return a.IsBlock() && a.Direction == block.Direction }) {
+			out = append(out, block)
 		}
 	}
 	return out
 }
 
-// essentials returns the shared rules that are essential.
+// essentials returns the rules of the shield that are essential.
 func (ep *Endpoint) essentials() []hns.ACL {
 	return slices.DeleteFunc(ep.shield(), func(a hns.ACL) bool { return !essential(a) })
 }
 
-// leavesOpen reports whether a list leaves a direction open that shared rules close. One
-// with a list of tiers is closed as far as it should be by the rules of that, too.
+// leavesOpen reports whether a list leaves a direction open that shared rules close.
 func (d *State) leavesOpen(ep *Endpoint, list, shared []hns.ACL) bool {
-	if !ep.desired.Tiered {
-		return acl.LacksBlock(list, shared)
+	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return acl.BlocksAll(a) && !d.closed(ep, list, a.Direction) })
+}
+
+// closed reports whether a list closes a direction as far as it should be: it blocks everything, or
+// has every ACL that is desired and blocks.
+func (d *State) closed(ep *Endpoint, list []hns.ACL, dir hns.Direction) bool {
+	if slices.ContainsFunc(list, func(a hns.ACL) bool { return a.Direction == dir && acl.BlocksAll(a) }) {
+		return true
 	}
-	closed := map[hns.Direction]bool{hns.In: true, hns.Out: true} // the list has every rule that blocks, or one that blocks everything
 	have := acl.Count(list)
-	for r := range ep.desired.Without(ep.quarantined(d.cache.Rejected)) {
-		if r.IsBlock() && have[r.ACL.Canonical()] == 0 {
-			closed[r.ACL.Direction] = false
-		}
-	}
-	for _, a := range list {
-		closed[a.Direction] = closed[a.Direction] || acl.BlocksAll(a)
-	}
-	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return acl.BlocksAll(a) && !closed[a.Direction] })
+	return !slices.ContainsFunc(ep.desired.Without(ep.quarantined(d.cache.Rejected)), func(a *acl.ACL) bool {
+		return a.Direction == dir && a.IsBlock() && have[a.Canonical()] == 0
+	})
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
@@ -15,29 +14,19 @@ import (
 // steps returns the requests that the endpoint's update takes.
 func (d *State) steps(ep *Endpoint) []acl.Step {
 	c := acl.Change{
-		Actual: ep.actual, Desired: d.listFor(ep), Unused: d.unused(ep), Batch: d.cfg.MaxBatchedACLs,
+		Actual: ep.actual, Desired: d.listFor(ep), Batch: d.cfg.MaxBatchedACLs,
 		Whole: ep.conflicts > quietConflicts, // what was added is not shown, or not all
+	}
+	for _, a := range ep.desired.Unused {
+		// One that names a rejected set does not stay: who left may still be in it.
+		if !slices.ContainsFunc(a.Names, d.cache.Rejected) {
+			c.Unused = append(c.Unused, a.ACL)
+		}
 	}
 	if d.Open(ep) {
 		c.Shield = ep.shield()
 	}
 	return acl.Plan(c)
-}
-
-// unused returns the unused ACLs that may stay on the endpoint. One that names a rejected set does
-// not stay: who left may still be in it.
-func (d *State) unused(ep *Endpoint) (out []hns.ACL) {
-	if ep.desired.Tiered {
-		return nil
-	}
-	for _, g := range ep.desired.Groups {
-		for _, r := range g.Rules {
-			if r.Unused && !slices.ContainsFunc(r.Names, d.cache.Rejected) {
-				out = append(out, r.ACL)
-			}
-		}
-	}
-	return out
 }
 
 // Queue puts an endpoint that differs from what is desired into the queue of

@@ -6,13 +6,13 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // Atom is traffic that one ACL can match, or a few that share everything but their
 // protocol. A packet is in it when each part says so.
 type Atom struct {
-	// Sets must all contain the peer. Together with Blocks they have to be one set more
-	// in an ACL: see Inside. In an Entry they have plain names. An atom of an entry that
+	// Sets must all contain the peer. In a Rule they have plain names. An atom that
 	// names Doubt or a deny twin counts where the rule blocks, and is left out where it
 	// allows.
 	Sets []ipsets.Name
@@ -22,7 +22,7 @@ type Atom struct {
 	// Ports: one of them must match; none means everything, ICMP included. They are the
 	// fewest and have numbers, no names.
 	Ports []policy.Port
-	// Unused is as that of Rule.
+	// Unused is as that of ACL.
 	Unused bool
 }
 
@@ -34,15 +34,35 @@ func (a Atom) everything() bool {
 // everyone reports whether blocks hold every address; IPv6 is not considered.
 func everyone(blocks []netip.Prefix) bool { return len(blocks) == 0 || blocks[0].Bits() == 0 }
 
-// Entry is a rule of a policy that is about one endpoint, with numbers for its named
+// Rule is a rule of a policy that is about one endpoint, with numbers for its named
 // ports. Where the name is one of a port of the peer, the addresses in doubt may serve it
 // under any number. So such a rule that denies or passes has atoms of its own for these:
 // Doubt, and all ports of the protocol.
-type Entry struct {
+type Rule struct {
 	Direction policy.Direction
 	Action    policy.Action
 	Atoms     []Atom // an OR; none match nothing
 	From      Source
+}
+
+// Source is what a rule came from. Without a Key it is the block that all NetworkPolicies share,
+// or no policy.
+type Source struct {
+	Tier  policy.Tier
+	Key   policy.Key
+	Index int    // of the rule in its direction
+	Name  string // of the rule
+}
+
+// Dump says what a rule came from.
+func (s Source) Dump() state.TierSource {
+	out := state.TierSource{Tier: s.Tier.String(), Rule: s.Index, Name: s.Name}
+	if name, is := s.Key.Cluster(); is {
+		out.Policy = name
+	} else if s.Key.Name != "" {
+		out.Policy = s.Key.String()
+	}
+	return out
 }
 
 // Ports resolves named ports. Ingress names are those of the selected pod
@@ -62,8 +82,8 @@ type ServedPort struct {
 
 // Resolve returns a rule with numbers for its named ports. Peers of one reach have the same
 // numbers. The cost grows with the ports that the pods serve, not with the ports that the rule has.
-func Resolve(r policy.Rule, from Source, own string, ports Ports) Entry {
-	out := Entry{Direction: r.Direction, Action: r.Action, From: from}
+func Resolve(r policy.Rule, from Source, own string, ports Ports) Rule {
+	out := Rule{Direction: r.Direction, Action: r.Action, From: from}
 	numbers, asked, found := numbered(r, ports.Own), map[policy.Port]bool{}, map[Reach][]Atom{}
 	if r.Direction == policy.Egress {
 		for _, p := range NamedPorts(r.Ports) {

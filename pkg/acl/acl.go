@@ -1,0 +1,95 @@
+package acl
+
+import (
+	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/pkg/policy"
+)
+
+// ACL is an ACL of HNS, the sets that it names, and what it came from. Endpoints share it: it
+// never changes.
+type ACL struct {
+	hns.ACL
+	Names []ipsets.Name
+	// Unused: a named port number that no pod serves any more. It matches
+	// nothing; where it is on an endpoint it may stay until the next Update.
+	Unused bool
+	From   Source   // what decides
+	Rules  []int    // indexes of the rules of the policy From and direction that it came from
+	Via    []Source // the rules that passed the packet on, in order
+}
+
+// Owner returns the policy whose Id the ACL has; the zero key for an ACL that is no
+// policy's own.
+func (a *ACL) Owner() policy.Key {
+	if a.From.Key == (policy.Key{}) && len(a.Via) > 0 {
+		return a.Via[len(a.Via)-1].Key
+	}
+	return a.From.Key
+}
+
+// IsBlock reports whether the ACL blocks.
+func (a *ACL) IsBlock() bool { return a.Action == hns.Block }
+
+// quarantined returns what is left of an ACL when its policy is quarantined: nothing of one that
+// accepts, and a block of its whole direction for one that denies.
+func (a *ACL) quarantined() *ACL {
+	if !a.IsBlock() {
+		return nil
+	}
+	wide := *a
+	wide.ACL = Everything(a.ACL)
+	return &wide
+}
+
+// List is what one endpoint should have, for the pod that owns it.
+type List struct {
+	Shared []hns.ACL // base rules, and what lets the node in
+	ACLs   []*ACL    // of policies, in the order of each direction
+	Unused []*ACL    // they need not be there, but may stay
+	Tiered bool      // a ClusterNetworkPolicy selects the pod
+}
+
+// Without returns the ACLs of policies in order and without duplicates, with some policies
+// quarantined: what they accept is left out, and each of their denies blocks everything of its
+// direction. It omits all ACLs after one that blocks everything, because no packet reaches them.
+func (l *List) Without(out map[policy.Key]bool) []*ACL {
+	left := make([]*ACL, 0, len(l.ACLs))
+	ended, blocked := map[hns.Direction]bool{}, map[hns.ACL]bool{}
+	for _, a := range l.ACLs {
+		if len(out) > 0 && out[a.Owner()] {
+			a = a.quarantined()
+		}
+		if a == nil || ended[a.Direction] {
+			continue
+		}
+		if a.IsBlock() {
+			is := a.ACL
+			is.ID = "" // several policies may deny the same
+			if blocked[is] {
+				continue
+			}
+			blocked[is], ended[a.Direction] = true, BlocksAll(a.ACL)
+		}
+		left = append(left, a)
+	}
+	return left
+}
+
+// Names returns the sets that the ACLs name, but for those that are never reached.
+func (l *List) Names() (out []ipsets.Name) {
+	for _, a := range l.Without(nil) {
+		out = append(out, a.Names...)
+	}
+	return out
+}
+
+// Everything returns a rule that matches all packets of its direction.
+func Everything(a hns.ACL) hns.ACL {
+	a.Protocols, a.LocalPorts, a.RemotePorts, a.LocalAddresses, a.RemoteAddresses = "", "", "", "", ""
+	return a
+}
+
+// RuleKey returns the key under which a shared rule is quarantined. It has no namespace, unlike the
+// keys of policies.
+func RuleKey(a hns.ACL) policy.Key { return policy.Key{Name: a.ID} }
