@@ -35,14 +35,13 @@ func (r *run) read() {
 // readSingles reads the endpoints that are due to be read by their GUIDs.
 func (r *run) readSingles() {
 	d := r.d
-	single := d.endpoints.TakeSingles()
+	single := d.endpoints.Singles(r.started)
 	for i, id := range single {
 		d.progress.Note("reading", progress.Endpoint, "", id)
 		if r.get(id) && !d.cfg.DryRun {
 			r.isolateHeld(id) // its next try is some time off
 		}
 		if r.yields(len(single) - i - 1) {
-			d.endpoints.ReadOn(single[i+1])
 			break
 		}
 	}
