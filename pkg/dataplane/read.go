@@ -38,14 +38,13 @@ func (r *run) read() {
 
 // readEndpoints reads the endpoints that are due to be read by their GUIDs.
 func (r *run) readEndpoints() {
-	due := r.endpoints.TakeSingles()
+	due := r.endpoints.Singles(r.started)
 	for i, id := range due {
 		r.progress.Note("reading", "endpoint", "", id)
 		if open := r.readEndpoint(id); open && !r.cfg.DryRun {
 			r.isolate(id) // it is read again only after a pause
 		}
 		if r.yields(len(due) - i - 1) {
-			r.endpoints.ReadOn(due[i+1])
 			break
 		}
 	}

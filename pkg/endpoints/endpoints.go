@@ -48,7 +48,6 @@ type State struct {
 	byAddr    map[netip.Addr][]*Endpoint
 	fresh     map[string]*hns.Endpoint // what this transaction read, until something else may be there
 	dirty     map[*Endpoint]bool       // to be rendered again
-	readFrom  string                   // endpoint at which the last transaction left off reading, "" for none
 	turn      uint64                   // of the queue of pending updates: the last that was served
 	listing   listing
 	unread    map[string]*unreadEndpoint // enumerated and not read yet

@@ -98,7 +98,8 @@ func (d *State) gone(id string) {
 	delete(d.dirty, ep)
 	d.closeGap(ep)
 	if home := d.desired.Home(ep.addrs); len(home) > 0 && !home[0].IsLost() {
-		d.listing.wanted, d.listing.retry = true, backoff.Retry{} // its pod runs on: another endpoint may be there
+		// Its pod runs on: another endpoint may be there. HNS may also go on listing what it does not find.
+		d.listing.retry = backoff.Retry{Tries: 1, At: d.clock.Add(listAgain)}
 	}
 	d.address(ep, nil)
 	for kind := range ep.holds {

@@ -77,26 +77,26 @@ func TestListings(t *testing.T) {
 		unsettled bool
 		unread    string
 	}{
-		"shown":                      {[]func(*State){list("a", "b")}, "known, settled, shown", "", false, ""},
-		"in the other case":          {[]func(*State){list("A", "B")}, "known, settled, shown", "", false, ""},
+		"shown":                      {[]func(*State){list("a", "b")}, "known, settled", "", false, ""},
+		"in the other case":          {[]func(*State){list("A", "B")}, "known, settled", "", false, ""},
 		"lacked and believed":        {[]func(*State){list("b")}, "known, settled, lacked", "a", false, ""},
-		"lacked, then shown":         {[]func(*State){list("b"), list("a", "b")}, "known, settled, shown", "a", false, ""},
+		"lacked, then shown":         {[]func(*State){list("b"), list("a", "b")}, "known, settled", "a", false, ""},
 		"lacked, then read":          {[]func(*State){list("b"), read("a", nil)}, "known, settled, lacked", "", false, ""},
 		"lacked, then not found":     {[]func(*State){list("b"), read("a", gone)}, "", "", false, ""},
 		"lacked, then any answer":    {[]func(*State){list("b"), read("a", hns.ErrUnlisted)}, "", "", false, ""},
 		"lacked, then no answer":     {[]func(*State){list("b"), read("a", hns.ErrUnavailable)}, "known, settled, lacked", "", false, ""},
-		"shown, then any answer":     {[]func(*State){read("a", hns.ErrUnlisted)}, "known, settled, shown", "", false, ""},
-		"empty is not believed":      {[]func(*State){list()}, "known, settled, missed", "", true, ""},
-		"missed, then shown":         {[]func(*State){list(), list("a", "b")}, "known, settled, shown", "a b", false, ""},
+		"shown, then any answer":     {[]func(*State){read("a", hns.ErrUnlisted)}, "known, settled", "", false, ""},
+		"empty is not believed":      {[]func(*State){list()}, "known, settled", "", true, ""},
+		"missed, then shown":         {[]func(*State){list(), list("a", "b")}, "known, settled", "a b", false, ""},
 		"missed, then lacked":        {[]func(*State){list(), list("b")}, "known, settled, lacked", "a b", false, ""},
-		"missed, then any answer":    {[]func(*State){list(), read("a", hns.ErrUnlisted)}, "known, settled, missed", "", true, ""},
+		"missed, then any answer":    {[]func(*State){list(), read("a", hns.ErrUnlisted)}, "known, settled", "", true, ""},
 		"empty once no pod is left":  {[]func(*State){noPods, list()}, "known, settled, lacked", "a b", false, ""},
-		"a new one":                  {[]func(*State){list("a", "b", "c")}, "known, settled, shown", "c", false, "c"},
+		"a new one":                  {[]func(*State){list("a", "b", "c")}, "known, settled", "c", false, "c"},
 		"another GUID":               {[]func(*State){list("a2", "b"), read("a", gone)}, "", "a2", false, "a2"},
-		"a new one that went again":  {[]func(*State){list("a", "b", "c"), list("a", "b")}, "known, settled, shown", "c", false, "c"},
-		"a new one that is gone":     {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", gone)}, "known, settled, shown", "", false, ""},
-		"a new one that is lacked":   {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", hns.ErrUnlisted)}, "known, settled, shown", "", false, "c"},
-		"an enumeration that failed": {[]func(*State){func(d *State) { d.TakeList(nil, hns.ErrUnavailable) }}, "known, settled, shown", "", false, ""},
+		"a new one that went again":  {[]func(*State){list("a", "b", "c"), list("a", "b")}, "known, settled", "c", false, "c"},
+		"a new one that is gone":     {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", gone)}, "known, settled", "", false, ""},
+		"a new one that is lacked":   {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", hns.ErrUnlisted)}, "known, settled", "", false, "c"},
+		"an enumeration that failed": {[]func(*State){func(d *State) { d.TakeList(nil, hns.ErrUnavailable) }}, "known, settled", "", false, ""},
 		"elsewhere is no more ours":  {[]func(*State){read("a", hns.ErrElsewhere), list("a", "b")}, "", "", false, ""},
 	}
 	for name, tt := range tests {
@@ -109,9 +109,12 @@ func TestListings(t *testing.T) {
 			is := ""
 			if ep := d.Endpoint("a"); ep != nil {
 				is = ep.state.String()
+				if ep.state.lacked {
+					is += ", lacked"
+				}
 			}
 			require.Equal(t, tt.state, is)
-			due := d.singles(d.now)
+			due := d.Singles(d.now)
 			slices.Sort(due)
 			require.Equal(t, tt.due, strings.Join(due, " "))
 			require.Equal(t, tt.unsettled, d.listing.unsettled)

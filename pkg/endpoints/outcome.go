@@ -121,11 +121,6 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 		return true, nil
 	case hns.EndpointGone(err):
 		d.gone(ep.ID)
-		if now := d.clock; now.Sub(d.listing.gone) < listAgain { // HNS may say so of one that it goes on listing
-			d.listing.wanted, d.listing.retry = false, backoff.Retry{Tries: 1, At: now.Add(listAgain)}
-		} else {
-			d.listing.gone = now
-		}
 		return false, nil
 	case errors.As(err, &conflict):
 		d.conflict(ep, reached, conflict)

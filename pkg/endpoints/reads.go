@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -19,31 +20,34 @@ const (
 	listFailed = 5 * time.Second // the longest pause after a failure
 )
 
-// singles returns the endpoints that are due to be read by their GUIDs:
-// first those that nobody has read, as pods may wait for them. Among the others
-// reading goes on where it was left: one that fails slowly is due again before the
-// others were read.
-func (d *State) singles(now time.Time) []string {
-	var fresh, known []string
+// Singles returns the endpoints that are due to be read by their GUIDs now: first those that
+// nobody has read, as pods may wait for them. Of each kind the one that is due for longest is
+// first, so one that fails slowly does not keep others from being read.
+func (d *State) Singles(now time.Time) []string {
+	type read struct {
+		id   string
+		due  time.Time
+		rank int
+	}
+	var reads []read
 	for id, n := range d.unread {
-		if !n.At.After(now) {
-			fresh = append(fresh, id)
-		}
+		reads = append(reads, read{id, n.At, 0})
 	}
 	for id, ep := range d.byID {
-		if (!ep.Known() || ep.state.check) && !ep.retryAt.After(now) {
-			known = append(known, id)
+		if !ep.Known() || ep.state.check {
+			reads = append(reads, read{id, ep.retryAt, 1})
 		}
 	}
-	rotate := func(ids []string) []string {
-		slices.Sort(ids)
-		at, _ := slices.BinarySearch(ids, d.readFrom)
-		return slices.Concat(ids[at:], ids[:at])
+	slices.SortFunc(reads, func(a, b read) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.due.Compare(b.due), cmp.Compare(a.id, b.id))
+	})
+	var ids []string
+	for _, r := range reads {
+		if !r.due.After(now) {
+			ids = append(ids, r.id)
+		}
 	}
-	// One that fails may be first for good, so those that never did go before it.
-	fresh = rotate(fresh)
-	slices.SortStableFunc(fresh, func(a, b string) int { return min(d.unread[a].Tries, 1) - min(d.unread[b].Tries, 1) })
-	return slices.Concat(fresh, rotate(known))
+	return ids
 }
 
 // listDue reports whether the endpoints are to be enumerated now.
@@ -52,15 +56,19 @@ func (d *State) listDue(now time.Time) bool {
 	return d.listing.wanted || !at.IsZero() && !at.After(now)
 }
 
-// enumerated applies an enumeration. It adds new endpoints as unread,
-// and checks known endpoints that the enumeration lacks. It keeps unread endpoints that the
+// enumerated applies an enumeration. New endpoints are unread. Known ones that it lacks are
+// read, as they may be gone, and so are all after an enumeration that was not believed, as they may
+// have been made anew under their GUIDs. It keeps unread endpoints that the
 // enumeration lacks, because HNS does not list an endpoint that no container uses yet: only a read
 // shows whether it is gone. HNS may write a GUID in upper or lower case.
 func (d *State) enumerated(ids []string) {
+	doubted := d.listing.unsettled
 	seen, ours := d.meet(ids)
 	d.listing.unsettled = ours == 0 && d.desired.HasLocals()
 	for id, ep := range d.byID {
-		ep.state.enumerated(seen[id], !d.listing.unsettled)
+		if ep.state.lacked = !seen[id] && !d.listing.unsettled; ep.state.lacked || doubted && seen[id] {
+			ep.state.check = true
+		}
 	}
 }
 
@@ -169,17 +177,6 @@ func (d *State) TakeList(ids []string, err error) {
 	d.enumerated(ids)
 }
 
-// TakeSingles returns the endpoints that are due to be read by their GUIDs, and takes that
-// they will be, as far as ReadOn does not say otherwise.
-func (d *State) TakeSingles() []string {
-	due := d.singles(d.now)
-	d.readFrom = ""
-	return due
-}
-
-// ReadOn leaves the reading of single endpoints to the next transaction, from one on.
-func (d *State) ReadOn(id string) { d.readFrom = id }
-
 // TakeRead takes what came of a read of an endpoint. It reports whether one that is open cannot
 // be read.
 func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
@@ -193,7 +190,7 @@ func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 		d.strangers[strings.ToLower(id)] = stranger
 		delete(d.unread, id)
 		d.gone(id)
-	case hns.EndpointGone(err), ep != nil && ep.state.listed == listedLacked && hns.Answered(err):
+	case hns.EndpointGone(err), ep != nil && ep.state.lacked && hns.Answered(err):
 		delete(d.unread, id)
 		d.gone(id) // one that HNS does not enumerate either is gone, whatever the code
 	case err != nil && ep != nil:

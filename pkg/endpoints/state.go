@@ -5,8 +5,8 @@ import (
 )
 
 // endpointState is where an endpoint is between HNS and what is desired. It is the
-// product of three machines, because something else moves each of them (ADR 25): reads
-// and writes; what is desired and rejected; enumerations. What HNS enumerates and nobody
+// product of two machines, because something else moves each of them (ADR 25): reads
+// and writes; what is desired and rejected. What HNS enumerates and nobody
 // has read is an unreadEndpoint, and has no endpointState before the first read.
 //
 // A method is one thing that happened. One that cannot happen in the present state is a
@@ -14,15 +14,17 @@ import (
 type endpointState struct {
 	rules  rulesState
 	update updateState
-	listed listedState
+	// lacked: the last enumeration that counts lacked the endpoint. Then any answer to a read but
+	// success means that it is gone.
+	lacked bool
 	// check: it is to be read again, whatever is known of its rules. It is no state of
 	// them, as it says what somebody asks for and not what is known: a write goes on
 	// meanwhile, and its outcome may become unknown.
 	check bool
 }
 
-// String names the three states.
-func (s endpointState) String() string { return fmt.Sprintf("%s, %s, %s", s.rules, s.update, s.listed) }
+// String names the two states.
+func (s endpointState) String() string { return fmt.Sprintf("%s, %s", s.rules, s.update) }
 
 // impossible is what a method panics with.
 func (s endpointState) impossible(what string) string {
@@ -57,18 +59,6 @@ const (
 func (s updateState) String() string {
 	return [...]string{"settled", "pending", "bisecting"}[s]
 }
-
-// listedState says what enumerations say of an endpoint that was read.
-type listedState uint8
-
-const (
-	listedShown  listedState = iota // the last one that counts had it
-	listedMissed                    // the last one lacked it, and was not believed
-	listedLacked                    // the last one lacked it, and was believed
-)
-
-// String is the name of the state in docs/design.md.
-func (s listedState) String() string { return [...]string{"shown", "missed", "lacked"}[s] }
 
 // read takes that the endpoint was read.
 func (s *endpointState) read() { s.rules = rulesKnown }
@@ -114,19 +104,4 @@ func (s *endpointState) bisect() {
 		panic(s.impossible("is to be bisected"))
 	}
 	s.update = updateBisecting
-}
-
-// enumerated takes whether an enumeration has the endpoint, and whether one that lacks
-// it is believed. The endpoint is to be read when it may be gone, or may have been made
-// anew under its GUID.
-func (s *endpointState) enumerated(shown, believed bool) {
-	switch {
-	case shown:
-		s.check = s.check || s.listed == listedMissed
-		s.listed = listedShown
-	case believed:
-		s.check, s.listed = true, listedLacked
-	default:
-		s.listed = listedMissed
-	}
 }

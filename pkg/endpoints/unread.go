@@ -14,9 +14,6 @@ type listing struct {
 	// unsettled: the last enumeration was empty while local pods run. Until it is
 	// over no set is deleted.
 	unsettled bool
-	// gone is when a write last found its endpoint gone, and endpoints were listed at
-	// once.
-	gone time.Time
 }
 
 // unreadEndpoint is one that was enumerated and never read. Enumerations bound

@@ -38,9 +38,8 @@ type Adapter struct {
 
 	mu       sync.Mutex // guards following
 	id       string     // of the network, as last read; empty: not known
-	observed string     // ID of the network that the next two are of
+	observed string     // ID of the network that foreign is of
 	foreign  map[string]bool
-	narrow   narrow
 	holds    map[string]*held // by the endpoint's ID in small letters
 }
 

@@ -18,11 +18,6 @@ const (
 	listEp     = `HcnEnumerateEndpoints {"ID":"ep"}`
 )
 
-// listNarrow is an enumeration of one network only.
-func listNarrow(state int, network string) string {
-	return fmt.Sprintf(`HcnEnumerateEndpoints {"State":%d,"VirtualNetwork":"%s"}`, state, network)
-}
-
 func countOf(calls []string, call string) (n int) {
 	for _, c := range calls {
 		if c == call {

@@ -62,7 +62,7 @@ func (a *Adapter) setID(id string) {
 	defer a.mu.Unlock()
 	a.id = id
 	if id != "" && !strings.EqualFold(id, a.observed) {
-		a.observed, a.foreign, a.narrow = id, map[string]bool{}, narrow{}
+		a.observed, a.foreign = id, map[string]bool{}
 	}
 }
 
@@ -97,7 +97,6 @@ func (a *Adapter) checkLocal(ctx context.Context, e endpoint) error {
 		a.foreign[strings.ToLower(e.HostComputeNetwork)] = true
 		return elsewhere
 	}
-	a.narrow.isOurs(e.ID)
 	return nil
 }
 

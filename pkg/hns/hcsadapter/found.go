@@ -136,14 +136,17 @@ func (f *Found) look(ctx context.Context) ([]*member, error) {
 }
 
 // lookAnew looks for networks beside those that are known, unless it was done lately. What
-// fails is asked again by the next call that needs a network.
-func (f *Found) lookAnew(ctx context.Context, pause time.Duration) {
+// fails is asked again by the next call that needs a network. It reports whether it found others.
+func (f *Found) lookAnew(ctx context.Context, pause time.Duration) bool {
 	f.mu.Lock()
+	before := f.on
 	due := f.isPod != nil && len(f.on) > 0 && f.on[0].network != usualNetwork && f.now().Sub(f.looked) >= pause
 	f.mu.Unlock()
-	if due {
-		_, _ = f.look(ctx)
+	if !due {
+		return false
 	}
+	on, err := f.look(ctx)
+	return err == nil && !slices.Equal(on, before)
 }
 
 // named takes the networks of these names in place of those before; one that was there stays.
@@ -198,15 +201,7 @@ func (f *Found) EndpointIDs(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, unavailableOf(hns.OpEndpointIDs, hns.KindNetwork, "", err)
 	}
-	var lists [][]string
-	for _, m := range on {
-		ids, err := m.EndpointIDs(ctx)
-		if err != nil {
-			return nil, err
-		}
-		lists = append(lists, ids)
-	}
-	return merged(lists), nil
+	return on[0].EndpointIDs(ctx) // they are of any network
 }
 
 // NewEndpointIDs implements hns.Client. They are of any network, and need none. Whoever asks
@@ -216,8 +211,17 @@ func (f *Found) NewEndpointIDs(ctx context.Context) ([]string, error) {
 	return f.node.NewEndpointIDs(ctx)
 }
 
-// GetEndpoint implements hns.Client. It is elsewhere when it is so for each network.
+// GetEndpoint implements hns.Client. It is elsewhere when it is so for each network, also for one
+// that a CNI has made since networks were looked for.
 func (f *Found) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := f.getEndpoint(ctx, id)
+	if errors.Is(err, hns.ErrElsewhere) && f.lookAnew(ctx, oftenLook) {
+		return f.getEndpoint(ctx, id)
+	}
+	return e, err
+}
+
+func (f *Found) getEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	on, err := f.members(ctx)
 	if err != nil {
 		return hns.Endpoint{}, unavailableOf(hns.OpEndpointGet, hns.KindEndpoint, id, err)

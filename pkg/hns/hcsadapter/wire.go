@@ -135,20 +135,6 @@ func filter[T string | int](key string, value T) string {
 	return string(text)
 }
 
-// networkFilter returns an HCN filter for the endpoints of one network in one
-// state. Its keys are those of the older schema, as in hcsshim's
-// ListEndpointsOfNetwork.
-func networkFilter(state int, network string) string {
-	text, err := encode(struct {
-		State          int
-		VirtualNetwork string
-	}{state, network})
-	if err != nil {
-		panic("BUG: a filter always encodes: " + err.Error())
-	}
-	return text
-}
-
 // decode returns the network with the sets of every owner.
 func (n network) decode() hns.Network {
 	out := hns.Network{ID: n.ID, Name: n.Name}
