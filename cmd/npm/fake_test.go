@@ -139,9 +139,6 @@ func kube(policies string, told chan<- string) http.HandlerFunc {
 			w.WriteHeader(http.StatusCreated)
 			_, _ = io.WriteString(w, "{}")
 			return
-		case query.Get("sendInitialEvents") != "":
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			return
 		case query.Get("watch") != "":
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()

@@ -10,7 +10,6 @@ import (
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,10 +17,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// itemSource lists the objects of a cluster one by one. client-go does so with an API server
-// that streams a first list as a watch. Any other API server answers with one message, which
-// client-go would decode as a whole. A hundred large policies of one tenant would then take
-// more memory than the agent may have.
+// itemSource lists the objects of a cluster one by one. client-go would decode a list as a whole. A
+// hundred large policies of one tenant would then take more memory than the agent may have. Lists in
+// pages are no way out: small ones are thousands of requests for all pods, and the API server reads
+// pages from etcd instead of its cache.
 type itemSource struct {
 	*cache.ListWatch
 	client *rest.RESTClient
@@ -50,8 +49,8 @@ func newItemSource(c *rest.RESTClient, kind itemKind) itemSource {
 	return itemSource{cache.NewListWatchFromClient(c, kind.resource, metav1.NamespaceAll, fields.Everything()), c, kind}
 }
 
-// ListEach implements itemLister. It leaves the answer of a server without protobuf to
-// client-go.
+// ListEach implements itemLister. It fails with errNoProtobuf if the server answers without
+// protobuf.
 func (s itemSource) ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
 	body, err := s.client.Get().Resource(s.kind.resource).VersionedParams(&options, metav1.ParameterCodec).Stream(ctx)
 	if err != nil {
@@ -59,27 +58,10 @@ func (s itemSource) ListEach(ctx context.Context, options metav1.ListOptions, yi
 	}
 	defer func() { _ = body.Close() }() // it was only read
 	list, err := s.kind.each(bufio.NewReaderSize(body, 1<<16), yield)
-	if errors.Is(err, errNoProtobuf) {
-		return s.listWhole(ctx, options, yield)
-	}
 	if err != nil {
 		return list, fmt.Errorf("list %s: %w", s.kind.resource, err)
 	}
 	return list, nil
-}
-
-func (s itemSource) listWhole(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	var read metav1.ListMeta
-	list, err := s.ListWithContext(ctx, options)
-	if err != nil {
-		return read, err
-	}
-	of, err := meta.ListAccessor(list)
-	if err != nil {
-		return read, err
-	}
-	read.ResourceVersion, read.Continue = of.GetResourceVersion(), of.GetContinue()
-	return read, meta.EachListItem(list, yield)
 }
 
 // protobufMagic begins what Kubernetes encodes with protobuf. A message of type

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -139,29 +138,26 @@ type keptCluster struct {
 	nodes  bool // one of its peers selects nodes
 }
 
-// keptClusters returns how the store reduces ClusterNetworkPolicies.
-func keptClusters() kept[*keptCluster] {
-	return kept[*keptCluster]{
+// keptClusters says what is kept of ClusterNetworkPolicies.
+func keptClusters() kept[keptCluster] {
+	return kept[keptCluster]{
 		kind: KindClusterPolicy,
-		of: func(obj any) (*keptCluster, bool) {
-			var object *v1alpha2.ClusterNetworkPolicy
-			switch o := obj.(type) {
-			case *keptCluster:
-				return o, true
+		of: func(object runtime.Object) *keptCluster {
+			var cnp *v1alpha2.ClusterNetworkPolicy
+			switch o := object.(type) {
 			case *lightCluster:
-				object = &o.ClusterNetworkPolicy
+				cnp = &o.ClusterNetworkPolicy
 			case *v1alpha2.ClusterNetworkPolicy:
-				object = o
+				cnp = o
 			default:
-				return nil, false
+				return nil
 			}
-			return &keptCluster{nodes: namesNodes(object), object: &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{
-				Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion, Generation: object.Generation,
-				CreationTimestamp: object.CreationTimestamp, DeletionTimestamp: object.DeletionTimestamp,
-			}, Spec: object.Spec}}, true
+			return &keptCluster{
+				nodes:  namesNodes(cnp),
+				object: &v1alpha2.ClusterNetworkPolicy{ObjectMeta: keptMeta(&cnp.ObjectMeta), Spec: cnp.Spec},
+			}
 		},
-		nameOf: func(p *keptCluster) cache.ObjectName { return cache.ObjectName{Name: p.object.Name} },
-		same:   sameCluster,
+		same: sameCluster,
 	}
 }
 
