@@ -23,15 +23,12 @@ type contests struct {
 	nodes  *nodeWatch // nil if JudgeContests is off: no pod is judged
 	queue  *queue
 	rivals map[desired.PodKey]bool
-	judged time.Time // when all rivals were judged the last time
+	judged time.Time // when all rivals were enqueued the last time; zero after a node changed
 }
 
 // setRivals replaces the pods that contest an address, as state.Report lists them after a
 // transaction. It enqueues the pods that were added and removed, so that they are judged again.
 func (c *contests) setRivals(rivals [][2]string) {
-	if c.nodes == nil {
-		return
-	}
 	is := map[desired.PodKey]bool{}
 	for _, r := range rivals {
 		key := desired.PodKey{Namespace: r[0], Name: r[1]}
@@ -49,20 +46,18 @@ func (c *contests) setRivals(rivals [][2]string) {
 	}
 }
 
-// due returns the rivals if all of them are to be judged again: when a node has changed, or after
-// some time.
-func (c *contests) due(nodeChanged bool, now time.Time) map[desired.PodKey]bool {
-	if len(c.rivals) == 0 || !nodeChanged && now.Sub(c.judged) < judgeEvery {
-		return nil
+// again enqueues all rivals, so that they are judged again.
+func (c *contests) again() {
+	c.judged = time.Now()
+	for key := range c.rivals {
+		c.queue.Add(podKey(key))
 	}
-	c.judged = now
-	return c.rivals
 }
 
-// judge returns a copy of the pod with Trust set, or the pod itself if it has no rival. While the
-// nodes are unknown or cannot be read, it returns the pod itself, so no claim gives way.
+// judge returns a copy of a rival with Trust set. While the nodes are unknown or cannot be read, it
+// returns the pod itself, so no claim gives way.
 func (c *contests) judge(p *desired.Pod) *desired.Pod {
-	if !c.rivals[p.Key()] || p.Local || p.Node == "" || !c.nodes.current() {
+	if p.Local || p.Node == "" || !c.nodes.current() {
 		return p
 	}
 	is := *p

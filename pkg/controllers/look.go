@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -38,32 +39,28 @@ type failure struct {
 
 // ask asks what to read next.
 func (l *looks) ask() {
-	if l.observer != nil {
-		l.next, l.at = l.observer.NextLook()
-		l.began = true
-	}
+	l.next, l.at = l.observer.NextLook()
+	l.began = true
 }
 
-// begins returns when the next look begins, if nothing changes until then, and false if there is
-// none. waiting says whether a transaction is due.
-func (l *looks) begins(now time.Time, waiting bool) (time.Time, bool) {
-	if !l.began {
-		return time.Time{}, false
-	}
-	at := later(later(l.at, l.failures[nameOf(l.next)].until), l.rested)
+// begins returns when the next look begins, if nothing changes until then. waiting says whether a
+// transaction is due.
+func (l *looks) begins(now time.Time, waiting bool) time.Time {
+	at := slices.MaxFunc([]time.Time{l.at, l.failures[nameOf(l.next)].until, l.rested}, time.Time.Compare)
 	if at.After(now) || !waiting {
 		l.held = time.Time{}
-		return at, true
+		return at
 	}
 	if l.held.IsZero() {
 		l.held = now
 	}
-	return l.held.Add(heldAtMost), true
+	return l.held.Add(heldAtMost)
 }
 
 // look reads HNS, and enqueues a retry if that finds something to do.
 func (w *worker) look(ctx context.Context) {
 	c, l := w.c, &w.looks
+	defer l.ask()
 	look, began := l.next, time.Now()
 	c.status.does("reading HNS")
 	defer c.status.does("")

@@ -74,21 +74,21 @@ type worker struct {
 // when keys wait and HNS has rested, and a look when no transaction waits, or only for too long.
 func (w *worker) step(ctx context.Context) {
 	now := time.Now()
-	for rival := range w.contests.due(false, now) {
-		w.c.queue.Add(podKey(rival))
+	if len(w.contests.rivals) > 0 && now.Sub(w.contests.judged) >= judgeEvery {
+		w.contests.again()
 	}
 	keys, most := w.c.queue.Waiting()
 	wait := judgeEvery
-	if look, ok := w.looks.begins(now, keys > 0); ok {
+	if w.looks.began {
+		look := w.looks.begins(now, keys > 0)
 		if !look.After(now) {
 			w.look(ctx)
-			w.looks.ask()
 			return
 		}
 		wait = min(wait, look.Sub(now))
 	}
 	if keys > 0 {
-		begins := w.pace.next(most)
+		begins := w.pace.next[most]
 		if !begins.After(now) {
 			w.transact(ctx)
 			return
@@ -106,16 +106,14 @@ func (w *worker) step(ctx context.Context) {
 
 // transact takes every key there is, and applies a transaction.
 func (w *worker) transact(ctx context.Context) {
-	nodes := false
 	for key, at := range w.c.queue.Take() {
 		earlier(w.pending, key, at)
-		nodes = nodes || key.Kind == KindClusterNode
 	}
-	for rival := range w.contests.due(nodes, time.Now()) {
-		earlier(w.pending, podKey(rival), time.Time{})
+	if !w.ready() {
+		return
 	}
-	if w.ready() {
-		w.apply(ctx)
+	w.apply(ctx)
+	if w.looks.observer != nil {
 		w.looks.ask()
 	}
 }
@@ -150,7 +148,10 @@ func (w *worker) apply(ctx context.Context) {
 	w.retry.Stop()
 	defer c.status.does("")
 	c.status.does("reading the objects that changed")
-	tx := w.transaction()
+	tx := dataplane.NewTransaction()
+	for key := range w.pending {
+		w.read(tx, key)
+	}
 	tx.SetYield(func(int) bool {
 		keys, most := c.queue.Waiting()
 		return w.pace.yields(keys > 0, most, time.Now())
@@ -198,7 +199,9 @@ func (w *worker) tell(report state.Report, err error) {
 	}
 	if err == nil {
 		w.warn(report.Warnings)
-		w.contests.setRivals(report.Rivals)
+		if w.contests.nodes != nil {
+			w.contests.setRivals(report.Rivals)
+		}
 	}
 	w.c.cfg.OnApplied(applied)
 }
@@ -217,15 +220,6 @@ func (w *worker) warn(warnings []state.Warning) {
 		}
 	}
 	w.warned = active
-}
-
-// transaction reads the present state of the objects that wait.
-func (w *worker) transaction() *dataplane.Transaction {
-	tx := dataplane.NewTransaction()
-	for key := range w.pending {
-		w.read(tx, key)
-	}
-	return tx
 }
 
 // read puts the present state of what a key names into a transaction.
@@ -255,6 +249,7 @@ func (w *worker) read(tx *dataplane.Transaction, key Key) {
 	case KindClusterPolicy:
 		c.readCluster(tx, key)
 	case KindClusterNode:
+		w.contests.judged = time.Time{} // the next step judges all rivals again
 		if n := c.allNodes.get(key.name()); n != nil {
 			tx.SetNode(n.Node)
 		} else {
@@ -273,9 +268,13 @@ func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
 	} else {
 		tx.DeletePod(key.pod())
 	}
-	if p != nil {
-		tx.SharePod(w.contests.judge(w.c.claims.on(p)))
+	if p == nil {
+		return
 	}
+	if p = w.c.claims.on(p); w.contests.rivals[p.Key()] {
+		p = w.contests.judge(p)
+	}
+	tx.SharePod(p)
 }
 
 // readCluster puts the present state of a ClusterNetworkPolicy into a transaction. One with
