@@ -15,7 +15,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -70,7 +69,7 @@ type agent struct {
 	dp      *dataplane.Dataplane
 	ctl     *controllers.Controller
 	metrics *metrics.Metrics
-	events  *events.Recorder
+	events  *controllers.Recorder
 	dry     *dryRun // nil unless settings.dryRun
 }
 
@@ -84,7 +83,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	if err != nil {
 		return err
 	}
-	sink, err := events.ClusterSink(api)
+	sink, err := controllers.ClusterSink(api)
 	if err != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func (a *agent) listeners(ctx context.Context) []*listener {
 }
 
 // newAgent wires the parts. It does no I/O.
-func newAgent(set settings, source controllers.Source, sink events.Sink, this host, svc service, logger klog.Logger) *agent {
+func newAgent(set settings, source controllers.Source, sink controllers.Sink, this host, svc service, logger klog.Logger) *agent {
 	a := &agent{set: set, host: this, svc: svc, logger: logger}
 	a.waiting.set(a.network())
 	a.metrics = metrics.New(metrics.Options{
@@ -168,7 +167,7 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		a.dry = &dryRun{dump: a.dp.Dump, logger: logger}
 	}
 	recorded := a.rec.Dataplane(a.dp)
-	a.events = events.New(events.Config{
+	a.events = controllers.NewRecorder(controllers.EventsConfig{
 		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
 		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
 		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },

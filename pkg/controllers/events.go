@@ -1,17 +1,4 @@
-// Package events sends Kubernetes Events on NetworkPolicies and ClusterNetworkPolicies. They tell the owners what of
-// a policy is left out or not programmed on this node, and when that has passed.
-//
-// A warning of the dataplane is active as long as its cause lasts, so no queue is needed:
-// the active warnings are compared with what was sent. The difference goes out at the pace
-// of a token bucket, round robin over the namespaces, and for each policy about once a
-// minute for each reason, with a count. An Event that could not be sent is sent later if
-// its cause is still there. A server that is down or slow, or refuses the Events, affects
-// nothing else.
-//
-// The name of an Event follows from what it says. What is wrong with the policy itself is
-// the same on every node, and after a restart: the server takes the first such Event and
-// refuses the others, which serves as well.
-package events
+package controllers
 
 import (
 	"context"
@@ -25,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -39,8 +25,8 @@ const (
 	sendTimeout = 30 * time.Second
 )
 
-// Config is what a Recorder needs.
-type Config struct {
+// EventsConfig is what a Recorder needs.
+type EventsConfig struct {
 	Sink Sink
 	Node string
 	// Policy returns a policy as it is now, which is not changed; false when
@@ -54,9 +40,21 @@ type Config struct {
 	Logger    klog.Logger
 }
 
-// Recorder sends Events while it runs.
+// Recorder sends Kubernetes Events on NetworkPolicies and ClusterNetworkPolicies. They tell the owners what of
+// a policy is left out or not programmed on this node, and when that has passed.
+//
+// A warning of the dataplane is active as long as its cause lasts, so no queue is needed:
+// the active warnings are compared with what was sent. The difference goes out at the pace
+// of a token bucket, round robin over the namespaces, and for each policy about once a
+// minute for each reason, with a count. An Event that could not be sent is sent later if
+// its cause is still there. A server that is down or slow, or refuses the Events, affects
+// nothing else.
+//
+// The name of an Event follows from what it says. What is wrong with the policy itself is
+// the same on every node, and after a restart: the server takes the first such Event and
+// refuses the others, which serves as well.
 type Recorder struct {
-	cfg  Config // set once
+	cfg  EventsConfig // set once
 	wake chan struct{}
 
 	mu       sync.Mutex // guards following; held for no call
@@ -71,8 +69,8 @@ type Recorder struct {
 	failing bool
 }
 
-// New returns a Recorder that Run starts.
-func New(cfg Config) *Recorder {
+// NewRecorder returns a Recorder that Run starts.
+func NewRecorder(cfg EventsConfig) *Recorder {
 	return &Recorder{
 		cfg: cfg, wake: make(chan struct{}, 1),
 		ledger:  ledger{node: cfg.Node, policy: cfg.object, subjects: map[policy.Key]*subject{}, lastServed: map[string]uint64{}},
@@ -82,7 +80,7 @@ func New(cfg Config) *Recorder {
 }
 
 // object returns the object of a policy.
-func (c *Config) object(key policy.Key) (metav1.Object, bool) {
+func (c *EventsConfig) object(key policy.Key) (metav1.Object, bool) {
 	if key.Namespace == "" {
 		return c.ClusterPolicy(key.Name)
 	}
@@ -96,7 +94,7 @@ func pauses() wait.Backoff {
 }
 
 // Applied takes the active warnings after a transaction. It never waits.
-func (r *Recorder) Applied(a controllers.Applied) {
+func (r *Recorder) Applied(a Applied) {
 	if a.Err != nil { // the report may be empty, and all warnings are still active
 		return
 	}
@@ -141,7 +139,7 @@ func (r *Recorder) step(ctx context.Context) time.Duration {
 	now := time.Now()
 	f := r.ledger.next(now)
 	if f == nil {
-		return again
+		return tellAgain
 	}
 	at := f.due
 	if at.Before(r.resume) {
@@ -169,7 +167,7 @@ func (r *Recorder) send(ctx context.Context, f *fact) {
 		r.resume = now.Add(pause)
 		f.due = r.resume // whatever else is due goes first then
 		if !r.failing {
-			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", nameOf(f.of), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
+			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", policyName(f.of), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
 		}
 		r.failing = true
 		return
