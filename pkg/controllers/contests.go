@@ -54,10 +54,10 @@ func (c *contests) again() {
 	}
 }
 
-// judge returns a copy of a rival with Trust set. While the nodes are unknown or cannot be read, it
+// judge returns a copy of a rival of another node with Trust set. While the nodes are unknown or cannot be read, it
 // returns the pod itself, so no claim gives way.
 func (c *contests) judge(p *desired.Pod) *desired.Pod {
-	if p.Local || p.Node == "" || !c.nodes.current() {
+	if p.Node == "" || !c.nodes.current() {
 		return p
 	}
 	is := *p

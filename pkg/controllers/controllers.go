@@ -152,7 +152,9 @@ func (c *Controller) event(key Key, h haste) { c.queue.AddEvent(key, time.Now(),
 // podChanged enqueues a pod that changed. A pod that is new on this node is open until its endpoint
 // is written.
 func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
-	c.claims.sees(key.pod(), is)
+	if is == nil || is.Local {
+		c.claims.sees(key.pod(), is)
+	}
 	h := restful
 	switch {
 	case is == nil:

@@ -83,29 +83,26 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list 
 		return list, errNoProtobuf
 	}
 	_, _ = r.Discard(len(protobufMagic)) // cannot fail after Peek
-	const types, raw = 1, 2              // fields of runtime.Unknown
+	const types, raw = 1, 2              // fields of runtime.Unknown, in this order
 	var is runtime.TypeMeta
-	var content []byte
-	for {
-		field, size, err := delimited(r)
-		if err != nil {
-			return list, fmt.Errorf("no list: %w", noEOF(err))
-		}
-		switch {
-		case field == raw && is.Kind != k.list:
-			return list, fmt.Errorf("the answer is of kind %q", is.Kind)
-		case field == raw:
-			// The remaining fields name an encoding of raw, which the API server does not use.
-			return k.items(&io.LimitedReader{R: r, N: size}, yield)
-		}
-		content, err = read(r, size, content)
-		if err == nil && field == types {
+	field, size, err := delimited(r)
+	if err == nil && field == types {
+		var content []byte
+		if content, err = read(r, size, nil); err == nil {
 			err = is.Unmarshal(content)
 		}
-		if err != nil {
-			return list, err
+		if err == nil {
+			field, size, err = delimited(r)
 		}
 	}
+	switch {
+	case err != nil:
+		return list, fmt.Errorf("no list: %w", noEOF(err))
+	case field != raw || is.Kind != k.list:
+		return list, fmt.Errorf("the answer is of kind %q", is.Kind)
+	}
+	// The fields after raw name an encoding of it, which the API server does not use.
+	return k.items(&io.LimitedReader{R: r, N: size}, yield)
 }
 
 // items decodes a list up to the end of limited, and calls yield for each object.

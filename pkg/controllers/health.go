@@ -66,22 +66,11 @@ func stalled(p state.Progress, limit time.Duration) error {
 	return nil
 }
 
-func (s *status) begin() {
+// update changes the status.
+func (s *status) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.alive = true
-}
-
-func (s *status) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.alive = false
-}
-
-func (s *status) setWaiting(waiting bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting = waiting
+	change()
 }
 
 func (s *status) applied(r state.Report, err error) {

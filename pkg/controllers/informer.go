@@ -211,7 +211,7 @@ func (i *informer) page(ctx context.Context, options metav1.ListOptions, add fun
 	return metav1.ListMeta{ResourceVersion: is.GetResourceVersion(), Continue: is.GetContinue()}, meta.EachListItem(list, add)
 }
 
-// errListAgain ends a watch when another list would open closed objects.
+// errListAgain ends a watch when another list is needed without an error.
 var errListAgain = errors.New("everything is listed again")
 
 // watch has the store follow the source. It returns nil if the server ends the watch.
@@ -224,6 +224,9 @@ func (i *informer) watch(ctx context.Context) error {
 	w, err := i.source.WatchWithContext(ctx, metav1.ListOptions{
 		ResourceVersion: i.version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
+	if apierrors.IsNotFound(err) {
+		return errListAgain // the list tells whether the kind is missing
+	}
 	if i.note("watch", err); err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -52,32 +51,18 @@ func (l *lightClusterList) DeepCopyObject() runtime.Object {
 	return out
 }
 
-// lightMeta has the fields of metadata that the agent uses.
-type lightMeta struct {
-	Name              string       `json:"name"`
-	UID               types.UID    `json:"uid"`
-	ResourceVersion   string       `json:"resourceVersion"`
-	Generation        int64        `json:"generation"`
-	CreationTimestamp metav1.Time  `json:"creationTimestamp"`
-	DeletionTimestamp *metav1.Time `json:"deletionTimestamp"`
-}
-
 // UnmarshalJSON implements json.Unmarshaler. An unreadable spec is not an error, as it would
 // make the whole list fail; it becomes a spec that denies.
 func (p *lightCluster) UnmarshalJSON(data []byte) error {
 	var whole struct {
 		metav1.TypeMeta
-		Metadata lightMeta       `json:"metadata"`
-		Spec     json.RawMessage `json:"spec"`
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     json.RawMessage   `json:"spec"`
 	}
 	if err := json.Unmarshal(data, &whole); err != nil {
 		return fmt.Errorf("decode a ClusterNetworkPolicy: %w", err)
 	}
-	m := whole.Metadata
-	p.ClusterNetworkPolicy = v1alpha2.ClusterNetworkPolicy{TypeMeta: whole.TypeMeta, ObjectMeta: metav1.ObjectMeta{
-		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
-		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
-	}}
+	p.ClusterNetworkPolicy = v1alpha2.ClusterNetworkPolicy{TypeMeta: whole.TypeMeta, ObjectMeta: keptMeta(&whole.Metadata)}
 	if len(whole.Spec) > 0 { // a bookmark has none
 		p.Spec = clusterSpec(whole.Spec)
 	}

@@ -117,7 +117,15 @@ func (s *store[T]) fit(name cache.ObjectName, v *T) *T {
 		return v
 	}
 	namespace := name.Namespace
-	if s.sums[namespace] += s.cost(v) - s.cost(s.values[name]); s.sums[namespace] == 0 {
+	size := 0
+	if v != nil {
+		size = s.size(v)
+	}
+	s.sums[namespace] += size
+	if was := s.values[name]; was != nil {
+		s.sums[namespace] -= s.size(was)
+	}
+	if s.sums[namespace] == 0 {
 		delete(s.sums, namespace)
 	}
 	switch over := s.sums[namespace] > s.limit; {
@@ -131,17 +139,10 @@ func (s *store[T]) fit(name cache.ObjectName, v *T) *T {
 	case s.closed[namespace] && !over:
 		s.room = true
 	}
-	if s.closed[namespace] && s.cost(v) > 0 {
+	if s.closed[namespace] && size > 0 {
 		v = s.shut(v)
 	}
 	return v
-}
-
-func (s *store[T]) cost(v *T) int {
-	if v == nil {
-		return 0
-	}
-	return s.size(v)
 }
 
 func (s *store[T]) list() (add func(runtime.Object) error, end func()) {

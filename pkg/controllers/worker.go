@@ -22,8 +22,8 @@ const (
 // work is the worker. It starts when everything is known, as what a half-known
 // cluster seems to forbid or allow is wrong.
 func (c *Controller) work(ctx context.Context) {
-	c.status.begin()
-	defer c.status.end()
+	c.status.update(func() { c.status.alive = true })
+	defer c.status.update(func() { c.status.alive = false })
 
 	for _, i := range c.informers {
 		select {
@@ -130,7 +130,7 @@ func (w *worker) ready() bool {
 	}
 	addrs := w.c.nodeAddrs()
 	w.open = len(addrs) > 0
-	w.c.status.setWaiting(!w.open)
+	w.c.status.update(func() { w.c.status.waiting = !w.open })
 	if !w.open {
 		w.c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", w.c.cfg.Node)
 	}
@@ -268,10 +268,12 @@ func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
 	} else {
 		tx.DeletePod(key.pod())
 	}
-	if p == nil {
+	switch {
+	case p == nil:
 		return
-	}
-	if p = w.c.claims.on(p); w.contests.rivals[p.Key()] {
+	case p.Local:
+		p = w.c.claims.on(p)
+	case w.contests.rivals[key.pod()]:
 		p = w.contests.judge(p)
 	}
 	tx.SharePod(p)
