@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/cli"
@@ -169,8 +168,7 @@ func newAgent(set settings, source controllers.Source, sink controllers.Sink, th
 	recorded := a.rec.Dataplane(a.dp)
 	a.events = controllers.NewRecorder(controllers.EventsConfig{
 		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
-		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
-		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },
+		Policy: func(key policy.Key) (metav1.Object, bool) { return a.ctl.Policy(key) },
 	})
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,

@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
@@ -200,24 +199,16 @@ func (f *finishedPods) take(key desired.PodKey) bool {
 	return finished
 }
 
-// Policy returns a NetworkPolicy as it was last seen; false when there is none.
-// It belongs to the informer and must not be changed.
-func (c *Controller) Policy(key policy.Key) (*networkingv1.NetworkPolicy, bool) {
-	kept := c.policies.get(cache.ObjectName(key))
-	if kept == nil {
-		return nil, false
+// Policy returns a policy as it was last seen; false when there is none. A ClusterNetworkPolicy has no
+// namespace. The object belongs to the informer and must not be changed.
+func (c *Controller) Policy(key policy.Key) (metav1.Object, bool) {
+	if cnp := c.clusters.get(cache.ObjectName(key)); cnp != nil {
+		return cnp.object, true
 	}
-	return kept.object, true
-}
-
-// ClusterPolicy returns a ClusterNetworkPolicy as it was last seen; false when there is
-// none. It belongs to the informer and must not be changed.
-func (c *Controller) ClusterPolicy(name string) (*v1alpha2.ClusterNetworkPolicy, bool) {
-	kept := c.clusters.get(cache.ObjectName{Name: name})
-	if kept == nil {
-		return nil, false
+	if np := c.policies.get(cache.ObjectName(key)); np != nil {
+		return np.object, true
 	}
-	return kept.object, true
+	return nil, false
 }
 
 // Run runs until ctx is done and everything it started has ended. It is called

@@ -364,10 +364,10 @@ func TestPolicy(t *testing.T) {
 		deny := policy.Key{Namespace: "x", Name: "deny"}
 		np, ok := c.Policy(deny)
 		require.True(t, ok)
-		require.Equal(t, "deny", np.Name)
+		require.Equal(t, "deny", np.GetName())
 		_, ok = c.Policy(policy.Key{Namespace: "y", Name: "deny"})
 		require.False(t, ok)
-		cl.policies.remove(np)
+		cl.policies.remove(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "deny"}})
 		synctest.Wait()
 		_, ok = c.Policy(deny)
 		require.False(t, ok, "it was deleted")

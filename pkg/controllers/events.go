@@ -2,15 +2,12 @@ package controllers
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -30,10 +27,8 @@ type EventsConfig struct {
 	Sink Sink
 	Node string
 	// Policy returns a policy as it is now, which is not changed; false when
-	// there is none. It must not block.
-	Policy func(policy.Key) (*networkingv1.NetworkPolicy, bool)
-	// ClusterPolicy is the same for ClusterNetworkPolicies.
-	ClusterPolicy func(name string) (*v1alpha2.ClusterNetworkPolicy, bool)
+	// there is none. A ClusterNetworkPolicy has no namespace. Policy must not block.
+	Policy func(policy.Key) (metav1.Object, bool)
 	// Selecting returns the policies that select a pod of this node. It must not
 	// block.
 	Selecting func(desired.PodKey) []policy.Key
@@ -54,14 +49,10 @@ type EventsConfig struct {
 // the same on every node, and after a restart: the server takes the first such Event and
 // refuses the others, which serves as well.
 type Recorder struct {
-	cfg  EventsConfig // set once
-	wake chan struct{}
+	cfg      EventsConfig         // set once
+	warnings chan []state.Warning // those that are active, if Run has not seen them
 
-	mu       sync.Mutex // guards following; held for no call
-	warnings []state.Warning
-	fresh    bool // Run has not seen them
-
-	// What follows is Run's.
+	// Only Run uses the fields below.
 	ledger  ledger
 	limiter flowcontrol.PassiveRateLimiter
 	backoff wait.Backoff
@@ -72,19 +63,11 @@ type Recorder struct {
 // NewRecorder returns a Recorder that Run starts.
 func NewRecorder(cfg EventsConfig) *Recorder {
 	return &Recorder{
-		cfg: cfg, wake: make(chan struct{}, 1),
-		ledger:  ledger{node: cfg.Node, policy: cfg.object, subjects: map[policy.Key]*subject{}, lastServed: map[string]uint64{}},
+		cfg: cfg, warnings: make(chan []state.Warning, 1),
+		ledger:  ledger{node: cfg.Node, policy: cfg.Policy, subjects: map[policy.Key]*subject{}, lastServed: map[string]uint64{}},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
 		backoff: pauses(),
 	}
-}
-
-// object returns the object of a policy.
-func (c *EventsConfig) object(key policy.Key) (metav1.Object, bool) {
-	if key.Namespace == "" {
-		return c.ClusterPolicy(key.Name)
-	}
-	return c.Policy(key)
 }
 
 // pauses are the times to wait after Events that could not be sent, one by one:
@@ -93,18 +76,16 @@ func pauses() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 5 * time.Minute}
 }
 
-// Applied takes the active warnings after a transaction. It never waits.
+// Applied takes the active warnings after a transaction. It never waits, as only the worker calls it.
 func (r *Recorder) Applied(a Applied) {
 	if a.Err != nil { // the report may be empty, and all warnings are still active
 		return
 	}
-	r.mu.Lock()
-	r.warnings, r.fresh = a.Report.Warnings, true
-	r.mu.Unlock()
 	select {
-	case r.wake <- struct{}{}:
+	case <-r.warnings: // those of an earlier transaction
 	default:
 	}
+	r.warnings <- a.Report.Warnings
 }
 
 // Run sends Events until ctx is done. It is called once.
@@ -115,22 +96,11 @@ func (r *Recorder) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.wake:
+		case warnings := <-r.warnings:
+			r.ledger.update(time.Now(), collect(warnings, r.cfg.Selecting))
 		case <-timer.C:
 		}
-		r.look(time.Now())
 		timer.Reset(r.step(ctx))
-	}
-}
-
-// look takes over the active warnings.
-func (r *Recorder) look(now time.Time) {
-	r.mu.Lock()
-	warnings, fresh := r.warnings, r.fresh
-	r.fresh = false
-	r.mu.Unlock()
-	if fresh {
-		r.ledger.update(now, collect(warnings, r.cfg.Selecting))
 	}
 }
 

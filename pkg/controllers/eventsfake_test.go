@@ -63,7 +63,7 @@ func runWith(t *testing.T, node string, policies []string, change func(*EventsCo
 		for _, name := range policies {
 			w.write(name, 1)
 		}
-		cfg := EventsConfig{Sink: w, Node: node, Policy: w.policy, ClusterPolicy: w.cluster, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))}
+		cfg := EventsConfig{Sink: w, Node: node, Policy: w.policy, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))}
 		change(&cfg)
 		w.Recorder = NewRecorder(cfg)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -106,18 +106,14 @@ func (w *world) replace(name string) {
 	w.policies[key(name)] = other
 }
 
-func (w *world) policy(k policy.Key) (*networkingv1.NetworkPolicy, bool) {
+func (w *world) policy(k policy.Key) (metav1.Object, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if cnp, ok := w.clusters[k.Name]; ok && k.Namespace == "" {
+		return cnp, true
+	}
 	np, ok := w.policies[k]
 	return np, ok
-}
-
-func (w *world) cluster(name string) (*v1alpha2.ClusterNetworkPolicy, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	cnp, ok := w.clusters[name]
-	return cnp, ok
 }
 
 func (w *world) selecting(pod desired.PodKey) []policy.Key {

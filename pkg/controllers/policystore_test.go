@@ -174,8 +174,8 @@ func TestRoomForWhatWasDropped(t *testing.T) {
 	run(t, Config{Source: cl.source(), Applier: r, Budgets: few}, func(t *testing.T, c *Controller) {
 		shut := func() (names []string) {
 			for _, name := range []string{"p0", "p1", "p2"} {
-				if np, ok := c.Policy(policy.Key{Namespace: "x", Name: name}); ok && policy.Excess(&np.Spec) != "" {
-					require.Empty(t, np.Spec.Ingress)
+				if np := c.policies.get(cache.ObjectName{Namespace: "x", Name: name}); np != nil && policy.Excess(&np.object.Spec) != "" {
+					require.Empty(t, np.object.Spec.Ingress)
 					names = append(names, name)
 				}
 			}

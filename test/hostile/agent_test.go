@@ -102,7 +102,7 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 		Source: a.server.Source(), Applier: recorded, Observer: recorded, Node: cluster.Node, RequireNodeAddr: true, Logger: logger,
 		OnApplied: func(done controllers.Applied) { teller.Applied(done) },
 	})
-	teller = controllers.NewRecorder(controllers.EventsConfig{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Logger: logger})
+	teller = controllers.NewRecorder(controllers.EventsConfig{Sink: a, Node: cluster.Node, Policy: ctl.Policy, Selecting: a.dp.Selecting, Logger: logger})
 	running.Go(func() { teller.Run(ctx) })
 	running.Go(func() { ctl.Run(ctx) })
 	a.rest(time.Duration(effort.Of(6, 15)) * time.Minute) // also what nothing needs has gone

@@ -56,7 +56,7 @@ func serve(ctx context.Context, kubeconfig, node string) error {
 		Source: source, Applier: pods, Progress: dp.Progress, Node: node, Logger: klog.Background(),
 		OnApplied: func(done controllers.Applied) { recorder.Applied(done) },
 	})
-	recorder = controllers.NewRecorder(controllers.EventsConfig{Sink: sink, Node: node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Logger: klog.Background()})
+	recorder = controllers.NewRecorder(controllers.EventsConfig{Sink: sink, Node: node, Policy: ctl.Policy, Selecting: dp.Selecting, Logger: klog.Background()})
 	go recorder.Run(ctx)
 	go ctl.Run(ctx)
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
