@@ -7,14 +7,12 @@ import (
 	"sync"
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -68,7 +66,7 @@ type agent struct {
 	dp      *dataplane.Dataplane
 	ctl     *controllers.Controller
 	metrics *debug.Metrics
-	events  *events.Recorder
+	events  *controllers.Recorder
 	dry     *dryRun // nil unless settings.dryRun
 }
 
@@ -82,7 +80,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	if err != nil {
 		return err
 	}
-	sink, err := events.ClusterSink(api)
+	sink, err := controllers.ClusterSink(api)
 	if err != nil {
 		return err
 	}
@@ -138,7 +136,7 @@ func (a *agent) listeners() []*debug.Listener {
 }
 
 // newAgent wires the parts. It does no I/O.
-func newAgent(set settings, source controllers.Source, sink events.Sink, this host, svc service, logger klog.Logger) *agent {
+func newAgent(set settings, source controllers.Source, sink controllers.Sink, this host, svc service, logger klog.Logger) *agent {
 	a := &agent{set: set, host: this, svc: svc, logger: logger}
 	a.waiting.set(a.network())
 	a.metrics = debug.NewMetrics(debug.MetricsConfig{
@@ -171,10 +169,9 @@ func newAgent(set settings, source controllers.Source, sink events.Sink, this ho
 		a.dry = &dryRun{dump: a.dp.Dump, logger: logger}
 	}
 	recorded := a.rec.Dataplane(a.dp)
-	a.events = events.New(events.Config{
+	a.events = controllers.NewRecorder(controllers.EventsConfig{
 		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
-		Policy:        func(key policy.Key) (*networkingv1.NetworkPolicy, bool) { return a.ctl.Policy(key) },
-		ClusterPolicy: func(name string) (*v1alpha2.ClusterNetworkPolicy, bool) { return a.ctl.ClusterPolicy(name) },
+		Policy: func(key policy.Key) (metav1.Object, bool) { return a.ctl.Policy(key) },
 	})
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,

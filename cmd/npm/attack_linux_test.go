@@ -50,8 +50,7 @@ type seen struct {
 
 // TestUnderAttack runs npm start as a process of its own, with the memory limit of its
 // container, on the simulator. The attacks of test/hostile come all at once, and then a
-// hundred objects of 1.5 MB; a second process starts with all of them there, from an API
-// server that cannot stream lists. Neither is larger than its container, and both
+// hundred objects of 1.5 MB; a second process starts with all of them there. Neither is larger than its container, and both
 // serve the others.
 func TestUnderAttack(t *testing.T) {
 	if kubeconfig := os.Getenv(attackedEnv); kubeconfig != "" {
@@ -64,7 +63,7 @@ func TestUnderAttack(t *testing.T) {
 		rows = append(rows, a.Objects...)
 	}
 	server := cluster.NewServer(cluster.Honest()...)
-	p := startAttacked(t, attackServer{server, true})
+	p := startAttacked(t, attackServer{server})
 	p.served(server, 0)
 	t.Logf("honest: %d MB", p.resident()>>10)
 	server.Put(rows...)
@@ -77,7 +76,7 @@ func TestUnderAttack(t *testing.T) {
 	t.Logf("100 objects of 1.5 MB: %d MB", p.resident()>>10)
 	p.check()
 
-	p = startAttacked(t, attackServer{server, false})
+	p = startAttacked(t, attackServer{server})
 	p.served(server, 5)
 	t.Logf("started with all that there: %d MB", p.resident()>>10)
 	p.check()

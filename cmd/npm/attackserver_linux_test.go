@@ -19,12 +19,8 @@ import (
 )
 
 // attackServer serves a cluster over the network, in protobuf, and takes whatever is
-// written to it for good. streams says whether it sends first lists as a watch;
-// older API servers do not.
-type attackServer struct {
-	*cluster.Server
-	streams bool
-}
+// written to it for good.
+type attackServer struct{ *cluster.Server }
 
 // protobuf is how Kubernetes writes it.
 var protobuf, _ = runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
@@ -52,38 +48,35 @@ func (h attackServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 		return
-	case !options.Watch:
-		options.SendInitialEvents = new(true)
-	case options.SendInitialEvents != nil && !h.streams:
-		w.WriteHeader(http.StatusUnprocessableEntity)
-		return
 	}
 	kind := cluster.Kind(r.URL.Path)
+	if lists[kind] == nil {
+		http.NotFound(w, r)
+		return
+	}
+	if !options.Watch {
+		w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+		_ = encoder.Encode(h.whole(kind), w)
+		return
+	}
 	changes, err := h.Watch(kind, options)
 	if err != nil {
 		http.NotFound(w, r)
 		return
 	}
 	context.AfterFunc(r.Context(), changes.Stop) // the watch ends with the request
-	if options.Watch {
-		stream(w, changes.ResultChan())
-		return
-	}
-	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
-	_ = encoder.Encode(whole(kind, changes.ResultChan()), w)
+	stream(w, changes.ResultChan())
 }
 
-// whole returns the first objects of a watch as a list.
-func whole(kind cluster.Kind, events <-chan watch.Event) runtime.Object {
+// whole returns the list of all objects of a kind.
+func (h attackServer) whole(kind cluster.Kind) runtime.Object {
 	list := lists[kind].DeepCopyObject()
 	var items []runtime.Object
-	for e := range events {
-		if e.Type == watch.Bookmark {
-			list.(metav1.ListInterface).SetResourceVersion(e.Object.(metav1.Object).GetResourceVersion())
-			break
-		}
-		items = append(items, e.Object)
-	}
+	is, _ := h.ListEach(kind, func(object runtime.Object) error { // cannot fail
+		items = append(items, object)
+		return nil
+	})
+	list.(metav1.ListInterface).SetResourceVersion(is.ResourceVersion)
 	_ = meta.SetList(list, items) // of its own kind
 	return list
 }

@@ -22,7 +22,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
@@ -140,9 +139,6 @@ func kube(policies string, told chan<- string) http.HandlerFunc {
 			w.WriteHeader(http.StatusCreated)
 			_, _ = io.WriteString(w, "{}")
 			return
-		case query.Get("sendInitialEvents") != "":
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			return
 		case query.Get("watch") != "":
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
@@ -254,7 +250,7 @@ func startInMemory(t *testing.T, policies string, prepare func(*fakeService), pl
 		config := &rest.Config{Host: "http://api", Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return api.Dial(ctx) }}
 		source, err := controllers.ClusterSource(config, "win-1")
 		require.NoError(t, err)
-		sink, err := events.ClusterSink(config)
+		sink, err := controllers.ClusterSink(config)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		m := &inMemory{fake: newFake(), pipe: gatetest.New()}

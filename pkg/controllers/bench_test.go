@@ -36,13 +36,11 @@ func memory() uint64 {
 // pod.
 func BenchmarkFirstList(b *testing.B) {
 	f := fleet{pods: 100_000, workloads: 2000}
-	for name, streams := range map[string]bool{"streamed": true, "listed": false} {
-		b.Run(fmt.Sprintf("%s/pods=%d", name, f.pods), func(b *testing.B) {
-			for b.Loop() {
-				firstList(b, server{fleet: f, streams: streams})
-			}
-		})
-	}
+	b.Run(fmt.Sprintf("pods=%d", f.pods), func(b *testing.B) {
+		for b.Loop() {
+			firstList(b, server{fleet: f})
+		}
+	})
 }
 
 func firstList(b *testing.B, s server) {

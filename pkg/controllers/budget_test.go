@@ -98,20 +98,16 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 				require.NoError(t, err)
 				tc.spec = nil
 				before := effort.Live()
-				s := newPolicyStore(b, func(Key) {})
-				keep := s.Transformer()
-				var list []any
+				s := storeOf(keptPolicies(b), &keys{})
+				add, end := s.list()
 				for i := range tc.policies {
 					light := &lightPolicy{}
 					require.NoError(t, light.Unmarshal(data))
 					light.Namespace, light.Name = "x", fmt.Sprint("p", i)
-					kept, err := keep(light)
-					require.NoError(t, err)
-					list = append(list, kept)
+					require.NoError(t, add(light))
 				}
 				listed := effort.Live() - before
-				require.NoError(t, s.Replace(list, "1"))
-				clear(list)
+				end()
 				kept := effort.Live() - before
 				t.Logf("%d x %d bytes: %d bytes while they are listed, %d bytes for good", tc.policies, len(data), listed, kept)
 				require.Less(t, max(listed, kept), int64(12<<20))
@@ -143,7 +139,7 @@ func TestHundredPodsCostLittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := effort.Live()
-			s := newStore(keptPods("n1", newInterner()), func(Key) {})
+			s := storeOf(keptPods("n1", policy.DefaultBudgets()), &keys{})
 			pod.Status.PodIP = "10.0.0.1" // without an address it would have no labels in the store
 			data, err := pod.Marshal()
 			require.NoError(t, err)
@@ -156,7 +152,7 @@ func TestHundredPodsCostLittle(t *testing.T) {
 						light.Labels[k] = fmt.Sprintf("%s-%-120s", unique, k)
 					}
 				}
-				require.NoError(t, s.Add(light))
+				require.NoError(t, s.set(light))
 			}
 			pods, changes := 10, 0 // what is dropped is dropped, and slow to make
 			if name == "fitting labels" {
@@ -184,13 +180,13 @@ func TestHundredPodsCostLittle(t *testing.T) {
 // A Namespace object keeps no labels when it has too many, and that is news.
 func TestNamespaceOverItsBudget(t *testing.T) {
 	k := &keys{}
-	s := newStore(keptNamespaces(), k.add)
+	s := storeOf(keptNamespaces(), k)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": strings.Repeat("b", policy.LabelBytes)}}}
-	require.NoError(t, s.Add(ns))
+	require.NoError(t, s.set(ns))
 	require.Len(t, k.take(), 1)
 	require.Equal(t, []*desired.Namespace{{Name: "x", OverBudget: "32801 bytes of labels and named ports, of which 32768 are read at most"}}, s.all())
 	ns = ns.DeepCopy()
 	ns.Labels = nil
-	require.NoError(t, s.Update(ns))
+	require.NoError(t, s.set(ns))
 	require.Len(t, k.take(), 1, "without labels it is another thing than with too many")
 }

@@ -52,18 +52,18 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	t := &podClaim{sandbox: sandboxOf(claim, began), addr: addr, end: end}
 	sandbox, ended := c.claims.come(p, t)
 	for _, other := range ended {
-		c.changed(other, prompt)
+		c.event(podKey(other), prompt)
 	}
-	if is, there := c.informers.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name}); !there || is.UID != p.UID || is.Finished {
+	if is := c.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name}); is == nil || is.UID != p.UID || is.Finished {
 		c.claims.giveUp(p.Key(), t) // it went before the claim came, so no event of it comes any more
 	}
-	c.changed(p.Key(), urgent)
+	c.event(podKey(p.Key()), urgent)
 	err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
 	if err == nil {
 		// What came while the rules were written waits in the queue, and may be about this
 		// pod. It counts too; what comes from now on does not, as there may always be more.
 		sandbox = c.claims.again(t)
-		c.changed(p.Key(), urgent)
+		c.event(podKey(p.Key()), urgent)
 		err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
 	}
 	switch cause := context.Cause(ctx); {
@@ -73,7 +73,7 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 		return errReplaced
 	case claim.Strict && (errors.Is(cause, gate.ErrHungUp) || errors.Is(cause, gate.ErrLate)):
 		if c.claims.giveUp(p.Key(), t) {
-			c.changed(p.Key(), prompt)
+			c.event(podKey(p.Key()), prompt)
 		}
 	}
 	return err
@@ -89,8 +89,8 @@ func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*desired.P
 	}
 	for {
 		next := c.claims.next() // before the look, so that nothing is missed after it
-		p, is := c.informers.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name})
-		if is && p.Local && !p.Finished && (string(p.UID) == claim.UID || !isUID(claim.UID)) {
+		p := c.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name})
+		if p != nil && p.Local && !p.Finished && (string(p.UID) == claim.UID || !isUID(claim.UID)) {
 			return p, nil
 		}
 		select {
@@ -107,11 +107,6 @@ func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*desired.P
 // a UID as all objects do. Then the name decides.
 func isUID(uid string) bool {
 	return uid != "" && (len(uid) != 32 || strings.Trim(uid, "0123456789abcdef") != "")
-}
-
-// changed has the worker read a pod anew.
-func (c *Controller) changed(key desired.PodKey, h haste) {
-	c.queue.AddEvent(Key{Kind: KindPod, Namespace: key.Namespace, Name: key.Name}, time.Now(), h)
 }
 
 // sandboxOf returns the sandbox of a claim that began at a time.

@@ -111,7 +111,7 @@ func TestClaim(t *testing.T) {
 
 		before := n.writes()
 		require.NoError(n.t, n.sim.SetState("ep-a", hnssim.AttachedSharing))
-		n.pods.set(newPod("a", "10.0.0.1"))
+		n.cluster.pods.set(newPod("a", "10.0.0.1"))
 		time.Sleep(time.Hour)
 		require.Equal(n.t, before, n.writes())
 		require.False(n.t, n.open("ep-a", "10.0.0.1"))
@@ -125,13 +125,13 @@ func TestClaimBeforeThePod(t *testing.T) {
 		done := n.later(claimOf("a", "s1", "10.0.0.1"))
 		time.Sleep(5 * time.Second)
 		elsewhere := newRemotePod("a", "")
-		n.pods.set(elsewhere)
+		n.cluster.pods.set(elsewhere)
 		older := scheduled("a")
 		older.UID = "older"
-		n.pods.set(older)
+		n.cluster.pods.set(older)
 		time.Sleep(time.Second)
 		require.Empty(n.t, done, "of another node, or with another UID")
-		n.pods.set(scheduled("a"))
+		n.cluster.pods.set(scheduled("a"))
 		require.NoError(n.t, <-done)
 		require.False(n.t, n.open("ep-a", "10.0.0.1"))
 
@@ -152,7 +152,7 @@ func TestClaimBeforeTheCluster(t *testing.T) {
 		c := claimOf("a", "s1", "10.0.0.1")
 		c.Wait = time.Hour
 		done := n.later(c)
-		n.policies.setDown(nil)
+		n.cluster.policies.setDown(nil)
 		require.NoError(n.t, <-done)
 	})
 }
@@ -189,7 +189,7 @@ func TestClaimOfTheHost(t *testing.T) {
 
 				is := host.DeepCopy()
 				is.Status.PodIP = "10.0.0.1"
-				n.pods.set(is)
+				n.cluster.pods.set(is)
 				time.Sleep(time.Minute)
 				require.False(n.t, n.open("ep-host", "10.0.0.1"))
 			})
@@ -207,12 +207,12 @@ func TestClaimWhileTheAddressIsCleared(t *testing.T) {
 				time.Sleep(time.Second)
 				cleared := newPod("a", host)
 				cleared.Status.HostIP = host
-				n.pods.set(cleared)
+				n.cluster.pods.set(cleared)
 				time.Sleep(time.Second)
 				n.endpoint("ep-2", "10.0.0.2")
 				require.NoError(n.t, <-done)
 				require.False(n.t, n.open("ep-2", "10.0.0.2"))
-				n.pods.set(newPod("a", "10.0.0.3"))
+				n.cluster.pods.set(newPod("a", "10.0.0.3"))
 				time.Sleep(time.Minute)
 				for _, p := range n.dp.Dump().Pods {
 					require.Equal(n.t, "10.0.0.3", p.Addr, "another address counts")
@@ -262,7 +262,7 @@ func TestClaimOfAnotherSandbox(t *testing.T) {
 		n.endpoint("ep-1", "10.0.0.1")
 		_, err := n.claim(claimOf("a", "s1", "10.0.0.1"))
 		require.NoError(n.t, err)
-		n.pods.set(newPod("a", "10.0.0.1"))
+		n.cluster.pods.set(newPod("a", "10.0.0.1"))
 		time.Sleep(time.Minute)
 
 		require.NoError(n.t, n.sim.DeleteEndpoint("ep-1"))
@@ -277,10 +277,10 @@ func TestClaimOfAnotherSandbox(t *testing.T) {
 		require.NoError(n.t, err)
 		require.False(n.t, n.open("ep-3", "10.0.0.1"))
 
-		n.pods.set(newPod("a", "10.0.0.2"))
+		n.cluster.pods.set(newPod("a", "10.0.0.2"))
 		time.Sleep(time.Minute)
 		gone := newPod("a", "")
-		n.pods.set(gone)
+		n.cluster.pods.set(gone)
 		time.Sleep(time.Minute)
 		for _, p := range n.dp.Dump().Pods {
 			if p.Pod == "x/a" {
@@ -312,13 +312,13 @@ func TestClaimsAreBounded(t *testing.T) {
 			}
 		}
 		require.Len(n.t, n.claims.told, 3)
-		n.pods.remove(scheduled("a"))
+		n.cluster.pods.remove(scheduled("a"))
 		ended := newPod("b", "")
 		ended.Status.Phase = corev1.PodSucceeded
-		n.pods.set(ended)
+		n.cluster.pods.set(ended)
 		again := scheduled("c")
 		again.UID = "another"
-		n.pods.set(again)
+		n.cluster.pods.set(again)
 		synctest.Wait()
 		require.Empty(n.t, n.claims.told)
 		time.Sleep(startWait)

@@ -27,9 +27,9 @@ func TestClaimWhileThingsChange(t *testing.T) {
 		"a label": func(n claiming) {
 			p := scheduled("a")
 			p.Labels = map[string]string{"closed": "yes"}
-			n.pods.set(p)
+			n.cluster.pods.set(p)
 		},
-		"a policy": func(n claiming) { n.policies.set(denies("late", map[string]string{"app": "a"})) },
+		"a policy": func(n claiming) { n.cluster.policies.set(denies("late", map[string]string{"app": "a"})) },
 	} {
 		for _, early := range []bool{false, true} {
 			during := map[bool]string{false: "waits for its endpoint", true: "is written"}[early]
@@ -77,7 +77,7 @@ func TestClaimAgainstAnOldAddress(t *testing.T) {
 		require.False(n.t, n.open("ep-b", "10.0.0.1"))
 		told := b.DeepCopy()
 		told.Status.PodIP = "10.0.0.1"
-		n.pods.set(told)
+		n.cluster.pods.set(told)
 		time.Sleep(time.Minute)
 		require.False(n.t, n.open("ep-b", "10.0.0.1"))
 	})

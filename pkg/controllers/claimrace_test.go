@@ -29,12 +29,12 @@ func (c goesAt) Done() <-chan struct{} {
 // claim: no event of it comes any more that would end it.
 func TestClaimOfAPodThatGoes(t *testing.T) {
 	runClaims(t, newCluster(), func(n claiming) {
-		n.pods.set(scheduled("a"))
+		n.cluster.pods.set(scheduled("a"))
 		synctest.Wait()
 		ctx, cancel := context.WithTimeoutCause(n.t.Context(), time.Second, gate.ErrLate)
 		defer cancel()
 		nth := 2 // the first is in awaitPod, the next is after it
-		err := n.Claim(goesAt{ctx, &nth, func() { n.pods.remove(scheduled("a")); synctest.Wait() }}, claimOf("a", "s1", "10.0.0.1"))
+		err := n.Claim(goesAt{ctx, &nth, func() { n.cluster.pods.remove(scheduled("a")); synctest.Wait() }}, claimOf("a", "s1", "10.0.0.1"))
 		require.ErrorIs(n.t, err, errReplaced)
 		time.Sleep(time.Minute)
 		require.Empty(n.t, n.claims.told)

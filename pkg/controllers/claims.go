@@ -36,7 +36,7 @@ func newClaims() *claims {
 	return &claims{told: map[desired.PodKey]*podClaim{}, shown: make(chan struct{})}
 }
 
-// on returns a pod as the dataplane is to know it: with the sandbox that the CNI told of, and
+// on returns a local pod as the dataplane is to know it: with the sandbox that the CNI told of, and
 // with its address where the API server does not know that yet.
 func (c *claims) on(p *desired.Pod) *desired.Pod {
 	c.mu.Lock()
@@ -103,11 +103,8 @@ func (c *claims) dropLocked(key desired.PodKey) {
 	}
 }
 
-// sees takes the state of a pod, nil when it is gone.
+// sees takes the state of a local pod, nil when a pod is gone.
 func (c *claims) sees(key desired.PodKey, p *desired.Pod) {
-	if p != nil && !p.Local {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch t := c.told[key]; {

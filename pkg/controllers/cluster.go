@@ -88,25 +88,19 @@ func hostProcessConfig(mountPoint string) (*rest.Config, error) {
 // the Node called node, with "" all Nodes. It only lists and watches, and asks which kinds
 // the server has.
 func ClusterSource(cfg *rest.Config, node string) (Source, error) {
-	namespaces, err := Client(cfg, corev1.SchemeGroupVersion, addOnly(&corev1.Namespace{}, &corev1.NamespaceList{}))
-	if err != nil {
-		return Source{}, err
+	var failed error
+	client := func(gv schema.GroupVersion, add func(*runtime.Scheme) error) *rest.RESTClient {
+		c, err := Client(cfg, gv, add)
+		failed = errors.Join(failed, err)
+		return c
 	}
-	nodes, err := Client(cfg, corev1.SchemeGroupVersion, addOnly(&corev1.Node{}, &corev1.NodeList{}))
-	if err != nil {
-		return Source{}, err
-	}
-	pods, err := Client(cfg, corev1.SchemeGroupVersion, addOnly(&corev1.Pod{}, &corev1.PodList{}))
-	if err != nil {
-		return Source{}, err
-	}
-	policies, err := Client(cfg, networkingv1.SchemeGroupVersion, addLightPolicies)
-	if err != nil {
-		return Source{}, err
-	}
-	clusters, err := Client(cfg, clusterVersion, addLightClusters)
-	if err != nil {
-		return Source{}, err
+	pods := client(corev1.SchemeGroupVersion, addOnly(&corev1.Pod{}, &corev1.PodList{}))
+	namespaces := client(corev1.SchemeGroupVersion, addOnly(&corev1.Namespace{}, &corev1.NamespaceList{}))
+	nodes := client(corev1.SchemeGroupVersion, addOnly(&corev1.Node{}, &corev1.NodeList{}))
+	policies := client(networkingv1.SchemeGroupVersion, addLightPolicies)
+	clusters := client(clusterVersion, addLightClusters)
+	if failed != nil {
+		return Source{}, failed
 	}
 	selected := fields.Everything()
 	if node != "" {

@@ -18,8 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 )
 
-// webServer answers lists over HTTP and keeps watches open. It has no streaming
-// lists, as servers before v1.32.
+// webServer answers lists over HTTP and keeps watches open.
 type webServer struct {
 	mu    sync.Mutex // guards following
 	paths map[string]string
@@ -33,11 +32,6 @@ func (s *webServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.paths[r.URL.Path] = r.URL.Query().Get("fieldSelector")
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	if r.URL.Query().Get("sendInitialEvents") != "" {
-		w.WriteHeader(http.StatusUnprocessableEntity)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity})
-		return
-	}
 	if r.URL.Query().Get("watch") != "" {
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()

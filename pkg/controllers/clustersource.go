@@ -25,15 +25,9 @@ type clusterSource struct {
 	client *rest.RESTClient
 }
 
-var _ mayLack = clusterSource{}
-
 func newClusterSource(c *rest.RESTClient) clusterSource {
 	return clusterSource{cache.NewListWatchFromClient(c, clusterResource, metav1.NamespaceAll, fields.Everything()), c}
 }
-
-// IsWatchListSemanticsUnSupported makes a reflector list before it watches: the error of a
-// list shows whether the server has the kind.
-func (clusterSource) IsWatchListSemanticsUnSupported() bool { return true }
 
 // ListWithContext lists the objects. It fails with ErrNoKind when the server has no such
 // kind.
@@ -73,12 +67,6 @@ func (s clusterSource) meant(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; give the agent the rights of deploy/base/rbac.yaml", err)
 	}
 	return err
-}
-
-// StillAbsent implements mayLack. It is one request, which reads no object.
-func (s clusterSource) StillAbsent(ctx context.Context) bool {
-	_, err := s.kinds(ctx)
-	return apierrors.IsNotFound(err)
 }
 
 // has reports whether the server says that it has the kind.

@@ -2,10 +2,12 @@ package controllers
 
 import (
 	"context"
+	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
@@ -21,7 +23,7 @@ type Applier interface {
 	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error)
 }
 
-// Observer reads HNS for the reconciler.
+// Observer reads HNS between transactions. Only the worker calls it.
 type Observer interface {
 	// NextLook says what to read next, and when; a time in the past means at once. It is
 	// asked again after each transaction and each look, so its answer need not change
@@ -29,6 +31,24 @@ type Observer interface {
 	NextLook() (dataplane.Look, time.Time)
 	// Observe reads it, and reports whether a transaction is due for what it found.
 	Observe(ctx context.Context, look dataplane.Look) (due bool, err error)
+}
+
+// Source is where the objects come from. Pods, Namespaces and Policies are
+// those of the whole cluster; Nodes are those whose addresses count as the
+// node's: normally one, selected by name.
+type Source struct {
+	Pods       cache.ListerWatcher
+	Namespaces cache.ListerWatcher
+	Policies   cache.ListerWatcher
+	Nodes      cache.ListerWatcher
+
+	// ClusterPolicies are the ClusterNetworkPolicies; nil: there are none. A list may
+	// fail with ErrNoKind.
+	ClusterPolicies cache.ListerWatcher
+	// AllNodes are those of the whole cluster. They are watched from the first time on that
+	// a ClusterNetworkPolicy has nodes as peers or an address is contested; nil only where
+	// ClusterPolicies is.
+	AllNodes cache.ListerWatcher
 }
 
 // Config is what a Controller needs.
@@ -77,89 +97,118 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Controller runs the informers, the worker and the reconciler.
+// Controller runs the informers and the worker.
 type Controller struct {
-	cfg       Config // set once
-	informers informers
-	nodes     *nodeWatch
-	contests  *contests
-	queue     *queue
-	arrivals  arrivals
-	claims    *claims
-	finished  *finishedPods
+	cfg Config // set once
 
-	synced chan struct{} // closed when every informer is
+	pods       *store[desired.Pod]
+	namespaces *store[desired.Namespace]
+	policies   *store[keptPolicy]
+	nodes      *store[[]netip.Addr] // the addresses of this node
+	clusters   *store[keptCluster]
+	allNodes   *nodeWatch
+	informers  []*informer // of all kinds but allNodes
 
-	status status
-
-	running atomic.Bool   // a transaction runs, or begins
-	ended   chan struct{} // full when one has ended that the reconciler was not told of
+	queue    *queue
+	claims   *claims
+	finished finishedPods
+	synced   chan struct{} // closed when every informer is
+	status   status
 }
 
 // New returns a Controller that Run starts.
 func New(cfg Config) *Controller {
 	cfg.setDefaults()
-	c := &Controller{
-		cfg:      cfg,
-		queue:    newQueue(),
-		arrivals: arrivals{},
-		claims:   newClaims(),
-		finished: newFinishedPods(),
-		synced:   make(chan struct{}),
-		ended:    make(chan struct{}, 1),
-	}
-	c.informers = newInformers(cfg.Source, cfg.Node, cfg.Budgets, cfg.Logger, c.event)
-	c.informers.pods.gone = c.finished.gone
-	c.nodes = newNodeWatch(cfg.Source.AllNodes, cfg.Logger, c.event, func(is nodesState, policies []string) {
-		if is == nodesMissing && len(policies) > 0 {
-			cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(policies))
+	c := &Controller{cfg: cfg, queue: newQueue(), claims: newClaims(), synced: make(chan struct{})}
+	c.finished.pods = map[desired.PodKey]bool{}
+	c.pods = newStore(keptPods(cfg.Node, cfg.Budgets), c.podChanged)
+	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { c.event(key, restful) })
+	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { c.event(key, prompt) })
+	c.nodes = newStore(keptNodes(), func(key Key, _, _ *[]netip.Addr) { c.event(key, prompt) })
+	c.clusters = newStore(keptClusters(), func(key Key, _, is *keptCluster) {
+		if is != nil && is.nodes {
+			c.allNodes.need()
 		}
-		for _, name := range policies {
-			c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
-		}
-		c.contests.again()
+		c.event(key, prompt)
 	})
-	c.contests = &contests{queue: c.queue}
-	if cfg.JudgeContests && cfg.Source.AllNodes != nil {
-		c.contests.nodes = c.nodes
+	c.allNodes = newNodeWatch(cfg.Source.AllNodes, cfg.Logger, func(key Key, _, _ *clusterNode) { c.event(key, restful) }, c.nodesDecided)
+	c.informers = []*informer{
+		newInformer(KindPod, c.pods, cfg.Source.Pods, cfg.Logger),
+		newInformer(KindNamespace, c.namespaces, cfg.Source.Namespaces, cfg.Logger),
+		newInformer(KindPolicy, c.policies, cfg.Source.Policies, cfg.Logger),
+		newInformer(KindNode, c.nodes, cfg.Source.Nodes, cfg.Logger),
+	}
+	if cfg.Source.ClusterPolicies != nil {
+		c.informers = append(c.informers, newInformer(KindClusterPolicy, c.clusters, cfg.Source.ClusterPolicies, cfg.Logger))
 	}
 	return c
 }
 
-// event takes the key of an object that changed. The informers call it, that of
-// each kind from its own goroutine.
-func (c *Controller) event(key Key) {
-	c.queue.AddEvent(key, time.Now(), c.haste(key))
-	switch key.Kind {
-	case KindClusterPolicy: // after its key: nodes go with the policy that named them, or later
-		p, ok := c.informers.clusters.get(key.name())
-		c.nodes.want(key.Name, ok && p.nodes)
-	case KindClusterNode:
-		c.contests.again()
-	default:
+// event enqueues the key of an object that changed. Each informer calls it from its own goroutine.
+// Namespaces and pods of other nodes are in sets alone, so they have no haste.
+func (c *Controller) event(key Key, h haste) { c.queue.AddEvent(key, time.Now(), h) }
+
+// podChanged enqueues a pod that changed. A pod that is new on this node is open until its endpoint
+// is written.
+func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
+	if is == nil || is.Local {
+		c.claims.sees(key.pod(), is)
 	}
+	h := restful
+	switch {
+	case is == nil:
+		c.finished.gone(was)
+	case arrives(was, is):
+		h = urgent
+	case is.Local:
+		h = prompt
+	}
+	c.event(key, h)
 }
 
-// haste returns how much haste a change of an object has. Pods of other nodes and
-// namespaces are in sets alone.
-func (c *Controller) haste(key Key) haste {
-	switch key.Kind {
-	case KindPod:
-		p, _ := c.informers.pods.get(key.name())
-		pod := desired.PodKey{Namespace: key.Namespace, Name: key.Name}
-		c.claims.sees(pod, p)
-		switch {
-		case c.arrivals.comes(pod, p):
-			return urgent
-		case p != nil && p.Local:
-			return prompt
-		}
-		return restful
-	case KindNamespace, KindClusterNode:
-		return restful
-	default:
-		return prompt
+// arrives reports whether a pod is new on this node, or has a new address. Each address of a pod has
+// its own endpoint.
+func arrives(was, is *desired.Pod) bool {
+	has := func(p *desired.Pod) bool {
+		return p != nil && p.Local && !p.HostNetwork && !p.Finished && p.Addr.IsValid()
 	}
+	return has(is) && (!has(was) || was.UID != is.UID || was.Addr != is.Addr)
+}
+
+// finishedPods records which deleted pods had finished, until the worker asks. The worker itself
+// may never see the finished state, and it must know: the containers of an unfinished pod may run on.
+type finishedPods struct {
+	mu   sync.Mutex              // guards pods
+	pods map[desired.PodKey]bool // false if one of the deleted pods of the name had not finished
+}
+
+// gone records the last state of a deleted pod.
+func (f *finishedPods) gone(p *desired.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, known := f.pods[p.Key()]
+	f.pods[p.Key()] = p.Finished && (before || !known)
+}
+
+// take reports whether all recorded pods of a name had finished, and removes their record.
+func (f *finishedPods) take(key desired.PodKey) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	finished := f.pods[key]
+	delete(f.pods, key)
+	return finished
+}
+
+// Policy returns a policy as it was last seen; false when there is none. A ClusterNetworkPolicy has no
+// namespace. The object belongs to the informer and must not be changed.
+func (c *Controller) Policy(key policy.Key) (metav1.Object, bool) {
+	if cnp := c.clusters.get(cache.ObjectName(key)); cnp != nil {
+		return cnp.object, true
+	}
+	if np := c.policies.get(cache.ObjectName(key)); np != nil {
+		return np.object, true
+	}
+	return nil, false
 }
 
 // Run runs until ctx is done and everything it started has ended. It is called
@@ -169,13 +218,9 @@ func (c *Controller) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 
-	for _, i := range c.informers.all {
+	for _, i := range c.informers {
 		wg.Go(func() { i.run(ctx) })
 	}
-	wg.Go(func() { c.nodes.run(ctx) })
-	wg.Go(func() { c.contests.run(ctx) })
-	if c.cfg.Observer != nil {
-		wg.Go(func() { c.reconcile(ctx) })
-	}
+	wg.Go(func() { c.allNodes.run(ctx) })
 	c.work(ctx)
 }

@@ -6,8 +6,8 @@
 // objects' present state from the informers' stores, builds one transaction and
 // hands it over: the dataplane shares its pods and policies. A lone event is
 // applied at once; of many that come in a row HNS takes a fifth of its time. Retries
-// are keys of the same queue. The reconciler reads HNS through Observe in its own
-// goroutine, and adds a key when it finds work; the dataplane runs one of the two at a time.
+// are keys of the same queue. Between transactions the worker reads HNS through
+// Observe, and adds a key when that finds work.
 //
 // The queue is never locked while a transaction is applied: events keep coming
 // in while HNS hangs.

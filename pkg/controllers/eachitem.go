@@ -10,7 +10,6 @@ import (
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,10 +17,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// itemSource lists the objects of a cluster one by one. client-go does so with an API server
-// that streams a first list as a watch. Any other API server answers with one message, which
-// client-go would decode as a whole. A hundred large policies of one tenant would then take
-// more memory than the agent may have.
+// itemSource lists the objects of a cluster one by one. client-go would decode a list as a whole. A
+// hundred large policies of one tenant would then take more memory than the agent may have. Lists in
+// pages are no way out: small ones are thousands of requests for all pods, and the API server reads
+// pages from etcd instead of its cache.
 type itemSource struct {
 	*cache.ListWatch
 	client *rest.RESTClient
@@ -50,8 +49,8 @@ func newItemSource(c *rest.RESTClient, kind itemKind) itemSource {
 	return itemSource{cache.NewListWatchFromClient(c, kind.resource, metav1.NamespaceAll, fields.Everything()), c, kind}
 }
 
-// ListEach implements itemLister. It leaves the answer of a server without protobuf to
-// client-go.
+// ListEach implements itemLister. It fails with errNoProtobuf if the server answers without
+// protobuf.
 func (s itemSource) ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
 	body, err := s.client.Get().Resource(s.kind.resource).VersionedParams(&options, metav1.ParameterCodec).Stream(ctx)
 	if err != nil {
@@ -59,27 +58,10 @@ func (s itemSource) ListEach(ctx context.Context, options metav1.ListOptions, yi
 	}
 	defer func() { _ = body.Close() }() // it was only read
 	list, err := s.kind.each(bufio.NewReaderSize(body, 1<<16), yield)
-	if errors.Is(err, errNoProtobuf) {
-		return s.listWhole(ctx, options, yield)
-	}
 	if err != nil {
 		return list, fmt.Errorf("list %s: %w", s.kind.resource, err)
 	}
 	return list, nil
-}
-
-func (s itemSource) listWhole(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
-	var read metav1.ListMeta
-	list, err := s.ListWithContext(ctx, options)
-	if err != nil {
-		return read, err
-	}
-	of, err := meta.ListAccessor(list)
-	if err != nil {
-		return read, err
-	}
-	read.ResourceVersion, read.Continue = of.GetResourceVersion(), of.GetContinue()
-	return read, meta.EachListItem(list, yield)
 }
 
 // protobufMagic begins what Kubernetes encodes with protobuf. A message of type
@@ -101,29 +83,26 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list 
 		return list, errNoProtobuf
 	}
 	_, _ = r.Discard(len(protobufMagic)) // cannot fail after Peek
-	const types, raw = 1, 2              // fields of runtime.Unknown
+	const types, raw = 1, 2              // fields of runtime.Unknown, in this order
 	var is runtime.TypeMeta
-	var content []byte
-	for {
-		field, size, err := delimited(r)
-		if err != nil {
-			return list, fmt.Errorf("no list: %w", noEOF(err))
-		}
-		switch {
-		case field == raw && is.Kind != k.list:
-			return list, fmt.Errorf("the answer is of kind %q", is.Kind)
-		case field == raw:
-			// The remaining fields name an encoding of raw, which the API server does not use.
-			return k.items(&io.LimitedReader{R: r, N: size}, yield)
-		}
-		content, err = read(r, size, content)
-		if err == nil && field == types {
+	field, size, err := delimited(r)
+	if err == nil && field == types {
+		var content []byte
+		if content, err = read(r, size, nil); err == nil {
 			err = is.Unmarshal(content)
 		}
-		if err != nil {
-			return list, err
+		if err == nil {
+			field, size, err = delimited(r)
 		}
 	}
+	switch {
+	case err != nil:
+		return list, fmt.Errorf("no list: %w", noEOF(err))
+	case field != raw || is.Kind != k.list:
+		return list, fmt.Errorf("the answer is of kind %q", is.Kind)
+	}
+	// The fields after raw name an encoding of it, which the API server does not use.
+	return k.items(&io.LimitedReader{R: r, N: size}, yield)
 }
 
 // items decodes a list up to the end of limited, and calls yield for each object.

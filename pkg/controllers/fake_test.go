@@ -331,13 +331,13 @@ func inBubble(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) 
 // snapshot remembers every value that the informers keep and how it reads.
 func snapshot(c *Controller) map[any]string {
 	out := map[any]string{}
-	remember(out, c.informers.pods.store)
-	remember(out, c.informers.namespaces)
-	for _, p := range c.informers.policies.all() {
+	remember(out, c.pods)
+	remember(out, c.namespaces)
+	for _, p := range c.policies.all() {
 		out[p.object] = text(p.object)
 	}
-	remember(out, c.informers.nodes)
-	for _, p := range c.informers.clusters.all() {
+	remember(out, c.nodes)
+	for _, p := range c.clusters.all() {
 		out[p.object] = text(p.object)
 	}
 	return out

@@ -3,6 +3,7 @@ package controllers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,22 +66,11 @@ func stalled(p state.Progress, limit time.Duration) error {
 	return nil
 }
 
-func (s *status) begin() {
+// update changes the status.
+func (s *status) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.alive = true
-}
-
-func (s *status) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.alive = false
-}
-
-func (s *status) setWaiting(waiting bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting = waiting
+	change()
 }
 
 func (s *status) applied(r state.Report, err error) {
@@ -160,13 +150,44 @@ func (c *Controller) Ready() error {
 	return nil
 }
 
+// watched returns the informers whose objects are in force now: those of the nodes of the cluster
+// only while a policy names nodes.
+func (c *Controller) watched() []*informer {
+	if len(c.namingNodes()) == 0 {
+		return c.informers
+	}
+	return append(slices.Clone(c.informers), c.allNodes.informer)
+}
+
 // SourceError returns why the last request to the API server failed, nil when
 // none did. It never waits.
 func (c *Controller) SourceError() error {
-	for _, t := range c.sources() {
-		if err := t.lastError(); err != nil {
+	for _, i := range c.watched() {
+		if err := i.lastError(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// silence returns an error that names a kind about which the API server was silent for too long.
+func (c *Controller) silence() error {
+	for _, i := range c.watched() {
+		if age := i.silence(); age >= silentAfter {
+			return fmt.Errorf("the API server has said nothing about %s for %v", i.kind, age.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+// Staleness returns, for each kind of object, the time since the API server last sent a list, a
+// change, a bookmark (about one per minute while nothing changes), or the regular end of a watch.
+// Errors and opened watches do not count. Before the first of these it is the age of the
+// Controller. Staleness never blocks.
+func (c *Controller) Staleness() map[Kind]time.Duration {
+	out := map[Kind]time.Duration{}
+	for _, i := range c.informers {
+		out[i.kind] = i.silence()
+	}
+	return out
 }

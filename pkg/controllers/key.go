@@ -1,6 +1,10 @@
 package controllers
 
-import "k8s.io/client-go/tools/cache"
+import (
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+)
 
 // Kind says what a key stands for.
 type Kind uint8
@@ -45,3 +49,9 @@ type Key struct {
 }
 
 func (k Key) name() cache.ObjectName { return cache.ObjectName{Namespace: k.Namespace, Name: k.Name} }
+
+func (k Key) pod() desired.PodKey { return desired.PodKey{Namespace: k.Namespace, Name: k.Name} }
+
+func podKey(pod desired.PodKey) Key {
+	return Key{Kind: KindPod, Namespace: pod.Namespace, Name: pod.Name}
+}

@@ -8,8 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -53,32 +51,18 @@ func (l *lightClusterList) DeepCopyObject() runtime.Object {
 	return out
 }
 
-// lightMeta has the fields of metadata that the agent uses.
-type lightMeta struct {
-	Name              string       `json:"name"`
-	UID               types.UID    `json:"uid"`
-	ResourceVersion   string       `json:"resourceVersion"`
-	Generation        int64        `json:"generation"`
-	CreationTimestamp metav1.Time  `json:"creationTimestamp"`
-	DeletionTimestamp *metav1.Time `json:"deletionTimestamp"`
-}
-
 // UnmarshalJSON implements json.Unmarshaler. An unreadable spec is not an error, as it would
 // make the whole list fail; it becomes a spec that denies.
 func (p *lightCluster) UnmarshalJSON(data []byte) error {
 	var whole struct {
 		metav1.TypeMeta
-		Metadata lightMeta       `json:"metadata"`
-		Spec     json.RawMessage `json:"spec"`
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     json.RawMessage   `json:"spec"`
 	}
 	if err := json.Unmarshal(data, &whole); err != nil {
 		return fmt.Errorf("decode a ClusterNetworkPolicy: %w", err)
 	}
-	m := whole.Metadata
-	p.ClusterNetworkPolicy = v1alpha2.ClusterNetworkPolicy{TypeMeta: whole.TypeMeta, ObjectMeta: metav1.ObjectMeta{
-		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
-		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
-	}}
+	p.ClusterNetworkPolicy = v1alpha2.ClusterNetworkPolicy{TypeMeta: whole.TypeMeta, ObjectMeta: keptMeta(&whole.Metadata)}
 	if len(whole.Spec) > 0 { // a bookmark has none
 		p.Spec = clusterSpec(whole.Spec)
 	}
@@ -139,29 +123,26 @@ type keptCluster struct {
 	nodes  bool // one of its peers selects nodes
 }
 
-// keptClusters returns how the store reduces ClusterNetworkPolicies.
-func keptClusters() kept[*keptCluster] {
-	return kept[*keptCluster]{
+// keptClusters says what is kept of ClusterNetworkPolicies.
+func keptClusters() kept[keptCluster] {
+	return kept[keptCluster]{
 		kind: KindClusterPolicy,
-		of: func(obj any) (*keptCluster, bool) {
-			var object *v1alpha2.ClusterNetworkPolicy
-			switch o := obj.(type) {
-			case *keptCluster:
-				return o, true
+		of: func(object runtime.Object) *keptCluster {
+			var cnp *v1alpha2.ClusterNetworkPolicy
+			switch o := object.(type) {
 			case *lightCluster:
-				object = &o.ClusterNetworkPolicy
+				cnp = &o.ClusterNetworkPolicy
 			case *v1alpha2.ClusterNetworkPolicy:
-				object = o
+				cnp = o
 			default:
-				return nil, false
+				return nil
 			}
-			return &keptCluster{nodes: namesNodes(object), object: &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{
-				Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion, Generation: object.Generation,
-				CreationTimestamp: object.CreationTimestamp, DeletionTimestamp: object.DeletionTimestamp,
-			}, Spec: object.Spec}}, true
+			return &keptCluster{
+				nodes:  namesNodes(cnp),
+				object: &v1alpha2.ClusterNetworkPolicy{ObjectMeta: keptMeta(&cnp.ObjectMeta), Spec: cnp.Spec},
+			}
 		},
-		nameOf: func(p *keptCluster) cache.ObjectName { return cache.ObjectName{Name: p.object.Name} },
-		same:   sameCluster,
+		same: sameCluster,
 	}
 }
 

@@ -22,25 +22,25 @@ func TestLostPods(t *testing.T) {
 		end  func(n claiming)
 		lost bool
 	}{
-		"deleted":            {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) { n.pods.remove(newRemotePod("a", "10.0.0.1")) }, lost: true},
-		"without an address": {pod: newRemotePod("a", ""), end: func(n claiming) { n.pods.remove(newRemotePod("a", "")) }},
+		"deleted":            {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) { n.cluster.pods.remove(newRemotePod("a", "10.0.0.1")) }, lost: true},
+		"without an address": {pod: newRemotePod("a", ""), end: func(n claiming) { n.cluster.pods.remove(newRemotePod("a", "")) }},
 		"finished and deleted at once": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) {
-			n.pods.set(finished(newRemotePod("a", "10.0.0.1")))
-			n.pods.remove(newRemotePod("a", "10.0.0.1"))
+			n.cluster.pods.set(finished(newRemotePod("a", "10.0.0.1")))
+			n.cluster.pods.remove(finished(newRemotePod("a", "10.0.0.1")))
 		}},
-		"finished by the word of its end": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) { n.pods.remove(finished(newRemotePod("a", "10.0.0.1"))) }},
+		"finished by the word of its end": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) { n.cluster.pods.remove(finished(newRemotePod("a", "10.0.0.1"))) }},
 		"finished and replaced in one go": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) {
-			n.pods.remove(finished(newRemotePod("a", "10.0.0.1")))
-			n.pods.set(another(newRemotePod("a", "10.0.0.2")))
+			n.cluster.pods.remove(finished(newRemotePod("a", "10.0.0.1")))
+			n.cluster.pods.set(another(newRemotePod("a", "10.0.0.2")))
 		}},
 		"replaced by one that finishes and goes": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) {
-			n.pods.remove(newRemotePod("a", "10.0.0.1"))
-			n.pods.set(finished(another(newRemotePod("a", ""))))
-			n.pods.remove(finished(another(newRemotePod("a", ""))))
+			n.cluster.pods.remove(newRemotePod("a", "10.0.0.1"))
+			n.cluster.pods.set(finished(another(newRemotePod("a", ""))))
+			n.cluster.pods.remove(finished(another(newRemotePod("a", ""))))
 		}, lost: true},
 		"replaced by one that is elsewhere": {pod: newRemotePod("a", "10.0.0.1"), end: func(n claiming) {
-			n.pods.remove(newRemotePod("a", "10.0.0.1"))
-			n.pods.set(another(newRemotePod("a", "10.0.0.2")))
+			n.cluster.pods.remove(newRemotePod("a", "10.0.0.1"))
+			n.cluster.pods.set(another(newRemotePod("a", "10.0.0.2")))
 		}, lost: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,199 +13,94 @@ import (
 // in force while the agent waits for the first list of nodes. A list takes less than a second.
 const nodesPatience = 10 * time.Second
 
-// nodesState says what is known of the nodes of the cluster.
-type nodesState uint8
-
-const (
-	nodesAwaited nodesState = iota // the first list was requested less than nodesPatience ago
-	nodesMissing                   // the first list takes longer than nodesPatience
-	nodesKnown                     // the first list was received
-)
-
-// nodeWatch watches the nodes of the cluster while a user needs them: a ClusterNetworkPolicy
-// that has nodes as peers, or contests. At other times there is no watch: every node has an agent,
-// and each agent would read every node.
+// nodeWatch watches the nodes of the cluster from the first time on that something needs them: a
+// ClusterNetworkPolicy that has nodes as peers, or a contested address. Until then there is no
+// watch: every node has an agent, and each agent would read every node.
 type nodeWatch struct {
-	source  cache.ListerWatcher
-	logger  klog.Logger
-	enqueue func(Key)                  // is called with the key of each changed node
-	decides func(nodesState, []string) // is called with the policies when the nodes become known or missing
-	changed chan struct{}              // signals that the first user came or the last one left
-
-	mu       sync.Mutex      // guards the fields below; not held during any callback
-	policies map[string]bool // the policies that need the nodes, by name
-	contests bool            // contests needs the nodes
-	is       nodesState
-	decided  chan struct{} // closed when the state leaves nodesAwaited, or the last user leaves
-	store    *store[*clusterNode]
-	tracked  *tracked // nil without users
+	*store[clusterNode]
+	informer *informer
+	decided  func() // called when the nodes become known, and when they are late
+	needed   chan struct{}
+	once     sync.Once     // closes needed
+	late     chan struct{} // closed nodesPatience after needed
 }
 
-func newNodeWatch(source cache.ListerWatcher, logger klog.Logger, enqueue func(Key), decides func(nodesState, []string)) *nodeWatch {
-	return &nodeWatch{
-		source: source, logger: logger, enqueue: enqueue, decides: decides, changed: make(chan struct{}, 1),
-		policies: map[string]bool{}, decided: make(chan struct{}), store: newStore(keptClusterNodes(), enqueue),
-	}
+func newNodeWatch(source cache.ListerWatcher, logger klog.Logger, changed func(key Key, was, is *clusterNode), decided func()) *nodeWatch {
+	s := newStore(keptClusterNodes(), changed)
+	i := newInformer(KindClusterNode, s, source, logger)
+	i.first = decided
+	return &nodeWatch{store: s, informer: i, decided: decided, needed: make(chan struct{}), late: make(chan struct{})}
 }
 
-// want says whether a policy needs the nodes. It returns the state of the nodes. As long as there
-// are users, known nodes stay known.
-func (w *nodeWatch) want(policy string, wants bool) nodesState {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := w.wantedLocked()
-	if delete(w.policies, policy); wants {
-		w.policies[policy] = true
-	}
-	if before != w.wantedLocked() {
-		tell(w.changed)
-	}
-	return w.is
-}
+// need starts the watch, unless it has started.
+func (w *nodeWatch) need() { w.once.Do(func() { close(w.needed) }) }
 
-// judge says whether contests needs the nodes.
-func (w *nodeWatch) judge(wants bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := w.wantedLocked()
-	if w.contests = wants; before != w.wantedLocked() {
-		tell(w.changed)
-	}
-}
-
-func (w *nodeWatch) wantedLocked() bool { return w.contests || len(w.policies) > 0 }
-
-func (w *nodeWatch) wanted() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.wantedLocked()
-}
-
-// get returns a node of the cluster. It returns false if there is no such node, or no user.
-func (w *nodeWatch) get(name string) (*clusterNode, bool) {
-	w.mu.Lock()
-	s := w.store
-	w.mu.Unlock()
-	return s.get(cache.ObjectName{Name: name})
-}
-
-// known reports whether the nodes are known and up to date: the last request succeeded, and the API
-// server is not silent.
-func (w *nodeWatch) known() bool {
-	w.mu.Lock()
-	is, t := w.is, w.tracked
-	w.mu.Unlock()
-	return is == nodesKnown && t != nil && t.lastError() == nil && time.Since(t.contact()) < silentAfter
-}
-
-// followed returns the source of the nodes, or nil if no policy needs them.
-func (w *nodeWatch) followed() *tracked {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.policies) == 0 {
-		return nil
-	}
-	return w.tracked
-}
-
-// settle waits until the nodes are known or missing, or have no user. It returns false when ctx is
-// done.
-func (w *nodeWatch) settle(ctx context.Context) bool {
-	for {
-		w.mu.Lock()
-		waits, decided := w.wantedLocked() && w.is == nodesAwaited, w.decided
-		w.mu.Unlock()
-		if !waits {
-			return ctx.Err() == nil
-		}
-		select {
-		case <-decided:
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-// run watches the nodes whenever there are users, until ctx is done.
+// run watches the nodes until ctx is done.
 func (w *nodeWatch) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.changed:
-		}
-		for w.wanted() && ctx.Err() == nil {
-			w.follow(ctx)
-			w.forget()
-		}
-	}
-}
-
-// follow watches the nodes until the last user leaves.
-func (w *nodeWatch) follow(ctx context.Context) {
-	ctx, stop := context.WithCancel(ctx)
-	w.mu.Lock()
-	i := newInformer(KindClusterNode, w.store, w.store.synced, w.source, w.logger)
-	w.tracked = i.source
-	w.mu.Unlock()
-	var running sync.WaitGroup
-	running.Go(func() { i.run(ctx) })
-
-	late := time.NewTimer(nodesPatience)
-	defer late.Stop()
-	synced := i.synced
-	for done := false; !done; {
-		select {
-		case <-synced:
-			synced = nil
-			w.decide(nodesKnown)
-		case <-late.C:
-			w.decide(nodesMissing)
-		case <-w.changed:
-			done = !w.wanted()
-		case <-ctx.Done():
-			done = true
-		}
-	}
-	stop()
-	running.Wait()
-}
-
-// forget drops all nodes. If there is a user again, it keeps them: a policy in force may name them.
-func (w *nodeWatch) forget() {
-	w.mu.Lock()
-	if w.wantedLocked() {
-		w.mu.Unlock()
+	select {
+	case <-w.needed:
+	case <-ctx.Done():
 		return
 	}
-	was := w.store
-	if w.is == nodesAwaited {
-		close(w.decided)
+	timer := time.AfterFunc(nodesPatience, func() {
+		if close(w.late); !w.known() {
+			w.decided()
+		}
+	})
+	defer timer.Stop()
+	w.informer.run(ctx)
+}
+
+// settle waits until the nodes are known or late, if something needs them.
+func (w *nodeWatch) settle(ctx context.Context) {
+	select {
+	case <-w.needed:
+	default:
+		return
 	}
-	w.is, w.decided, w.tracked = nodesAwaited, make(chan struct{}), nil
-	w.store = newStore(keptClusterNodes(), w.enqueue)
-	w.mu.Unlock()
-	for _, n := range was.all() {
-		w.enqueue(Key{Kind: KindClusterNode, Name: n.Name})
+	select {
+	case <-w.informer.synced:
+	case <-w.late:
+	case <-ctx.Done():
 	}
 }
 
-// decide sets the state to known or missing, and calls decides with all policies. When the state is
-// known, the nodes were enqueued before. decide does nothing if the nodes are known already.
-func (w *nodeWatch) decide(is nodesState) {
-	w.mu.Lock()
-	if w.is == nodesKnown {
-		w.mu.Unlock()
-		return
+// known reports whether all nodes are in the store.
+func (w *nodeWatch) known() bool { return w.informer.isSynced() }
+
+// missing reports whether the first list takes longer than nodesPatience.
+func (w *nodeWatch) missing() bool {
+	select {
+	case <-w.late:
+		return !w.known()
+	default:
+		return false
 	}
-	if w.is == nodesAwaited {
-		close(w.decided)
+}
+
+// current reports whether the nodes are known and up to date: the last request succeeded, and the API
+// server is not silent.
+func (w *nodeWatch) current() bool {
+	return w.known() && w.informer.lastError() == nil && w.informer.silence() < silentAfter
+}
+
+// nodesDecided has the worker read each policy again that names nodes.
+func (c *Controller) nodesDecided() {
+	names := c.namingNodes()
+	if len(names) > 0 && !c.allNodes.known() {
+		c.cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(names))
 	}
-	w.is = is
-	var names []string
-	for name := range w.policies {
-		names = append(names, name)
+	for _, name := range names {
+		c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
 	}
-	w.mu.Unlock()
-	w.decides(is, names)
+}
+
+// namingNodes returns the names of the policies that have nodes as peers.
+func (c *Controller) namingNodes() (names []string) {
+	for _, p := range c.clusters.all() {
+		if p.nodes {
+			names = append(names, p.object.Name)
+		}
+	}
+	return names
 }

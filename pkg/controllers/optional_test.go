@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -35,8 +34,6 @@ type crdServer struct {
 func serveClusters(fail error, policies ...*v1alpha2.ClusterNetworkPolicy) *crdServer {
 	return &crdServer{apiServer: serve(func() runtime.Object { return &v1alpha2.ClusterNetworkPolicyList{} }, policies...), fail: fail}
 }
-
-var _ mayLack = &crdServer{}
 
 func (s *crdServer) ask() error {
 	s.mu.Lock()
@@ -88,8 +85,6 @@ func (s *crdServer) WatchWithContext(_ context.Context, options metav1.ListOptio
 	}
 	return s.Watch(options)
 }
-
-func (s *crdServer) StillAbsent(context.Context) bool { return errors.Is(s.ask(), ErrNoKind) }
 
 func newClusterPolicy(name string, nodes bool) *v1alpha2.ClusterNetworkPolicy {
 	p := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha2.ClusterNetworkPolicySpec{
@@ -222,36 +217,36 @@ func TestStatusBringsNoKey(t *testing.T) {
 func TestOtherSpecOfOneGeneration(t *testing.T) {
 	k := &keys{}
 	t.Run("ClusterNetworkPolicy", func(t *testing.T) {
-		clusters := newStore(keptClusters(), k.add)
+		clusters := storeOf(keptClusters(), k)
 		p := newClusterPolicy("a", true)
 		p.UID, p.Generation, p.ResourceVersion = "u", 2, "7"
-		require.NoError(t, clusters.Add(p))
-		require.NoError(t, clusters.Replace([]any{p.DeepCopy()}, "7"))
+		require.NoError(t, clusters.set(p))
+		require.NoError(t, relist(clusters, p.DeepCopy()))
 		require.Len(t, k.take(), 1)
 		p = p.DeepCopy()
 		p.Spec.Egress[0].Action = "Accept"
-		require.NoError(t, clusters.Replace([]any{p}, "7"))
+		require.NoError(t, relist(clusters, p))
 		require.Len(t, k.take(), 1)
-		kept, _ := clusters.get(cache.ObjectName{Name: "a"})
+		kept := clusters.get(cache.ObjectName{Name: "a"})
 		require.Equal(t, p.Spec, kept.object.Spec)
 	})
 	t.Run("NetworkPolicy", func(t *testing.T) {
-		policies := newPolicyStore(few, k.add)
+		policies := storeOf(keptPolicies(few), k)
 		p := ofRules("x", "a", 1, 7)
-		require.NoError(t, policies.Add(p))
-		require.NoError(t, policies.Replace([]any{p.DeepCopy()}, "7"))
+		require.NoError(t, policies.set(p))
+		require.NoError(t, relist(policies, p.DeepCopy()))
 		require.Len(t, k.take(), 1)
 		p = ofRules("x", "a", 2, 7)
-		require.NoError(t, policies.Replace([]any{p}, "7"))
+		require.NoError(t, relist(policies, p))
 		require.Len(t, k.take(), 1)
-		kept, _ := policies.get(cache.ObjectName{Namespace: "x", Name: "a"})
+		kept := policies.get(cache.ObjectName{Namespace: "x", Name: "a"})
 		require.Equal(t, p.Spec, kept.object.Spec)
 	})
 }
 
-// TestNodesAreWatchedWhileNamed: the nodes of the cluster are read when a policy names nodes,
-// come with it in one transaction or before, and are forgotten after it.
-func TestNodesAreWatchedWhileNamed(t *testing.T) {
+// TestNodesAreWatchedOnceNamed: the nodes of the cluster are read when a policy names nodes, and come
+// with it in one transaction or before. They stay watched after it.
+func TestNodesAreWatchedOnceNamed(t *testing.T) {
 	cl, r := newCluster(), &recorder{}
 	crd := serveClusters(nil, newClusterPolicy("plain", false))
 	all := serve(cl.nodes.newEmpty(), newNode("n1", "10.9.0.1"), newNode("n2", "10.9.0.2"))
@@ -288,15 +283,9 @@ func TestNodesAreWatchedWhileNamed(t *testing.T) {
 
 		crd.remove(newClusterPolicy("a", true))
 		quiet()
-		for _, call := range r.calls() {
-			for name, n := range call.nodes {
-				seen[name] = n
-			}
-		}
-		require.Equal(t, map[string]*state.Node{"n1": nil, "n2": nil}, seen)
 		all.set(newNode("n3", "10.9.0.3"))
 		quiet()
-		require.Equal(t, 1, all.listed())
+		require.Equal(t, 1, all.listed(), "the nodes stay watched")
 		require.NoError(t, c.Ready())
 	})
 }
@@ -340,28 +329,4 @@ func TestNodesThatAreMissing(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestNodesAreNotForgottenTooSoon: a policy that names nodes and is applied while the watch
-// of another one's nodes ends keeps them.
-func TestNodesAreNotForgottenTooSoon(t *testing.T) {
-	var enqueued []Key
-	w := newNodeWatch(nil, klog.Logger{}, func(key Key) { enqueued = append(enqueued, key) }, func(nodesState, []string) {})
-	require.Equal(t, nodesAwaited, w.want("a", true))
-	require.NoError(t, w.store.Replace([]any{newNode("n1", "10.9.0.1")}, ""))
-	w.decide(nodesKnown)
-	enqueued = nil
-
-	w.want("a", false) // its watch ends
-	require.Equal(t, nodesKnown, w.want("b", true), "b may be applied with what is known")
-	w.forget()
-	require.Empty(t, enqueued)
-	_, known := w.get("n1")
-	require.True(t, known)
-	require.Equal(t, nodesKnown, w.want("b", true))
-
-	w.want("b", false)
-	w.forget()
-	require.Equal(t, []Key{{Kind: KindClusterNode, Name: "n1"}}, enqueued)
-	require.Equal(t, nodesAwaited, w.want("c", true), "c waits for another list")
 }

@@ -28,10 +28,10 @@ const (
 // pace says when transactions begin and end (ADR 11). It belongs to the worker's
 // goroutine.
 type pace struct {
-	interval time.Duration // Config.ApplyInterval
-	began    time.Time     // the last transaction
-	rests    [urgent + 1]time.Time
-	turns    int // endpoints of the last transaction
+	interval time.Duration         // Config.ApplyInterval
+	began    time.Time             // the last transaction
+	turns    int                   // endpoints of the last transaction
+	next     [urgent + 1]time.Time // when the next one may begin, by the haste of what waits
 }
 
 // begin notes that a transaction begins.
@@ -49,29 +49,10 @@ func (p *pace) yields(some bool, most haste, now time.Time) bool {
 // serve, others may be left, so the next one begins an interval after it began at the
 // latest.
 func (p *pace) end(busy time.Duration, now time.Time) {
-	least := now.Add(leastRest)
-	rested := later(least, now.Add(min(restFactor*busy, mostRest)))
-	limit := later(least, now.Add(p.interval))
+	rest, limit := max(leastRest, min(restFactor*busy, mostRest)), max(leastRest, p.interval)
 	if p.turns > 0 {
-		limit = later(least, p.began.Add(p.interval))
-		rested = sooner(rested, limit)
+		limit = max(leastRest, p.interval-now.Sub(p.began))
+		rest = min(rest, limit)
 	}
-	p.rests = [...]time.Time{restful: rested, prompt: sooner(rested, limit), urgent: least}
-}
-
-// next returns when the next transaction may begin, by the haste of what waits.
-func (p *pace) next(most haste) time.Time { return p.rests[most] }
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func sooner(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
+	p.next = [...]time.Time{restful: now.Add(rest), prompt: now.Add(min(rest, limit)), urgent: now.Add(leastRest)}
 }

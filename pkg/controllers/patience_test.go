@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // answering is a transport whose responses come from a function of the test.
@@ -50,9 +51,13 @@ func fiveMinutes() metav1.ListOptions {
 
 // overWire returns the source of pods of an API server whose responses come from the function.
 func overWire(t *testing.T, answers answering) cache.ListerWatcherWithContext {
+	return cache.ToListerWatcherWithContext(podsOverWire(t, answers))
+}
+
+func podsOverWire(t *testing.T, answers answering) cache.ListerWatcher {
 	source, err := ClusterSource(&rest.Config{Host: "http://server", Transport: answers}, "n1")
 	require.NoError(t, err)
-	return cache.ToListerWatcherWithContext(source.Pods)
+	return source.Pods
 }
 
 // TestPauseOfAnHour: if a server answers 429 with a Retry-After of an hour, the agent retries after
@@ -113,14 +118,13 @@ func TestNoHeaders(t *testing.T) {
 func TestWatchThatNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		w, err := overWire(t, func(r *http.Request) (*http.Response, error) {
+		i := newInformer(KindPod, storeOf(keptPods("n1", few), &keys{}), podsOverWire(t, func(r *http.Request) (*http.Response, error) {
 			return answer(r, http.StatusOK, http.Header{}, nil), nil
-		}).
-			WatchWithContext(t.Context(), fiveMinutes())
-		require.NoError(t, err)
-		event := <-w.ResultChan()
-		require.Equal(t, watch.Error, event.Type)
-		require.Equal(t, 5*time.Minute+watchGrace, time.Since(began))
+		}), klog.Logger{})
+		require.Error(t, i.watch(t.Context()))
+		took := time.Since(began)
+		require.GreaterOrEqual(t, took, maxWatch/2-time.Second+watchGrace)
+		require.LessOrEqual(t, took, maxWatch+watchGrace)
 
 		list, err := overWire(t, func(r *http.Request) (*http.Response, error) {
 			body, writes := io.Pipe()
@@ -136,13 +140,24 @@ func TestWatchThatNeverEnds(t *testing.T) {
 	})
 }
 
-// mute is a source whose watches send only the events that the test sends.
+// mute is a source that answers its first list only, and whose watches send only the events that the
+// test sends.
 type mute struct {
 	*apiServer
 	watch func() watch.Interface
 }
 
-func (m mute) Watch(metav1.ListOptions) (watch.Interface, error) { return m.watch(), nil }
+func (m mute) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if m.listed() > 0 {
+		_, err := silent{ctx}.Read(nil)
+		return nil, err
+	}
+	return m.List(options)
+}
+
+func (m mute) WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return m.watch(), nil
+}
 
 // TestSilentKind: if the API server sends nothing about one kind of objects for five minutes, the
 // agent is not ready, and its error names the kind. Errors, and watches that end before their
@@ -173,27 +188,27 @@ func TestSilentKind(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		heard := func(w watch.Interface, lasts time.Duration) time.Duration {
-			seconds := int64(180)
-			of := &tracked{kind: KindPod, inner: cache.ToListerWatcherWithContext(mute{newCluster().pods, func() watch.Interface { return w }})}
-			h, err := of.WatchWithContext(t.Context(), metav1.ListOptions{TimeoutSeconds: &seconds})
-			require.NoError(t, err)
-			time.AfterFunc(lasts, w.Stop)
-			for range h.ResultChan() {
-				continue
-			}
-			if of.contact().IsZero() {
+		// heard returns how long before the end of a watch the server was heard, or -1.
+		heardOf := func(source cache.ListerWatcher) time.Duration {
+			i := newInformer(KindPod, storeOf(keptPods("n1", few), &keys{}), source, klog.Logger{})
+			began := time.Now()
+			_ = i.watch(t.Context())
+			if i.heard.Equal(began) {
 				return -1
 			}
-			return time.Since(of.contact())
+			return i.silence()
+		}
+		heard := func(w watch.Interface, lasts time.Duration) time.Duration {
+			time.AfterFunc(lasts, w.Stop)
+			return heardOf(mute{newCluster().pods, func() watch.Interface { return w }})
 		}
 		require.EqualValues(t, -1, heard(failing(), time.Second))
 		require.EqualValues(t, -1, heard(failing(), 3*time.Minute), "an error that comes with the end")
-		require.EqualValues(t, -1, heard(watch.NewFake(), 0))
-		require.Zero(t, heard(watch.NewFake(), 3*time.Minute), "the server ends a watch of three minutes")
+		require.EqualValues(t, -1, heard(watch.NewFake(), time.Minute))
+		require.Zero(t, heardOf(newCluster().pods), "the server ends a watch")
 		bookmarked := watch.NewFakeWithChanSize(1, false)
-		bookmarked.Action(watch.Bookmark, newPod("a", ""))
-		require.Equal(t, time.Second, heard(bookmarked, time.Second))
+		time.AfterFunc(time.Second, func() { bookmarked.Action(watch.Bookmark, newPod("a", "")) })
+		require.Equal(t, time.Second, heard(bookmarked, 2*time.Second))
 	})
 }
 

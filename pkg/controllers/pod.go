@@ -52,16 +52,23 @@ func graceOf(p *corev1.Pod) time.Duration {
 	return time.Duration(min(*seconds, int64(desired.LongestLost/time.Second))) * time.Second
 }
 
-// addrOf returns the pod's first IPv4 address. podIPs has all of them; podIP
-// alone is what old clusters and hand-written manifests give.
+// addrOf returns the pod's first IPv4 address, or the zero Addr.
 func addrOf(status corev1.PodStatus) netip.Addr {
-	for _, ip := range status.PodIPs {
-		if addr, ok := parseIPv4(ip.IP); ok {
-			return addr
-		}
+	addrs := addrsOf(status)
+	if i := slices.IndexFunc(addrs, netip.Addr.Is4); i >= 0 {
+		return addrs[i]
 	}
-	addr, _ := parseIPv4(status.PodIP)
-	return addr
+	return netip.Addr{}
+}
+
+// addrsOf returns the pod's addresses of both families. podIPs has all of them; podIP alone is what
+// old clusters and hand-written manifests give.
+func addrsOf(status corev1.PodStatus) []netip.Addr {
+	var texts []string
+	for _, ip := range status.PodIPs {
+		texts = append(texts, ip.IP)
+	}
+	return parseAddrs(append(texts, status.PodIP))
 }
 
 // OnHostNetwork reports whether a pod uses the network of its node, so that it has neither an
@@ -79,7 +86,11 @@ func OnHostNetwork(p *corev1.Pod) bool {
 	if v4 := addrOf(p.Status); v4.IsValid() {
 		addr = v4
 	}
-	hosts := hostAddrsOf(p.Status)
+	texts := []string{p.Status.HostIP} // the addresses of the pod's node, as its kubelet reports them
+	for _, ip := range p.Status.HostIPs {
+		texts = append(texts, ip.IP)
+	}
+	hosts := parseAddrs(texts)
 	if len(hosts) == 0 {
 		return hostProcess(p.Spec)
 	}
@@ -100,24 +111,6 @@ func hostProcess(spec corev1.PodSpec) bool {
 
 func isHostProcess(o *corev1.WindowsSecurityContextOptions) bool {
 	return o != nil && o.HostProcess != nil && *o.HostProcess
-}
-
-// addrsOf returns the pod's addresses of both families.
-func addrsOf(status corev1.PodStatus) []netip.Addr {
-	var texts []string
-	for _, ip := range status.PodIPs {
-		texts = append(texts, ip.IP)
-	}
-	return parseAddrs(append(texts, status.PodIP))
-}
-
-// hostAddrsOf returns the addresses of the pod's node, as the pod's kubelet reports them.
-func hostAddrsOf(status corev1.PodStatus) []netip.Addr {
-	var texts []string
-	for _, ip := range status.HostIPs {
-		texts = append(texts, ip.IP)
-	}
-	return parseAddrs(append(texts, status.HostIP))
 }
 
 // parseAddrs returns the addresses that can be parsed.

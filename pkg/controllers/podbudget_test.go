@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
 )
@@ -37,35 +38,35 @@ func wide(namespace string, i int, address string) *corev1.Pod {
 func TestPendingPodsCostLittle(t *testing.T) {
 	k := &keys{}
 	before := effort.Live()
-	s := newPodStore("n1", policy.DefaultBudgets(), k.add)
+	s := storeOf(keptPods("n1", policy.DefaultBudgets()), k)
 	pods := effort.Of(1000, 2000)
 	for i := range pods {
-		require.NoError(t, s.Add(wide("x", i, "")))
+		require.NoError(t, s.set(wide("x", i, "")))
 	}
 	kept := effort.Live() - before
 	t.Logf("%d pending pods with 16 KiB of labels: %d bytes", pods, kept)
 	require.Less(t, kept, int64(pods)*1600)
 	name := cache.ObjectName{Namespace: "x", Name: "p00000"}
-	pod, _ := s.get(name)
+	pod := s.get(name)
 	require.Empty(t, pod.Labels)
 	require.Empty(t, pod.Ports)
 	require.Empty(t, pod.OverBudget, "it is not closed")
 
 	k.take()
-	require.NoError(t, s.Update(wide("x", 0, "10.0.0.1")))
+	require.NoError(t, s.set(wide("x", 0, "10.0.0.1")))
 	require.Len(t, k.take(), 1)
-	pod, _ = s.get(name)
+	pod = s.get(name)
 	require.Len(t, pod.Labels, 255)
 	require.Len(t, pod.Ports, 1)
-	require.NoError(t, s.Update(wide("x", 0, "")))
+	require.NoError(t, s.set(wide("x", 0, "")))
 	require.Len(t, k.take(), 1)
-	pod, _ = s.get(name)
+	pod = s.get(name)
 	require.Empty(t, pod.Labels)
 
 	local := wide("x", 0, "")
 	local.Spec.NodeName = "n1"
-	require.NoError(t, s.Update(local))
-	pod, _ = s.get(name)
+	require.NoError(t, s.set(local))
+	pod = s.get(name)
 	require.Len(t, pod.Labels, 255, "a pod of this node waits for its address with all that its rules need")
 	runtime.KeepAlive(s)
 }
@@ -74,16 +75,16 @@ func TestPendingPodsCostLittle(t *testing.T) {
 // other namespaces keep their labels.
 func TestPodsOfANamespaceCostLittle(t *testing.T) {
 	before := effort.Live()
-	s := newPodStore("n1", policy.DefaultBudgets(), func(Key) {})
-	require.NoError(t, s.Add(wide("other", 1, "10.200.0.1")))
+	s := storeOf(keptPods("n1", policy.DefaultBudgets()), &keys{})
+	require.NoError(t, s.set(wide("other", 1, "10.200.0.1")))
 	pods := effort.Of(1100, 3000)
 	for i := range pods {
-		require.NoError(t, s.Add(wide("x", i, fmt.Sprintf("10.1.%d.%d", i/250, i%250+1))))
+		require.NoError(t, s.set(wide("x", i, fmt.Sprintf("10.1.%d.%d", i/250, i%250+1))))
 	}
 	kept := effort.Live() - before
 	t.Logf("%d pods with 16 KiB of labels: %d bytes", pods, kept)
 	require.Less(t, kept, int64(32<<20))
-	other, _ := s.get(cache.ObjectName{Namespace: "other", Name: "p00001"})
+	other := s.get(cache.ObjectName{Namespace: "other", Name: "p00001"})
 	require.Len(t, other.Labels, 255)
 	runtime.KeepAlive(s)
 }
@@ -94,21 +95,15 @@ func TestPodStoreModel(t *testing.T) {
 	b := policy.Budgets{NamespaceBytes: 200}.OrDefaults()
 	namespaces, names := rapid.SampledFrom([]string{"x", "y"}), rapid.SampledFrom([]string{"a", "b", "c", "d"})
 	rapid.Check(t, func(t *rapid.T) {
-		s := newPodStore("n1", b, func(Key) {})
-		relist := false
-		s.again = func() { relist = true }
+		s := storeOf(keptPods("n1", b), &keys{})
 		cluster := map[cache.ObjectName]*corev1.Pod{}
 		list := func() {
-			var all []any
-			keep := s.Transformer()
+			add, end := s.list()
 			for _, p := range cluster {
-				v, err := keep(p.DeepCopy())
-				require.NoError(t, err)
-				all = append(all, v)
+				require.NoError(t, add(p.DeepCopy()))
 			}
-			relist = false
-			require.NoError(t, s.Replace(all, "1"))
-			require.False(t, relist, "a list leaves nothing closed that has room")
+			end()
+			require.False(t, s.wantsList(), "a list leaves nothing closed that has room")
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"set": func(t *rapid.T) {
@@ -118,18 +113,18 @@ func TestPodStoreModel(t *testing.T) {
 				}}
 				p.Status.PodIP = rapid.SampledFrom([]string{"", "10.0.0.1"}).Draw(t, "address")
 				cluster[cache.ObjectName{Namespace: p.Namespace, Name: p.Name}] = p
-				require.NoError(t, s.Add(p.DeepCopy()))
+				require.NoError(t, s.set(p.DeepCopy()))
 			},
 			"delete": func(t *rapid.T) {
 				name := cache.ObjectName{Namespace: namespaces.Draw(t, "namespace"), Name: names.Draw(t, "name")}
 				if p, there := cluster[name]; there {
 					delete(cluster, name)
-					require.NoError(t, s.Delete(p))
+					require.NoError(t, s.remove(p))
 				}
 			},
 			"list": func(*rapid.T) { list() },
 			"": func(t *rapid.T) {
-				if relist {
+				if s.wantsList() {
 					list()
 				}
 				for _, namespace := range []string{"x", "y"} {
@@ -142,7 +137,7 @@ func TestPodStoreModel(t *testing.T) {
 
 // checkClosed checks that the pods of a namespace have labels if and only if they are within its
 // limit together.
-func checkClosed(t *rapid.T, s *podBudgetStore, b policy.Budgets, cluster map[cache.ObjectName]*corev1.Pod, namespace string) {
+func checkClosed(t *rapid.T, s *store[desired.Pod], b policy.Budgets, cluster map[cache.ObjectName]*corev1.Pod, namespace string) {
 	var pods []*corev1.Pod
 	sum := 0
 	for name, p := range cluster {
@@ -152,7 +147,7 @@ func checkClosed(t *rapid.T, s *podBudgetStore, b policy.Budgets, cluster map[ca
 		}
 	}
 	for _, p := range pods {
-		is, _ := s.get(cache.ObjectName{Namespace: p.Namespace, Name: p.Name})
+		is := s.get(cache.ObjectName{Namespace: p.Namespace, Name: p.Name})
 		if sum <= b.NamespaceBytes {
 			require.Equal(t, p.Labels, is.Labels)
 			require.Empty(t, is.OverBudget)

@@ -94,7 +94,7 @@ func TestEachPodStops(t *testing.T) {
 		k8sruntime.ContentTypeProtobuf: encodedList(t, *newPod("a", "")),
 		k8sruntime.ContentTypeJSON:     []byte(`{"apiVersion": "v1", "kind": "PodList", "items": [{}]}`),
 	} {
-		_, err := answeredBy(t, contentType, list).Pods.(itemLister).ListEach(t.Context(), metav1.ListOptions{}, func(k8sruntime.Object) error { return enough })
+		_, err := newInformer(KindPod, nil, answeredBy(t, contentType, list).Pods, klog.Logger{}).page(t.Context(), metav1.ListOptions{}, func(k8sruntime.Object) error { return enough })
 		require.ErrorIs(t, err, enough)
 	}
 }
@@ -102,7 +102,7 @@ func TestEachPodStops(t *testing.T) {
 // Something else that comes with a 200 is not a cluster without pods.
 func TestAnswerOfAnotherKind(t *testing.T) {
 	for _, answer := range []string{`{"kind": "Status", "status": "Failure"}`, `{"items": []}`} {
-		_, err := answeredBy(t, k8sruntime.ContentTypeJSON, []byte(answer)).Pods.(itemLister).ListEach(t.Context(), metav1.ListOptions{}, nil)
+		_, err := newInformer(KindPod, nil, answeredBy(t, k8sruntime.ContentTypeJSON, []byte(answer)).Pods, klog.Logger{}).page(t.Context(), metav1.ListOptions{}, nil)
 		require.Error(t, err, answer)
 	}
 	for answer, kind := range map[string]string{
@@ -114,44 +114,39 @@ func TestAnswerOfAnotherKind(t *testing.T) {
 	}
 }
 
-// Over the wire, streamed and in one message, the pods are what they are, and
-// those of a workload share their labels.
+// Over the wire the pods are what they are, and those of a workload share their labels.
 func TestFirstListOverTheWire(t *testing.T) {
 	f := fleet{pods: 300, workloads: 20}
-	for _, streams := range []bool{true, false} {
-		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
-			web := httptest.NewServer(server{fleet: f, streams: streams})
-			defer web.Close()
-			defer web.CloseClientConnections()
-			source, err := ClusterSource(&rest.Config{Host: web.URL}, "node-000")
-			require.NoError(t, err)
-			r := &recorder{}
-			cfg := Config{Source: source, Applier: r, Node: "node-000"}
-			applied := firstApplied(&cfg)
-			c := New(cfg)
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				c.Run(ctx)
-			}()
-			<-applied
-			cancel()
-			<-done
+	web := httptest.NewServer(server{fleet: f})
+	defer web.Close()
+	defer web.CloseClientConnections()
+	source, err := ClusterSource(&rest.Config{Host: web.URL}, "node-000")
+	require.NoError(t, err)
+	r := &recorder{}
+	cfg := Config{Source: source, Applier: r, Node: "node-000"}
+	applied := firstApplied(&cfg)
+	c := New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Run(ctx)
+	}()
+	<-applied
+	cancel()
+	<-done
 
-			got := r.calls()[0].pods
-			require.Len(t, got, f.pods)
-			places := map[uintptr]bool{}
-			template := f.template()
-			for i := range f.pods {
-				want := PodFrom(f.pod(template, i), "node-000")
-				is := got[want.Key()]
-				require.True(t, is.Same(&want), "%+v\n%+v", is, want)
-				places[place(is.Labels)] = true
-			}
-			require.Len(t, places, f.workloads)
-		})
+	got := r.calls()[0].pods
+	require.Len(t, got, f.pods)
+	places := map[uintptr]bool{}
+	template := f.template()
+	for i := range f.pods {
+		want := PodFrom(f.pod(template, i), "node-000")
+		is := got[want.Key()]
+		require.True(t, is.Same(&want), "%+v\n%+v", is, want)
+		places[place(is.Labels)] = true
 	}
+	require.Len(t, places, f.workloads)
 }
 
 // forgetful is an API server that has forgotten what was before: its first watch of
@@ -164,9 +159,9 @@ type forgetful struct {
 
 func (s forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	watches, whole := query.Get("watch") != "", query.Get("sendInitialEvents") != ""
+	watches := query.Get("watch") != ""
 	switch {
-	case r.URL.Path != "/api/v1/pods" || whole:
+	case r.URL.Path != "/api/v1/pods":
 	case watches && s.watches.Add(1) == 1:
 		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf+";stream=watch")
 		frame(w, watch.Error, encodedGone())

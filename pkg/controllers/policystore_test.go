@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -38,9 +37,9 @@ func ofRules(namespace, name string, rules, version int) *networkingv1.NetworkPo
 }
 
 // closedIn returns the policies of a store that are closed, and that are not.
-func closedIn(s *policyStore) (closed, open []string) {
+func closedIn(s *store[keptPolicy]) (closed, open []string) {
 	for _, p := range s.all() {
-		if name := p.name().String(); policy.Excess(&p.object.Spec) != "" {
+		if name := p.object.Namespace + "/" + p.object.Name; policy.Excess(&p.object.Spec) != "" {
 			closed = append(closed, name)
 		} else {
 			open = append(open, name)
@@ -56,27 +55,16 @@ func closedIn(s *policyStore) (closed, open []string) {
 // closed namespace is within its limit again.
 func TestPolicyStoreModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newPolicyStore(few, func(Key) {})
-		asked := false
-		s.again = func() { asked = true }
+		s := storeOf(keptPolicies(few), &keys{})
 		world := map[string]*networkingv1.NetworkPolicy{}
 		version := 0
 		list := func() {
-			var items []any
-			keep := s.Transformer()
-			streamed := rapid.Bool().Draw(t, "streamed")
+			add, end := s.list()
 			for _, np := range world {
-				var item any = np.DeepCopy()
-				if streamed {
-					kept, err := keep(item)
-					require.NoError(t, err)
-					item = kept
-				}
-				items = append(items, item)
+				require.NoError(t, add(np.DeepCopy()))
 			}
-			asked = false
-			require.NoError(t, s.Replace(items, "1"))
-			require.False(t, asked, "a list says all")
+			end()
+			require.False(t, s.wantsList(), "a list says all")
 		}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			version++
@@ -89,16 +77,16 @@ func TestPolicyStoreModel(t *testing.T) {
 			case 1:
 				if np := world[id]; np != nil {
 					delete(world, id)
-					require.NoError(t, s.Delete(np))
+					require.NoError(t, s.remove(np))
 				}
 			case 2:
 				if np := world[id]; np != nil {
-					require.NoError(t, s.Add(np.DeepCopy()), "once more")
+					require.NoError(t, s.set(np.DeepCopy()), "once more")
 				}
 			default:
 				np := ofRules(namespace, name, rapid.IntRange(0, 8).Draw(t, "rules"), version)
 				world[id] = np
-				require.NoError(t, s.Add(np.DeepCopy()))
+				require.NoError(t, s.set(np.DeepCopy()))
 			}
 			var want []string
 			var all []*networkingv1.NetworkPolicy
@@ -114,8 +102,8 @@ func TestPolicyStoreModel(t *testing.T) {
 			closed, open := closedIn(s)
 			require.Len(t, world, len(closed)+len(open))
 			require.Subset(t, closed, want, "what is over its budget is closed")
-			require.True(t, asked || slices.Equal(closed, want), "closed are %v, %v suffices", closed, want)
-			if asked && rapid.Bool().Draw(t, "heeded") {
+			require.True(t, s.wantsList() || slices.Equal(closed, want), "closed are %v, %v suffices", closed, want)
+			if s.wantsList() && rapid.Bool().Draw(t, "heeded") {
 				list()
 			}
 		}
@@ -156,8 +144,8 @@ func TestLightPolicy(t *testing.T) {
 			require.NoError(t, err)
 			light := &lightPolicy{}
 			require.NoError(t, light.Unmarshal(data))
-			kept, ok := keptPolicies(few).of(light)
-			require.True(t, ok)
+			kept := keptPolicies(few).of(light)
+			require.NotNil(t, kept)
 			require.Equal(t, tc.np.Name, kept.object.Name)
 			require.Equal(t, tc.np.ResourceVersion, kept.object.ResourceVersion)
 			require.Equal(t, tc.empty, len(kept.object.Spec.PodSelector.MatchLabels) == 0)
@@ -172,7 +160,7 @@ func TestLightPolicy(t *testing.T) {
 	}
 	broken := &lightPolicy{spec: []byte{0x12, 0xff}}
 	broken.Name = "broken"
-	kept, _ := keptPolicies(few).of(broken)
+	kept := keptPolicies(few).of(broken)
 	require.Contains(t, policy.Excess(&kept.object.Spec), "cannot be read")
 }
 
@@ -186,8 +174,8 @@ func TestRoomForWhatWasDropped(t *testing.T) {
 	run(t, Config{Source: cl.source(), Applier: r, Budgets: few}, func(t *testing.T, c *Controller) {
 		shut := func() (names []string) {
 			for _, name := range []string{"p0", "p1", "p2"} {
-				if np, ok := c.Policy(policy.Key{Namespace: "x", Name: name}); ok && policy.Excess(&np.Spec) != "" {
-					require.Empty(t, np.Spec.Ingress)
+				if np := c.policies.get(cache.ObjectName{Namespace: "x", Name: name}); np != nil && policy.Excess(&np.object.Spec) != "" {
+					require.Empty(t, np.object.Spec.Ingress)
 					names = append(names, name)
 				}
 			}
@@ -224,50 +212,29 @@ func TestRoomForWhatWasDropped(t *testing.T) {
 func TestPoliciesAreKeptWithoutLabels(t *testing.T) {
 	np := ofRules("x", "p", 1, 1)
 	np.Labels = map[string]string{"k": strings.Repeat("v", 1000)}
-	kept, _ := keptPolicies(few).of(np)
+	kept := keptPolicies(few).of(np)
 	require.Empty(t, kept.object.Labels)
 	require.NotEmpty(t, np.Labels, "the object is not changed")
-	require.Equal(t, cache.ObjectName{Namespace: "x", Name: "p"}, kept.name())
 }
 
-// policyServer answers for policies as an API server does, in a list or as a stream.
-func policyServer(t *testing.T, streams bool, policies ...*networkingv1.NetworkPolicy) *httptest.Server {
+// policyServer answers for policies as an API server does.
+func policyServer(t *testing.T, policies ...*networkingv1.NetworkPolicy) *httptest.Server {
 	t.Helper()
 	scheme := k8sruntime.NewScheme()
 	require.NoError(t, networkingv1.AddToScheme(scheme))
-	encoded := func(o k8sruntime.Object) []byte {
-		var out bytes.Buffer
-		require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(o, &out))
-		return out.Bytes()
+	list := &networkingv1.NetworkPolicyList{TypeMeta: kind("networking.k8s.io/v1", "NetworkPolicyList"), ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
+	for _, np := range policies {
+		list.Items = append(list.Items, *np)
 	}
-	typed := func(np *networkingv1.NetworkPolicy) *networkingv1.NetworkPolicy {
-		np = np.DeepCopy()
-		np.TypeMeta = kind("networking.k8s.io/v1", "NetworkPolicy")
-		return np
-	}
+	var encoded bytes.Buffer
+	require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(list, &encoded))
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query := r.URL.Query()
-		switch {
-		case query.Get("watch") == "":
-			list := &networkingv1.NetworkPolicyList{TypeMeta: kind("networking.k8s.io/v1", "NetworkPolicyList"), ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
-			for _, np := range policies {
-				list.Items = append(list.Items, *np)
-			}
+		if r.URL.Query().Get("watch") == "" {
 			w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf)
-			_, _ = w.Write(encoded(list))
-			return
-		case query.Get("sendInitialEvents") == "true" && !streams:
-			http.Error(w, "no", http.StatusUnprocessableEntity)
+			_, _ = w.Write(encoded.Bytes())
 			return
 		}
 		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf+";stream=watch")
-		if query.Get("sendInitialEvents") == "true" {
-			for _, np := range policies {
-				frame(w, watch.Added, encoded(typed(np)))
-			}
-			end := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
-			frame(w, watch.Bookmark, encoded(typed(end)))
-		}
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}))
@@ -276,37 +243,32 @@ func policyServer(t *testing.T, streams bool, policies ...*networkingv1.NetworkP
 	return web
 }
 
-// Over the wire, in one list and as a stream, policies are what they are, and those
-// that are over their budget closed.
+// Over the wire policies are what they are, and those that are over their budget closed.
 func TestPoliciesOverTheWire(t *testing.T) {
 	ok := ofRules("x", "ok", 2, 5)
 	ok.Spec.PodSelector.MatchLabels = map[string]string{"app": "a"}
-	for _, streams := range []bool{true, false} {
-		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
-			web := policyServer(t, streams, ok, ofRules("x", "big", 5000, 6))
-			source, err := ClusterSource(&rest.Config{Host: web.URL}, "")
-			require.NoError(t, err)
-			s := newPolicyStore(few, func(Key) {})
-			informer := newInformer(KindPolicy, s, s.synced, source.Policies, klog.Logger{})
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() { defer close(done); informer.run(ctx) }()
-			<-s.synced
-			cancel()
-			<-done
-			closed, open := closedIn(s)
-			require.Equal(t, []string{"x/big"}, closed)
-			require.Equal(t, []string{"x/ok"}, open)
-			kept, _ := s.get(cache.ObjectName{Namespace: "x", Name: "ok"})
-			require.Equal(t, ok.Spec.PodSelector, kept.object.Spec.PodSelector)
-			require.Len(t, kept.object.Spec.Ingress, 2)
-			require.Equal(t, "5", kept.object.ResourceVersion)
+	web := policyServer(t, ok, ofRules("x", "big", 5000, 6))
+	source, err := ClusterSource(&rest.Config{Host: web.URL}, "")
+	require.NoError(t, err)
+	s := storeOf(keptPolicies(few), &keys{})
+	informer := newInformer(KindPolicy, s, source.Policies, klog.Logger{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); informer.run(ctx) }()
+	<-informer.synced
+	cancel()
+	<-done
+	closed, open := closedIn(s)
+	require.Equal(t, []string{"x/big"}, closed)
+	require.Equal(t, []string{"x/ok"}, open)
+	kept := s.get(cache.ObjectName{Namespace: "x", Name: "ok"})
+	require.Equal(t, ok.Spec.PodSelector, kept.object.Spec.PodSelector)
+	require.Len(t, kept.object.Spec.Ingress, 2)
+	require.Equal(t, "5", kept.object.ResourceVersion)
 
-			list, err := cache.ToListerWatcherWithContext(source.Policies).ListWithContext(t.Context(), metav1.ListOptions{})
-			require.NoError(t, err)
-			require.Len(t, list.(*networkingv1.NetworkPolicyList).Items[1].Spec.Ingress, 5000, "who lists them whole has them whole")
-		})
-	}
+	list, err := cache.ToListerWatcherWithContext(source.Policies).ListWithContext(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, list.(*networkingv1.NetworkPolicyList).Items[1].Spec.Ingress, 5000, "who lists them whole has them whole")
 }
 
 // A policy that is over its budget costs little before it is closed; one that is within

@@ -8,16 +8,15 @@ import (
 // queue has the keys of what needs a sync, each once. It is taken whole, so it
 // keeps no more memory than what waits.
 type queue struct {
-	some  chan struct{} // full while there are keys that nobody was told of
-	hurry chan struct{} // the same for those with more haste than all before
+	wake chan struct{} // full while the worker was not told of a first key, or of more haste
 
-	mu   sync.Mutex        // guards following; held for no call
+	mu   sync.Mutex        // guards the fields below; not held during any call
 	keys map[Key]time.Time // when the first event came in, zero for no event
 	most haste             // of them
 }
 
 func newQueue() *queue {
-	return &queue{some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), keys: map[Key]time.Time{}}
+	return &queue{wake: make(chan struct{}, 1), keys: map[Key]time.Time{}}
 }
 
 // Add takes a key that stands for no event.
@@ -27,33 +26,22 @@ func (q *queue) Add(key Key) { q.AddEvent(key, time.Time{}, prompt) }
 func (q *queue) AddEvent(key Key, at time.Time, h haste) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	news := len(q.keys) == 0 || h > q.most
 	earlier(q.keys, key, at)
-	tell(q.some)
-	if h > q.most {
-		q.most = h
-		tell(q.hurry)
+	q.most = max(q.most, h)
+	if news {
+		select {
+		case q.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// tell fills a channel that has room for one.
-func tell(full chan<- struct{}) {
-	select {
-	case full <- struct{}{}:
-	default:
-	}
-}
-
-// Some tells once of keys that wait.
-func (q *queue) Some() <-chan struct{} { return q.some }
-
-// Hurry tells once that a key waits which has more haste than all before it.
-func (q *queue) Hurry() <-chan struct{} { return q.hurry }
-
-// Haste returns how much haste the keys that wait have.
-func (q *queue) Haste() haste {
+// Waiting returns how many keys wait, and how much haste they have.
+func (q *queue) Waiting() (keys int, most haste) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.most
+	return len(q.keys), q.most
 }
 
 // Take returns the keys that wait, and forgets them. An event that comes later brings its
@@ -61,22 +49,9 @@ func (q *queue) Haste() haste {
 func (q *queue) Take() map[Key]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, told := range []chan struct{}{q.some, q.hurry} {
-		select {
-		case <-told:
-		default:
-		}
-	}
 	keys := q.keys
 	q.keys, q.most = map[Key]time.Time{}, restful
 	return keys
-}
-
-// Len returns the number of keys that wait.
-func (q *queue) Len() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.keys)
 }
 
 // earlier adds a key; of several events of it the first one counts.

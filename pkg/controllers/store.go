@@ -6,161 +6,215 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
-// kept says what is kept of the objects of one kind.
+// kept says what a store keeps of the objects of one kind.
 type kept[T any] struct {
 	kind Kind
-	// of returns what is kept of an object. Applied to what it returned it returns the
-	// same. false: the object is of another kind. A reflector that streams its first list
-	// calls it for each object at once, so the whole objects are never in memory together.
-	of     func(obj any) (T, bool)
-	nameOf func(T) cache.ObjectName
+	// of returns what is kept of an object, or nil if the object is of another kind.
+	of func(runtime.Object) *T
 	// same reports whether a change from one to the other is of no interest.
-	same func(a, b T) bool
+	same func(a, b *T) bool
+
+	// limit is what the objects of a namespace may cost together; 0 means any amount.
+	limit int
+	size  func(*T) int // 0: the object does not count, and does not close
+	// shut returns a closed copy of an object, without its text.
+	shut func(*T) *T
 }
 
-// store has the current state of all objects of one kind. A reflector fills it. The values are
-// immutable, so readers may keep them. The store enqueues only objects that changed: most events,
+// store has the current state of all objects of one kind. An informer fills it. The values are
+// immutable, so readers may keep them. The store reports only objects that changed: most events,
 // and nearly all objects of a repeated list, bring no change.
+//
+// If the objects of a namespace are over their limit, all of them close. A closed object has no
+// text, so when the namespace is within the limit again, the objects stay closed until the next
+// list. So what closes depends on the objects in the cluster, not on the order of events.
 type store[T any] struct {
-	kept    kept[T]
-	enqueue func(Key)
-	// gone is called with the last values of a deleted object, before its key is enqueued. It may
-	// be nil.
-	gone   func(T)
-	synced chan struct{} // closed after the first list was stored and enqueued
-	first  sync.Once
+	kept[T]
+	changed func(key Key, was, is *T) // nil stands for no object
 
 	mu sync.RWMutex // guards values; not held during any callback
-	// Only the reflector's goroutine writes values, so it reads them without mu.
-	values map[cache.ObjectName]T
+	// Only the informer's goroutine writes values, so it reads them without mu.
+	values map[cache.ObjectName]*T
+
+	// Only the informer's goroutine uses the fields below.
+	sums   map[string]int  // size of the objects, by namespace
+	closed map[string]bool // namespaces whose objects were closed since the last list
+	room   bool            // a closed namespace is within its limit, so that a list would open it
 }
 
-var (
-	_ cache.ReflectorStore    = &store[int]{}
-	_ cache.TransformingStore = &store[int]{}
-)
-
-func newStore[T any](k kept[T], enqueue func(Key)) *store[T] {
-	return &store[T]{kept: k, enqueue: enqueue, synced: make(chan struct{}), values: map[cache.ObjectName]T{}}
+// objects is a store for an informer, which does not need the type of its values.
+type objects interface {
+	// set stores an object of an event, and remove deletes one.
+	set(object runtime.Object) error
+	remove(object runtime.Object) error
+	// list begins a list. The caller passes each object to add, and then calls end, unless the
+	// list failed. What was not added is deleted.
+	list() (add func(runtime.Object) error, end func())
+	// wantsList reports whether another list would open closed objects.
+	wantsList() bool
 }
 
-// get returns the value of a name; false when there is none.
-func (s *store[T]) get(name cache.ObjectName) (T, bool) {
+func newStore[T any](k kept[T], changed func(key Key, was, is *T)) *store[T] {
+	return &store[T]{kept: k, changed: changed, values: map[cache.ObjectName]*T{}, sums: map[string]int{}, closed: map[string]bool{}}
+}
+
+// get returns the value of a name, or nil.
+func (s *store[T]) get(name cache.ObjectName) *T {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	v, ok := s.values[name]
-	return v, ok
+	return s.values[name]
 }
 
 // all returns every value.
-func (s *store[T]) all() []T {
+func (s *store[T]) all() []*T {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.Collect(maps.Values(s.values))
 }
 
-// Add implements cache.ReflectorStore.
-func (s *store[T]) Add(obj any) error {
-	v, err := s.value(obj)
-	if err != nil {
+func (s *store[T]) set(object runtime.Object) error {
+	name, v, err := s.value(object)
+	if err == nil {
+		s.put(name, s.fit(name, v))
+	}
+	return err
+}
+
+func (s *store[T]) remove(object runtime.Object) error {
+	name, last, err := s.value(object)
+	if err != nil || s.values[name] == nil {
 		return err
 	}
-	name := s.kept.nameOf(v)
-	old, known := s.values[name]
-	if known && s.kept.same(old, v) {
-		return nil // readers may keep using the old value
+	s.fit(name, nil)
+	s.mu.Lock()
+	delete(s.values, name)
+	s.mu.Unlock()
+	s.report(name, last, nil) // the event of a deletion has the last state
+	return nil
+}
+
+// put stores a value, and reports it if it is news.
+func (s *store[T]) put(name cache.ObjectName, v *T) {
+	was := s.values[name]
+	if was != nil && s.same(was, v) {
+		return // readers may keep using the old value
 	}
 	s.mu.Lock()
 	s.values[name] = v
 	s.mu.Unlock()
-	s.changed(name)
-	return nil
+	s.report(name, was, v)
 }
 
-// Update implements cache.ReflectorStore.
-func (s *store[T]) Update(obj any) error { return s.Add(obj) }
-
-// Delete implements cache.ReflectorStore.
-func (s *store[T]) Delete(obj any) error {
-	name, err := cache.ObjectToName(obj)
-	if err != nil {
-		return err
+// fit counts a new value of an object, nil for none, against the limit of its namespace. It
+// returns the value, closed if the namespace is closed.
+func (s *store[T]) fit(name cache.ObjectName, v *T) *T {
+	if s.limit == 0 {
+		return v
 	}
-	old, known := s.values[name]
-	if !known {
-		return nil
+	namespace := name.Namespace
+	size := 0
+	if v != nil {
+		size = s.size(v)
 	}
-	if s.gone != nil {
-		s.gone(old)
-		if last, err := s.value(obj); err == nil {
-			s.gone(last) // the delete event may have a newer state than the store
+	s.sums[namespace] += size
+	if was := s.values[name]; was != nil {
+		s.sums[namespace] -= s.size(was)
+	}
+	if s.sums[namespace] == 0 {
+		delete(s.sums, namespace)
+	}
+	switch over := s.sums[namespace] > s.limit; {
+	case over && !s.closed[namespace]:
+		s.closed[namespace] = true
+		for other, o := range s.values {
+			if other.Namespace == namespace && other != name && s.size(o) > 0 {
+				s.put(other, s.shut(o))
+			}
 		}
+	case s.closed[namespace] && !over:
+		s.room = true
 	}
-	s.mu.Lock()
-	delete(s.values, name)
-	s.mu.Unlock()
-	s.changed(name)
-	return nil
+	if s.closed[namespace] && size > 0 {
+		v = s.shut(v)
+	}
+	return v
 }
 
-// Replace implements cache.ReflectorStore. The list has all objects of the cluster.
-func (s *store[T]) Replace(list []any, _ string) error {
-	values := make(map[cache.ObjectName]T, len(list))
-	var changed []cache.ObjectName
-	for i, obj := range list {
-		v, err := s.value(obj)
+func (s *store[T]) list() (add func(runtime.Object) error, end func()) {
+	values, sums := map[cache.ObjectName]*T{}, map[string]int{}
+	over := func(name cache.ObjectName, v *T) bool {
+		return s.limit > 0 && sums[name.Namespace] > s.limit && s.size(v) > 0
+	}
+	add = func(object runtime.Object) error {
+		name, v, err := s.value(object)
 		if err != nil {
 			return err
 		}
-		list[i] = nil // the store owns the list; dropping a whole object saves memory
-		name := s.kept.nameOf(v)
-		if old, known := s.values[name]; known && s.kept.same(old, v) {
-			v, name = old, s.kept.nameOf(old)
-		} else {
-			changed = append(changed, name)
+		if s.limit > 0 {
+			sums[name.Namespace] += s.size(v)
+		}
+		if over(name, v) {
+			v = s.shut(v) // before the next object comes, as it may be large
 		}
 		values[name] = v
+		return nil
 	}
-	for name, old := range s.values {
-		if _, still := values[name]; !still {
-			if s.gone != nil {
-				s.gone(old)
+	end = func() {
+		s.sums, s.closed, s.room = sums, map[string]bool{}, false
+		for name, v := range values {
+			if over(name, v) {
+				s.closed[name.Namespace] = true
+				values[name] = s.shut(v)
 			}
-			changed = append(changed, name)
+		}
+		s.replace(values)
+	}
+	return add, end
+}
+
+// replace replaces all values, and reports the changes.
+func (s *store[T]) replace(values map[cache.ObjectName]*T) {
+	before := s.values
+	for name, v := range values {
+		if was := before[name]; was != nil && s.same(was, v) {
+			values[name] = was
 		}
 	}
 	s.mu.Lock()
 	s.values = values
 	s.mu.Unlock()
-	for _, name := range changed {
-		s.changed(name)
+	for name, v := range values {
+		if was := before[name]; was != v {
+			s.report(name, was, v)
+		}
 	}
-	s.first.Do(func() { close(s.synced) })
-	return nil
+	for name, was := range before {
+		if values[name] == nil {
+			s.report(name, was, nil)
+		}
+	}
 }
 
-// Resync implements cache.ReflectorStore. Nobody asks for it.
-func (s *store[T]) Resync() error { return nil }
+func (s *store[T]) wantsList() bool { return s.room }
 
-// Transformer implements cache.TransformingStore.
-func (s *store[T]) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) { return s.value(obj) }
+// value returns the name of an object and what is kept of it.
+func (s *store[T]) value(object runtime.Object) (cache.ObjectName, *T, error) {
+	v := s.of(object)
+	if v == nil {
+		return cache.ObjectName{}, nil, fmt.Errorf("unexpected %T in the store of %s", object, s.kind)
+	}
+	is, err := meta.Accessor(object)
+	if err != nil {
+		return cache.ObjectName{}, nil, err
+	}
+	return cache.ObjectName{Namespace: is.GetNamespace(), Name: is.GetName()}, v, nil
 }
 
-func (s *store[T]) value(obj any) (T, error) {
-	if item, ok := obj.(*keptItem); ok {
-		obj = item.value
-	}
-	v, ok := s.kept.of(obj)
-	if !ok {
-		return v, fmt.Errorf("unexpected %T in the store of %s", obj, s.kept.kind)
-	}
-	return v, nil
-}
-
-func (s *store[T]) changed(name cache.ObjectName) {
-	s.enqueue(Key{Kind: s.kept.kind, Namespace: name.Namespace, Name: name.Name})
+func (s *store[T]) report(name cache.ObjectName, was, is *T) {
+	s.changed(Key{Kind: s.kind, Namespace: name.Namespace, Name: name.Name}, was, is)
 }

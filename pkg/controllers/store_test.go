@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
@@ -21,7 +22,22 @@ import (
 // keys is where a store under test enqueues.
 type keys struct{ all []Key }
 
-func (k *keys) add(key Key) { k.all = append(k.all, key) }
+// storeOf returns a store that enqueues into keys.
+func storeOf[T any](what kept[T], k *keys) *store[T] {
+	return newStore(what, func(key Key, _, _ *T) { k.all = append(k.all, key) })
+}
+
+// relist has a store take a list of all objects.
+func relist[T any](s *store[T], all ...runtime.Object) error {
+	add, end := s.list()
+	for _, object := range all {
+		if err := add(object); err != nil {
+			return err
+		}
+	}
+	end()
+	return nil
+}
 
 // take returns what was enqueued since, by name.
 func (k *keys) take() []string {
@@ -34,9 +50,9 @@ func (k *keys) take() []string {
 	return names
 }
 
-func podStore() (*store[*desired.Pod], *keys) {
+func podStore() (*store[desired.Pod], *keys) {
 	k := &keys{}
-	return newStore(keptPods("n1", newInterner()), k.add), k
+	return storeOf(keptPods("n1", policy.DefaultBudgets()), k), k
 }
 
 // What the dataplane does not want to know changes nothing: no key, and the
@@ -64,21 +80,21 @@ func TestStoreKnowsWhatIsNews(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, k := podStore()
-			require.NoError(t, s.Add(fullPod()))
+			require.NoError(t, s.set(fullPod()))
 			require.Equal(t, []string{"pods x/web"}, k.take())
-			before, _ := s.get(cache.ObjectName{Namespace: "x", Name: "web"})
+			before := s.get(cache.ObjectName{Namespace: "x", Name: "web"})
 
 			p := fullPod()
 			tc.edit(p)
-			require.NoError(t, s.Update(p))
-			after, ok := s.get(cache.ObjectName{Namespace: "x", Name: "web"})
-			require.True(t, ok)
+			require.NoError(t, s.set(p))
+			after := s.get(cache.ObjectName{Namespace: "x", Name: "web"})
+			require.NotNil(t, after)
 			require.Equal(t, tc.news, before != after)
 			require.Equal(t, tc.news, len(k.take()) == 1)
 
 			before = after
-			require.NoError(t, s.Replace([]any{p.DeepCopy()}, "10"))
-			after, _ = s.get(cache.ObjectName{Namespace: "x", Name: "web"})
+			require.NoError(t, relist(s, p.DeepCopy()))
+			after = s.get(cache.ObjectName{Namespace: "x", Name: "web"})
 			require.Same(t, before, after, "a list of the same")
 			require.Empty(t, k.take())
 		})
@@ -92,83 +108,57 @@ func TestStoresOfOtherKinds(t *testing.T) {
 	}
 	k := &keys{}
 
-	policies := newPolicyStore(policy.DefaultBudgets(), k.add)
+	policies := storeOf(keptPolicies(policy.DefaultBudgets()), k)
 	np := &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{"Egress"}}}
-	require.NoError(t, policies.Add(np))
-	require.NoError(t, policies.Update(np.DeepCopy()), "as a relist does")
+	require.NoError(t, policies.set(np))
+	require.NoError(t, policies.set(np.DeepCopy()), "as a relist does")
 	require.Equal(t, []string{"networkpolicies x/a"}, k.take())
-	kept, _ := policies.get(cache.ObjectName{Namespace: "x", Name: "a"})
+	kept := policies.get(cache.ObjectName{Namespace: "x", Name: "a"})
 	require.Equal(t, np.Spec, kept.object.Spec)
 	require.Empty(t, kept.object.Annotations)
 	require.Empty(t, kept.object.ManagedFields)
 	require.NotEmpty(t, np.Annotations, "the object is not changed")
 	np = np.DeepCopy()
 	np.ResourceVersion = "2"
-	require.NoError(t, policies.Update(np))
+	require.NoError(t, policies.set(np))
 	require.Equal(t, []string{"networkpolicies x/a"}, k.take())
 
 	meta.Namespace = ""
-	namespaces := newStore(keptNamespaces(), k.add)
+	namespaces := storeOf(keptNamespaces(), k)
 	ns := &corev1.Namespace{ObjectMeta: meta}
-	require.NoError(t, namespaces.Add(ns))
+	require.NoError(t, namespaces.set(ns))
 	require.Equal(t, []string{"namespaces a"}, k.take())
 	ns = ns.DeepCopy()
 	ns.ResourceVersion, ns.Annotations["note"] = "2", "longer"
-	require.NoError(t, namespaces.Update(ns))
+	require.NoError(t, namespaces.set(ns))
 	require.Empty(t, k.take())
 	ns = ns.DeepCopy()
 	ns.Labels["k"] = "w"
-	require.NoError(t, namespaces.Update(ns))
+	require.NoError(t, namespaces.set(ns))
 	require.Equal(t, []string{"namespaces a"}, k.take())
 
-	nodes := newStore(keptNodes(), k.add)
+	nodes := storeOf(keptNodes(), k)
 	n := newNode("n1", "10.9.0.1")
-	require.NoError(t, nodes.Add(n))
+	require.NoError(t, nodes.set(n))
 	require.Equal(t, []string{"nodes n1"}, k.take())
 	n = n.DeepCopy()
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
-	require.NoError(t, nodes.Update(n))
+	require.NoError(t, nodes.set(n))
 	require.Empty(t, k.take(), "a heartbeat")
-	require.NoError(t, nodes.Update(newNode("n1", "10.9.0.2")))
+	require.NoError(t, nodes.set(newNode("n1", "10.9.0.2")))
 	require.Equal(t, []string{"nodes n1"}, k.take())
 
-	require.EqualError(t, nodes.Add(ns), "unexpected *v1.Namespace in the store of nodes")
+	require.EqualError(t, nodes.set(ns), "unexpected *v1.Namespace in the store of nodes")
 }
 
-// A streamed first list comes as what is kept, not as objects.
-func TestStoreTakesWhatItsTransformerMakes(t *testing.T) {
-	k := &keys{}
-	one, other := newStore(keptPods("n1", newInterner()), k.add), newStore(keptPods("n1", newInterner()), k.add)
-	kept, err := one.Transformer()(fullPod())
-	require.NoError(t, err)
-	require.NoError(t, one.Replace([]any{kept}, "7"))
-	require.NoError(t, other.Replace([]any{fullPod()}, "7"))
-	require.Equal(t, other.all(), one.all())
-	require.Same(t, kept, one.all()[0])
-
-	namespace, err := newStore(keptNamespaces(), k.add).Transformer()(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
-	require.NoError(t, err)
-	require.NoError(t, newStore(keptNamespaces(), k.add).Replace([]any{namespace}, "7"))
-	n, err := newStore(keptNodes(), k.add).Transformer()(newNode("n1", "10.9.0.1"))
-	require.NoError(t, err)
-	require.NoError(t, newStore(keptNodes(), k.add).Replace([]any{n}, "7"))
-}
-
-func TestStoreIsSyncedAfterItsFirstList(t *testing.T) {
+// What a list does not have is gone, and both are enqueued.
+func TestStoreTakesLists(t *testing.T) {
 	s, k := podStore()
-	require.NoError(t, s.Add(fullPod()))
-	requireOpen(t, s.synced)
+	require.NoError(t, s.set(fullPod()))
 	k.take()
-	enqueue := s.enqueue
-	s.enqueue = func(key Key) {
-		requireOpen(t, s.synced)
-		enqueue(key)
-	}
-	require.NoError(t, s.Replace([]any{newPod("a", "10.0.0.1")}, "7"))
+	require.NoError(t, relist(s, newPod("a", "10.0.0.1")))
 	require.Equal(t, []string{"pods x/a", "pods x/web"}, k.take(), "what came and what is gone")
-	requireClosed(t, s.synced)
-	s.enqueue = enqueue
-	require.NoError(t, s.Replace(nil, "8"))
+	require.NoError(t, relist(s))
 	require.Equal(t, []string{"pods x/a"}, k.take())
 }
 
@@ -202,17 +192,17 @@ func TestStoreModel(t *testing.T) {
 			"put": func(t *rapid.T) {
 				p := pod(t)
 				want := news(func() { model[p.Name] = p })
-				require.NoError(t, rapid.SampledFrom([]func(any) error{s.Add, s.Update}).Draw(t, "event")(p.DeepCopy()))
+				require.NoError(t, s.set(p.DeepCopy()))
 				require.Equal(t, want, k.take())
 			},
 			"delete": func(t *rapid.T) {
 				p := pod(t)
 				want := news(func() { delete(model, p.Name) })
-				require.NoError(t, s.Delete(p))
+				require.NoError(t, s.remove(p))
 				require.Equal(t, want, k.take())
 			},
 			"replace": func(t *rapid.T) {
-				var list []any
+				var list []runtime.Object
 				want := news(func() {
 					clear(model)
 					for _, p := range rapid.SliceOfNDistinct(rapid.Custom(pod), 0, 4, func(p *corev1.Pod) string { return p.Name }).Draw(t, "list") {
@@ -220,15 +210,15 @@ func TestStoreModel(t *testing.T) {
 						list = append(list, p.DeepCopy())
 					}
 				})
-				require.NoError(t, s.Replace(list, "1"))
+				require.NoError(t, relist(s, list...))
 				require.Equal(t, want, k.take())
 			},
 			"": func(t *rapid.T) {
 				require.Len(t, s.all(), len(model))
 				for name, p := range model {
-					v, ok := s.get(cache.ObjectName{Namespace: "x", Name: name})
+					v := s.get(cache.ObjectName{Namespace: "x", Name: name})
 					want := PodFrom(p, "n1")
-					require.True(t, ok && v.Same(&want), name)
+					require.True(t, v != nil && v.Same(&want), name)
 				}
 			},
 		})

@@ -7,26 +7,23 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// keptPods keeps of a pod what the dataplane wants to know. The dataplane has
-// the same values, so a pod is in memory once. What is over its budget is dropped
-// before the next object comes. in is the caller's alone.
-func keptPods(node string, in *interner) kept[*desired.Pod] {
-	return kept[*desired.Pod]{
+// keptPods keeps of a pod what the dataplane needs. The dataplane shares the values, so a pod is in
+// memory once.
+func keptPods(node string, b policy.Budgets) kept[desired.Pod] {
+	in, excess := newInterner(), b.ExcessOfNamespacePods()
+	return kept[desired.Pod]{
 		kind: KindPod,
-		of: func(obj any) (*desired.Pod, bool) {
-			if is, ok := obj.(*desired.Pod); ok {
-				return is, true
-			}
-			p, ok := obj.(*corev1.Pod)
+		of: func(object runtime.Object) *desired.Pod {
+			p, ok := object.(*corev1.Pod)
 			if !ok {
-				return nil, false
+				return nil
 			}
 			pod := PodFrom(p, node)
 			if !pod.Local && !pod.Addr.IsValid() {
@@ -34,69 +31,48 @@ func keptPods(node string, in *interner) kept[*desired.Pod] {
 			}
 			pod.Fit()
 			in.pod(&pod)
-			return &pod, true
+			return &pod
 		},
-		nameOf: func(p *desired.Pod) cache.ObjectName { return cache.ObjectName{Namespace: p.Namespace, Name: p.Name} },
-		same:   func(a, b *desired.Pod) bool { return a.Size == b.Size && a.Same(b) },
-	}
-}
-
-// podBudgetStore is the store of pods.
-type podBudgetStore = budgetStore[desired.Pod]
-
-func newPodStore(node string, b policy.Budgets, enqueue func(Key)) *podBudgetStore {
-	excess := b.ExcessOfNamespacePods()
-	return newBudgetStore(keptPods(node, newInterner()), sharing[desired.Pod]{
+		same:  func(a, b *desired.Pod) bool { return a.Size == b.Size && a.Same(b) },
 		limit: b.NamespaceBytes,
 		size:  func(p *desired.Pod) int { return p.Size },
-		shut:  func(p *desired.Pod) bool { return p.OverBudget == excess },
-		shutting: func(p *desired.Pod) *desired.Pod {
+		shut: func(p *desired.Pod) *desired.Pod {
 			is := *p
 			is.Labels, is.Ports, is.OverBudget = nil, nil, excess
 			return &is
 		},
-	}, enqueue)
-}
-
-func keptNamespaces() kept[*desired.Namespace] {
-	return kept[*desired.Namespace]{
-		kind: KindNamespace,
-		of: func(obj any) (*desired.Namespace, bool) {
-			switch o := obj.(type) {
-			case *corev1.Namespace:
-				ns := &desired.Namespace{Name: o.Name, Labels: o.Labels}
-				ns.Fit()
-				return ns, true
-			case *desired.Namespace:
-				return o, true
-			}
-			return nil, false
-		},
-		nameOf: func(ns *desired.Namespace) cache.ObjectName { return cache.ObjectName{Name: ns.Name} },
-		same:   (*desired.Namespace).Same,
 	}
 }
 
-// node is what is kept of a Node.
-type node struct {
-	Name  string
-	Addrs []netip.Addr
+func keptNamespaces() kept[desired.Namespace] {
+	return kept[desired.Namespace]{
+		kind: KindNamespace,
+		of: func(object runtime.Object) *desired.Namespace {
+			o, ok := object.(*corev1.Namespace)
+			if !ok {
+				return nil
+			}
+			ns := &desired.Namespace{Name: o.Name, Labels: o.Labels}
+			ns.Fit()
+			return ns
+		},
+		same: (*desired.Namespace).Same,
+	}
 }
 
-func keptNodes() kept[*node] {
-	return kept[*node]{
+// keptNodes keeps the addresses of this node.
+func keptNodes() kept[[]netip.Addr] {
+	return kept[[]netip.Addr]{
 		kind: KindNode,
-		of: func(obj any) (*node, bool) {
-			switch o := obj.(type) {
-			case *corev1.Node:
-				return &node{o.Name, NodeAddrs(o)}, true
-			case *node:
-				return o, true
+		of: func(object runtime.Object) *[]netip.Addr {
+			o, ok := object.(*corev1.Node)
+			if !ok {
+				return nil
 			}
-			return nil, false
+			addrs := NodeAddrs(o)
+			return &addrs
 		},
-		nameOf: func(n *node) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
-		same:   func(a, b *node) bool { return slices.Equal(a.Addrs, b.Addrs) },
+		same: func(a, b *[]netip.Addr) bool { return slices.Equal(*a, *b) },
 	}
 }
 
@@ -113,19 +89,16 @@ type clusterNode struct {
 }
 
 // keptClusterNodes keeps of the nodes of the cluster what a heartbeat does not change.
-func keptClusterNodes() kept[*clusterNode] {
-	return kept[*clusterNode]{
+func keptClusterNodes() kept[clusterNode] {
+	return kept[clusterNode]{
 		kind: KindClusterNode,
-		of: func(obj any) (*clusterNode, bool) {
-			switch o := obj.(type) {
-			case *corev1.Node:
-				return clusterNodeOf(o), true
-			case *clusterNode:
-				return o, true
+		of: func(object runtime.Object) *clusterNode {
+			o, ok := object.(*corev1.Node)
+			if !ok {
+				return nil
 			}
-			return nil, false
+			return clusterNodeOf(o)
 		},
-		nameOf: func(n *clusterNode) cache.ObjectName { return cache.ObjectName{Name: n.Name} },
 		same: func(a, b *clusterNode) bool {
 			return a.Same(&b.Node) && slices.Equal(a.cidrs, b.cidrs) && a.notReady.Equal(b.notReady)
 		},

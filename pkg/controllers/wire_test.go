@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net/http"
@@ -9,10 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -78,29 +75,9 @@ func (f fleet) pod(p *corev1.Pod, i int) *corev1.Pod {
 	return p
 }
 
-// encoded is a pod as the server sends it in a watch.
-func encoded(p *corev1.Pod) []byte {
-	var out bytes.Buffer
-	_, _ = out.Write([]byte("k8s\x00"))
-	raw, err := p.Marshal()
-	if err != nil {
-		panic(err)
-	}
-	unknown := k8sruntime.Unknown{TypeMeta: k8sruntime.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Raw: raw}
-	object, err := unknown.Marshal()
-	if err != nil {
-		panic(err)
-	}
-	_, _ = out.Write(object)
-	return out.Bytes()
-}
-
 // server is an API server that has a fleet and nothing else. It makes the pods
 // as it sends them.
-type server struct {
-	fleet   fleet
-	streams bool // it streams first lists
-}
+type server struct{ fleet fleet }
 
 func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
@@ -109,19 +86,9 @@ func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case query.Get("watch") == "":
 		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf)
 		s.list(w, r.URL.Path)
-	case query.Get("sendInitialEvents") != "" && !s.streams:
-		w.WriteHeader(http.StatusUnprocessableEntity)
 	default:
 		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf+";stream=watch")
 		w.WriteHeader(http.StatusOK)
-		if query.Get("sendInitialEvents") != "" {
-			if p := s.fleet.template(); r.URL.Path == "/api/v1/pods" {
-				for i := range s.fleet.pods {
-					frame(w, watch.Added, encoded(s.fleet.pod(p, i)))
-				}
-			}
-			frame(w, watch.Bookmark, encodedBookmark(r.URL.Path))
-		}
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}
@@ -136,35 +103,6 @@ func frame(w http.ResponseWriter, kind watch.EventType, object []byte) {
 	}
 	_, _ = w.Write(binary.BigEndian.AppendUint32(nil, uint32(len(body))))
 	_, _ = w.Write(body)
-}
-
-// encodedBookmark ends the first list of what is at a path.
-func encodedBookmark(path string) []byte {
-	meta := metav1.ObjectMeta{ResourceVersion: "1000000", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}
-	scheme := k8sruntime.NewScheme()
-	_ = corev1.AddToScheme(scheme)
-	_ = networkingv1.AddToScheme(scheme)
-	var object k8sruntime.Object
-	switch path {
-	case "/api/v1/pods":
-		object = &corev1.Pod{ObjectMeta: meta}
-	case "/api/v1/namespaces":
-		object = &corev1.Namespace{ObjectMeta: meta}
-	case "/api/v1/nodes":
-		object = &corev1.Node{ObjectMeta: meta}
-	default:
-		object = &networkingv1.NetworkPolicy{ObjectMeta: meta}
-	}
-	gvks, _, err := scheme.ObjectKinds(object)
-	if err != nil {
-		panic(err)
-	}
-	object.GetObjectKind().SetGroupVersionKind(gvks[0])
-	var out bytes.Buffer
-	if err := protobuf.NewSerializer(scheme, scheme).Encode(object, &out); err != nil {
-		panic(err)
-	}
-	return out.Bytes()
 }
 
 // list writes a list of pods, an empty one for other kinds.

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -24,80 +22,100 @@ const (
 // work is the worker. It starts when everything is known, as what a half-known
 // cluster seems to forbid or allow is wrong.
 func (c *Controller) work(ctx context.Context) {
-	c.status.begin()
-	defer c.status.end()
+	c.status.update(func() { c.status.alive = true })
+	defer c.status.update(func() { c.status.alive = false })
 
-	for _, i := range c.informers.all {
+	for _, i := range c.informers {
 		select {
 		case <-i.synced:
 		case <-ctx.Done():
 			return
 		}
 	}
-	if !c.nodes.settle(ctx) {
-		return
-	}
+	c.allNodes.settle(ctx)
 	close(c.synced)
 	c.queue.Add(Key{Kind: KindRetry}) // an empty cluster is worth a transaction too
 
 	w := worker{
-		c:       c,
-		pace:    pace{interval: c.cfg.ApplyInterval},
-		applied: appliedLog{every: c.cfg.ApplyInterval},
-		pending: map[Key]time.Time{},
-		retry:   time.AfterFunc(lastPause, func() { c.queue.Add(Key{Kind: KindRetry}) }),
+		c:        c,
+		pace:     pace{interval: c.cfg.ApplyInterval},
+		applied:  appliedLog{every: c.cfg.ApplyInterval},
+		pending:  map[Key]time.Time{},
+		retry:    time.AfterFunc(lastPause, func() { c.queue.Add(Key{Kind: KindRetry}) }),
+		looks:    looks{observer: c.cfg.Observer, failures: map[string]failure{}},
+		contests: contests{queue: c.queue},
+	}
+	if c.cfg.JudgeContests && c.cfg.Source.AllNodes != nil {
+		w.contests.nodes = c.allNodes
 	}
 	w.retry.Stop()
 	defer w.retry.Stop()
-	for w.collect(ctx) {
-		ready := w.ready()
-		if ready {
-			w.apply(ctx)
-		}
-		if c.running.Store(false); ready {
-			tell(c.ended)
-		}
+	for ctx.Err() == nil {
+		w.step(ctx)
 	}
 }
 
 // worker is the state of the one worker goroutine.
 type worker struct {
-	c       *Controller
-	pending map[Key]time.Time // drained and not applied yet; when it came in, zero for no event
-	batches batches           // applied and not in HNS yet
-	pace    pace
-	applied appliedLog
-	warned  map[state.Warning]bool
-	retry   *time.Timer // enqueues KindRetry
-	pause   time.Duration
-	open    bool // transactions may be applied
+	c        *Controller
+	pending  map[Key]time.Time // taken and not applied yet; when it came in, zero for no event
+	batches  batches           // applied and not in HNS yet
+	pace     pace
+	applied  appliedLog
+	looks    looks
+	contests contests
+	warned   map[state.Warning]bool
+	retry    *time.Timer // enqueues KindRetry
+	pause    time.Duration
+	open     bool // transactions may be applied
 }
 
-// collect waits for a key and until HNS has rested, and then takes every key there
-// is. It returns false when ctx is done.
-func (w *worker) collect(ctx context.Context) bool {
+// step makes the transaction or the look that is due, or waits until there may be one: a transaction
+// when keys wait and HNS has rested, and a look when no transaction waits, or only for too long.
+func (w *worker) step(ctx context.Context) {
+	now := time.Now()
+	if len(w.contests.rivals) > 0 && now.Sub(w.contests.judged) >= judgeEvery {
+		w.contests.again()
+	}
+	keys, most := w.c.queue.Waiting()
+	wait := judgeEvery
+	if w.looks.began {
+		look := w.looks.begins(now, keys > 0)
+		if !look.After(now) {
+			w.look(ctx)
+			return
+		}
+		wait = min(wait, look.Sub(now))
+	}
+	if keys > 0 {
+		begins := w.pace.next[most]
+		if !begins.After(now) {
+			w.transact(ctx)
+			return
+		}
+		wait = min(wait, begins.Sub(now))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return false
-	case <-w.c.queue.Some():
+	case <-w.c.queue.wake:
+	case <-timer.C:
 	}
-	for rests := true; rests; {
-		rest := time.NewTimer(time.Until(w.pace.next(w.c.queue.Haste())))
-		select {
-		case <-ctx.Done():
-		case <-rest.C:
-			rests = false
-		case <-w.c.queue.Hurry():
-		}
-		if rest.Stop(); ctx.Err() != nil {
-			return false
-		}
-	}
-	w.c.running.Store(true)
+}
+
+// transact takes every key there is, and applies a transaction.
+func (w *worker) transact(ctx context.Context) {
 	for key, at := range w.c.queue.Take() {
 		earlier(w.pending, key, at)
 	}
-	return ctx.Err() == nil
+	if !w.ready() {
+		return
+	}
+	w.apply(ctx)
+	if w.looks.observer != nil {
+		w.looks.ask()
+	}
 }
 
 // ready reports whether transactions may be applied: at once, or when the node
@@ -112,7 +130,7 @@ func (w *worker) ready() bool {
 	}
 	addrs := w.c.nodeAddrs()
 	w.open = len(addrs) > 0
-	w.c.status.setWaiting(!w.open)
+	w.c.status.update(func() { w.c.status.waiting = !w.open })
 	if !w.open {
 		w.c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", w.c.cfg.Node)
 	}
@@ -130,8 +148,14 @@ func (w *worker) apply(ctx context.Context) {
 	w.retry.Stop()
 	defer c.status.does("")
 	c.status.does("reading the objects that changed")
-	tx := c.transaction(w.pending)
-	tx.Yield = func() bool { return w.pace.yields(c.queue.Len() > 0, c.queue.Haste(), time.Now()) }
+	tx := dataplane.NewTransaction()
+	for key := range w.pending {
+		w.read(tx, key)
+	}
+	tx.Yield = func() bool {
+		keys, most := c.queue.Waiting()
+		return w.pace.yields(keys > 0, most, time.Now())
+	}
 
 	c.status.does("handing over what changed")
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
@@ -175,7 +199,9 @@ func (w *worker) tell(report state.Report, err error) {
 	}
 	if err == nil {
 		w.warn(report.Warnings)
-		w.c.contests.setRivals(report.Rivals)
+		if w.contests.nodes != nil {
+			w.contests.setRivals(report.Rivals)
+		}
 	}
 	w.c.cfg.OnApplied(applied)
 }
@@ -196,42 +222,20 @@ func (w *worker) warn(warnings []state.Warning) {
 	w.warned = active
 }
 
-// transaction reads the present state of the objects.
-func (c *Controller) transaction(keys map[Key]time.Time) *dataplane.Transaction {
-	tx := dataplane.NewTransaction()
-	for key := range keys {
-		c.read(tx, key)
-	}
-	return tx
-}
-
-// readPod adds the current state of a pod to a transaction, after the deletion of earlier pods of
-// the same name.
-func (c *Controller) readPod(tx *dataplane.Transaction, key Key) {
-	p, ok := c.informers.pods.get(key.name())
-	if pod := (desired.PodKey{Namespace: key.Namespace, Name: key.Name}); c.finished.take(pod) {
-		tx.DeleteFinishedPod(pod)
-	} else {
-		tx.DeletePod(pod)
-	}
-	if ok {
-		tx.SharePod(c.contests.judged(c.claims.on(p)))
-	}
-}
-
 // read puts the present state of what a key names into a transaction.
-func (c *Controller) read(tx *dataplane.Transaction, key Key) {
+func (w *worker) read(tx *dataplane.Transaction, key Key) {
+	c := w.c
 	switch key.Kind {
 	case KindPod:
-		c.readPod(tx, key)
+		w.readPod(tx, key)
 	case KindNamespace:
-		if ns, ok := c.informers.namespaces.get(key.name()); ok {
+		if ns := c.namespaces.get(key.name()); ns != nil {
 			tx.SetNamespace(*ns)
 		} else {
 			tx.DeleteNamespace(key.Name)
 		}
 	case KindPolicy:
-		if kept, ok := c.informers.policies.get(key.name()); ok {
+		if kept := c.policies.get(key.name()); kept != nil {
 			tx.SetPolicy(kept.object)
 		} else {
 			tx.DeletePolicy(policy.Key{Namespace: key.Namespace, Name: key.Name})
@@ -243,9 +247,10 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 			tx.SetNodeAddrs(addrs)
 		}
 	case KindClusterPolicy:
-		c.readCluster(tx, key.Name)
+		c.readCluster(tx, key)
 	case KindClusterNode:
-		if n, ok := c.nodes.get(key.Name); ok {
+		w.contests.judged = time.Time{} // the next step judges all rivals again
+		if n := c.allNodes.get(key.name()); n != nil {
 			tx.SetNode(n.Node)
 		} else {
 			tx.DeleteNode(key.Name)
@@ -254,18 +259,36 @@ func (c *Controller) read(tx *dataplane.Transaction, key Key) {
 	}
 }
 
+// readPod adds the current state of a pod to a transaction, after the deletion of earlier pods of
+// the same name.
+func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
+	p := w.c.pods.get(key.name())
+	if w.c.finished.take(key.pod()) {
+		tx.DeleteFinishedPod(key.pod())
+	} else {
+		tx.DeletePod(key.pod())
+	}
+	switch {
+	case p == nil:
+		return
+	case p.Local:
+		p = w.c.claims.on(p)
+	case w.contests.rivals[key.pod()]:
+		p = w.contests.judge(p)
+	}
+	tx.SharePod(p)
+}
+
 // readCluster puts the present state of a ClusterNetworkPolicy into a transaction. One with
 // nodes as peers is left as it was as long as it may wait for them, and its key comes
 // again. After that the rules that name them are closed.
-func (c *Controller) readCluster(tx *dataplane.Transaction, name string) {
-	kept, ok := c.informers.clusters.get(cache.ObjectName{Name: name})
-	nodes := c.nodes.want(name, ok && kept.nodes)
-	switch {
-	case !ok:
-		tx.DeleteClusterPolicy(name)
-	case !kept.nodes, nodes == nodesKnown:
+func (c *Controller) readCluster(tx *dataplane.Transaction, key Key) {
+	switch kept := c.clusters.get(key.name()); {
+	case kept == nil:
+		tx.DeleteClusterPolicy(key.Name)
+	case !kept.nodes || c.allNodes.known():
 		tx.SetClusterPolicy(kept.object)
-	case nodes == nodesMissing:
+	case c.allNodes.missing():
 		tx.SetClusterPolicy(policy.WithoutNodes(kept.object))
 	}
 }
@@ -273,8 +296,8 @@ func (c *Controller) readCluster(tx *dataplane.Transaction, name string) {
 // nodeAddrs returns the IPv4 InternalIPs of the nodes seen.
 func (c *Controller) nodeAddrs() []netip.Addr {
 	var addrs []netip.Addr
-	for _, n := range c.informers.nodes.all() {
-		addrs = append(addrs, n.Addrs...)
+	for _, n := range c.nodes.all() {
+		addrs = append(addrs, *n...)
 	}
 	return addrs
 }

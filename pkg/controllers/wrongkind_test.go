@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // TestListOfAnotherKind: an answer with code 200 and another kind is an error, and not a cluster
@@ -58,10 +59,8 @@ func TestListOfAnotherKind(t *testing.T) {
 			if err == nil {
 				_, err = meta.ExtractList(list) // as a reflector does
 			}
-			if each, ok := asked.of.(itemLister); ok {
-				_, eachErr := each.ListEach(t.Context(), metav1.ListOptions{}, func(k8sruntime.Object) error { return nil })
-				require.Equal(t, err == nil, eachErr == nil, "%v, object by object %v", err, eachErr)
-			}
+			_, eachErr := newInformer(KindPod, nil, asked.of, klog.Logger{}).page(t.Context(), metav1.ListOptions{}, func(k8sruntime.Object) error { return nil })
+			require.Equal(t, err == nil, eachErr == nil, "%v, object by object %v", err, eachErr)
 			return err
 		}
 		for name, answer := range answers {

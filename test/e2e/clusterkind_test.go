@@ -85,7 +85,7 @@ spec:
 		})
 		require.NoError(t, a.readiness())
 	}
-	require.NotContains(t, a.stderr.String(), "Failed to watch", "no errors")
+	require.NotContains(t, a.stderr.String(), "reading from the API server failed", "no errors")
 }
 
 // createClusterPolicy creates a ClusterNetworkPolicy.

@@ -22,7 +22,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -98,12 +97,12 @@ func (a *agent) run(ctx context.Context, running *sync.WaitGroup) {
 	cfg.Client = a.rec.Client(a.sim)
 	a.dp = dataplane.New(cfg)
 	recorded := a.rec.Dataplane(a.dp)
-	var teller *events.Recorder
+	var teller *controllers.Recorder
 	ctl := controllers.New(controllers.Config{
 		Source: a.server.Source(), Applier: recorded, Observer: recorded, Node: cluster.Node, RequireNodeAddr: true, Logger: logger,
 		OnApplied: func(done controllers.Applied) { teller.Applied(done) },
 	})
-	teller = events.New(events.Config{Sink: a, Node: cluster.Node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: a.dp.Selecting, Logger: logger})
+	teller = controllers.NewRecorder(controllers.EventsConfig{Sink: a, Node: cluster.Node, Policy: ctl.Policy, Selecting: a.dp.Selecting, Logger: logger})
 	running.Go(func() { teller.Run(ctx) })
 	running.Go(func() { ctl.Run(ctx) })
 	a.rest(time.Duration(effort.Of(6, 15)) * time.Minute) // also what nothing needs has gone
@@ -140,7 +139,7 @@ func (a *agent) onCall(c hnsfault.Call, when hnsfault.When) {
 	}
 }
 
-// Create implements events.Sink.
+// Create implements controllers.Sink.
 func (a *agent) Create(_ context.Context, e *eventsv1.Event) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

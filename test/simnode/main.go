@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
-	"github.com/winnpm/winnpm/pkg/controllers/events"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/desired"
@@ -45,19 +44,19 @@ func serve(ctx context.Context, kubeconfig, node string) error {
 	if err != nil {
 		return err
 	}
-	sink, err := events.ClusterSink(api)
+	sink, err := controllers.ClusterSink(api)
 	if err != nil {
 		return err
 	}
 	sim := hnssim.New(hnssim.Options{})
 	dp := dataplane.New(dataplane.Config{Node: node, Now: time.Now, Client: sim})
 	pods := &kubelet{dp: dp, sim: sim, pods: map[desired.PodKey]whatif.Pod{}}
-	var recorder *events.Recorder
+	var recorder *controllers.Recorder
 	ctl := controllers.New(controllers.Config{
 		Source: source, Applier: pods, Progress: dp.Progress, Node: node, Logger: klog.Background(),
 		OnApplied: func(done controllers.Applied) { recorder.Applied(done) },
 	})
-	recorder = events.New(events.Config{Sink: sink, Node: node, Policy: ctl.Policy, ClusterPolicy: ctl.ClusterPolicy, Selecting: dp.Selecting, Logger: klog.Background()})
+	recorder = controllers.NewRecorder(controllers.EventsConfig{Sink: sink, Node: node, Policy: ctl.Policy, Selecting: dp.Selecting, Logger: klog.Background()})
 	go recorder.Run(ctx)
 	go ctl.Run(ctx)
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")

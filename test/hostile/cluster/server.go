@@ -67,15 +67,12 @@ type event struct {
 }
 
 // decoded returns the object of an event as a client has it that read it from the
-// wire: no two of its strings share memory. A bookmark is always the one that ends the initial objects.
+// wire: no two of its strings share memory.
 func (e event) decoded() message {
 	made := e.object.Make()
 	made.SetNamespace(e.object.Namespace)
 	made.SetName(e.object.Name)
 	made.SetResourceVersion(fmt.Sprint(e.version))
-	if e.what == watch.Bookmark {
-		made.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-	}
 	text, err := made.Marshal()
 	utilruntime.Must(err)
 	out := kinds[e.object.Kind]()
@@ -135,21 +132,24 @@ func there(events []event) (left []event) {
 	return left
 }
 
-// Watch sends the changes of a kind after a version until the timeout, like an API server. With SendInitialEvents it
-// first sends all objects and a bookmark.
+// ListEach passes on all objects of a kind, one by one.
+func (s *Server) ListEach(k Kind, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	events, version, _ := s.since(k, 0)
+	for _, e := range there(events) {
+		if err := yield(e.decoded()); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	return metav1.ListMeta{ResourceVersion: fmt.Sprint(version)}, nil
+}
+
+// Watch sends the changes of a kind after a version until the timeout, like an API server.
 func (s *Server) Watch(k Kind, options metav1.ListOptions) (watch.Interface, error) {
 	if kinds[k] == nil {
 		return nil, fmt.Errorf("no kind %s", k)
 	}
 	version, _ := strconv.Atoi(options.ResourceVersion) // none: 0
-	initial := options.SendInitialEvents != nil && *options.SendInitialEvents
-	if initial {
-		version = 0
-	}
 	events, version, more := s.since(k, version)
-	if initial {
-		events = append(there(events), event{watch.Bookmark, Object{Kind: k, Make: kinds[k]}, version})
-	}
 	out := make(chan watch.Event)
 	w := watch.NewProxyWatcher(out)
 	if options.TimeoutSeconds != nil {
@@ -179,10 +179,23 @@ func (s *Server) Watch(k Kind, options metav1.ListOptions) (watch.Interface, err
 // Source is the server for an agent in the same process, without a network
 // between them. Objects come decoded from their form on the wire.
 func (s *Server) Source() controllers.Source {
-	source := func(k Kind) *cache.ListWatch { // informers get their first list by a watch
-		return &cache.ListWatch{WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return s.Watch(k, options)
-		}}
-	}
-	return controllers.Source{Pods: source(Pods), Namespaces: source(Namespaces), Policies: source(Policies), Nodes: source(Nodes)}
+	return controllers.Source{Pods: newSource(s, Pods), Namespaces: newSource(s, Namespaces), Policies: newSource(s, Policies), Nodes: newSource(s, Nodes)}
+}
+
+// source has the objects of one kind.
+type source struct {
+	*cache.ListWatch
+	server *Server
+	kind   Kind
+}
+
+func newSource(s *Server, k Kind) source {
+	return source{&cache.ListWatch{WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		return s.Watch(k, options)
+	}}, s, k}
+}
+
+// ListEach lists the objects for an informer.
+func (s source) ListEach(_ context.Context, _ metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error) {
+	return s.server.ListEach(s.kind, yield)
 }

@@ -1,4 +1,4 @@
-package events
+package controllers
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 // A policy that is over its budget has one Event, of which every node would say the
 // same, and one when that has passed.
 func TestOverBudgetIsTold(t *testing.T) {
-	run(t, []string{"a"}, func(w *world) {
+	runEvents(t, []string{"a"}, func(w *world) {
 		over := state.Warning{Object: "x/a", Kind: "NetworkPolicy", Reason: state.ReasonOverBudget, Message: "spec: it is too long"}
 		w.activate(over)
 		e := w.one()

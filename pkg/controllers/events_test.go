@@ -1,4 +1,4 @@
-package events
+package controllers
 
 import (
 	"fmt"
@@ -18,13 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
 func TestWarningIsTold(t *testing.T) {
-	run(t, []string{"p"}, func(w *world) {
+	runEvents(t, []string{"p"}, func(w *world) {
 		w.activate(ipv6("p", "spec.a: no"))
 		got := w.one()
 		want := &eventsv1.Event{
@@ -44,7 +43,7 @@ func TestWarningIsTold(t *testing.T) {
 
 		w.activate(ipv6("p", "spec.a: no"))
 		require.Empty(t, w.took(), "nothing is new")
-		w.Applied(controllers.Applied{Err: errDown})
+		w.Applied(Applied{Err: errDown})
 		synctest.Wait()
 		require.Empty(t, w.took(), "a transaction that failed says nothing about warnings")
 		w.activate(ipv6("p", "spec.a: no"), ipv6("p", "spec.b: no"))
@@ -59,7 +58,7 @@ func TestWarningIsTold(t *testing.T) {
 // TestWarningOfAClusterPolicyIsTold: it is about an object without a namespace, and cannot be
 // taken for one about a NetworkPolicy of the same name.
 func TestWarningOfAClusterPolicyIsTold(t *testing.T) {
-	run(t, []string{"p"}, func(w *world) {
+	runEvents(t, []string{"p"}, func(w *world) {
 		w.clusters = map[string]*v1alpha2.ClusterNetworkPolicy{"p": {ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-c", Generation: 1}}}
 		broken := state.Warning{Object: "p", Kind: "ClusterNetworkPolicy", Reason: "UnsupportedPeer", Message: "spec.a: no"}
 		w.activate(broken)
@@ -92,7 +91,7 @@ func TestNodesUnknownIsOfThisNode(t *testing.T) {
 }
 
 func TestProgrammedWhenAllHasPassed(t *testing.T) {
-	run(t, []string{"p"}, func(w *world) {
+	runEvents(t, []string{"p"}, func(w *world) {
 		w.activate(ipv6("p", "a"), rejected("p", "b"))
 		require.Len(t, w.took(), 2)
 		w.activate(ipv6("p", "a"))
@@ -104,7 +103,7 @@ func TestProgrammedWhenAllHasPassed(t *testing.T) {
 		require.Equal(t, "Normal Programmed Program", fmt.Sprint(e.Type, " ", e.Reason, " ", e.Action))
 		require.Equal(t, "on node win-1: nothing of it is left out or failing any more", e.Note)
 		w.activate()
-		time.Sleep(2 * again)
+		time.Sleep(2 * tellAgain)
 		require.Empty(t, w.took(), "once")
 		w.activate(ipv6("p", "a"))
 		require.Equal(t, []string{"Warning p IPv6Peer"}, w.took(), "it is back")
@@ -112,31 +111,31 @@ func TestProgrammedWhenAllHasPassed(t *testing.T) {
 }
 
 func TestNothingIsSaidOfWhatIsGone(t *testing.T) {
-	run(t, []string{"deleted", "replaced"}, func(w *world) {
+	runEvents(t, []string{"deleted", "replaced"}, func(w *world) {
 		w.activate(ipv6("deleted", "a"), ipv6("replaced", "a"), ipv6("never there", "a"))
 		require.Equal(t, []string{"Warning deleted IPv6Peer", "Warning replaced IPv6Peer"}, w.took())
 		w.remove("deleted")
 		w.replace("replaced")
 		w.activate()
 		require.Empty(t, w.took())
-		time.Sleep(2 * again)
+		time.Sleep(2 * tellAgain)
 		require.Empty(t, w.took())
 	})
 }
 
 // A call that fails is tried again: only what goes on is news.
 func TestPodsThatFailForAMoment(t *testing.T) {
-	run(t, []string{"one", "two"}, func(w *world) {
+	runEvents(t, []string{"one", "two"}, func(w *world) {
 		w.selects("a", "one", "two")
 		w.selects("b", "one")
 		w.activate(stuck("a", "timeout"))
-		time.Sleep(patience - time.Second)
+		time.Sleep(tellPatience - time.Second)
 		w.activate()
 		time.Sleep(time.Hour)
 		require.Empty(t, w.took(), "it passed in time, and nothing was told of it")
 
 		w.activate(stuck("a", "timeout"))
-		time.Sleep(patience - time.Second)
+		time.Sleep(tellPatience - time.Second)
 		w.activate(stuck("a", "another timeout"), stuck("b", "timeout"))
 		require.Empty(t, w.took())
 		time.Sleep(2 * time.Second)
@@ -145,7 +144,7 @@ func TestPodsThatFailForAMoment(t *testing.T) {
 		require.Equal(t, "HNSUnavailable", sent[0].Reason)
 		require.Equal(t, "on node win-1: in 2 pods, one of them: not in force for pod a: another timeout", sent[0].Note)
 		require.Equal(t, "on node win-1: not in force for pod a: another timeout", sent[1].Note)
-		time.Sleep(patience)
+		time.Sleep(tellPatience)
 		w.activate(stuck("b", "yet another"))
 		require.Equal(t, []string{"Normal two Programmed"}, w.took(), "which pods it is changes")
 		w.activate()
@@ -156,11 +155,11 @@ func TestPodsThatFailForAMoment(t *testing.T) {
 // TestContestedIsTold: on the policies that select the pod, by this node, when it stands
 // for a minute. A reuse that passes is no news.
 func TestContestedIsTold(t *testing.T) {
-	run(t, []string{"one"}, func(w *world) {
+	runEvents(t, []string{"one"}, func(w *world) {
 		w.selects("a", "one")
 		contested := state.Warning{Object: "x/a", Kind: "Pod", Reason: state.ReasonAddressContested, Message: "address 10.0.0.1 is claimed by y/t"}
 		w.activate(contested)
-		time.Sleep(patience - time.Second)
+		time.Sleep(tellPatience - time.Second)
 		require.Empty(t, w.took())
 		time.Sleep(2 * time.Second)
 		require.Equal(t, "on node win-1: in doubt for pod a: address 10.0.0.1 is claimed by y/t", w.one().Note)
@@ -177,7 +176,7 @@ func TestContestedElsewhereIsTold(t *testing.T) {
 		runOn(t, node, []string{"one"}, func(w *world) {
 			w.selects("a", "one")
 			w.activate(state.Warning{Object: "x/a", Kind: desired.RemotePod, Reason: state.ReasonAddressContested, Message: "address 10.0.0.1 is claimed by y/t"})
-			time.Sleep(patience + time.Second)
+			time.Sleep(tellPatience + time.Second)
 			e := w.one()
 			require.Equal(t, "on node "+node+" and every other Windows node: in doubt for pod a: address 10.0.0.1 is claimed by y/t", e.Note)
 			events[e.Name] = true
@@ -196,7 +195,7 @@ func TestManyWarningsAtOnce(t *testing.T) {
 		names = append(names, fmt.Sprintf("p%03d", i))
 		warnings = append(warnings, ipv6(names[i], "a"))
 	}
-	run(t, names, func(w *world) {
+	runEvents(t, names, func(w *world) {
 		w.activate(warnings...)
 		require.Len(t, w.took(), burst)
 		time.Sleep(10*time.Second + time.Millisecond)
@@ -205,13 +204,13 @@ func TestManyWarningsAtOnce(t *testing.T) {
 		time.Sleep((many - 100 - burst) * time.Second)
 		seen := len(w.took())
 		require.InDelta(t, many-100-burst-10, seen, 1, "all but those that passed")
-		time.Sleep(again / 2)
+		time.Sleep(tellAgain / 2)
 		require.Empty(t, w.took(), "every one once")
 	})
 }
 
 func TestServerThatIsDownGetsThemLater(t *testing.T) {
-	run(t, []string{"p", "q"}, func(w *world) {
+	runEvents(t, []string{"p", "q"}, func(w *world) {
 		w.answers(func(*eventsv1.Event) error { return errDown })
 		w.activate(ipv6("p", "a"), ipv6("q", "a"))
 		time.Sleep(time.Hour)
@@ -258,7 +257,7 @@ func TestRefusedEventsAreGivenUp(t *testing.T) {
 		"bad request":   apierrors.NewBadRequest("no"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, []string{"p", "q"}, func(w *world) {
+			runEvents(t, []string{"p", "q"}, func(w *world) {
 				w.answers(func(e *eventsv1.Event) error {
 					if e.Regarding.Name == "p" {
 						return err
@@ -267,7 +266,7 @@ func TestRefusedEventsAreGivenUp(t *testing.T) {
 				})
 				w.activate(ipv6("p", "a"), ipv6("q", "a"))
 				require.Equal(t, []string{"Warning p IPv6Peer", "Warning q IPv6Peer"}, w.took(), "at once")
-				time.Sleep(again / 2)
+				time.Sleep(tellAgain / 2)
 				require.Empty(t, w.took(), "p is not tried again")
 			})
 		})
@@ -278,7 +277,7 @@ func TestRefusedEventsAreGivenUp(t *testing.T) {
 
 // A server that does not answer keeps nobody waiting.
 func TestServerThatHangs(t *testing.T) {
-	run(t, []string{"p", "q"}, func(w *world) {
+	runEvents(t, []string{"p", "q"}, func(w *world) {
 		w.answers(nil)
 		for range 100 {
 			w.activate(ipv6("p", "a"), ipv6("q", "a"))
@@ -292,10 +291,10 @@ func TestServerThatHangs(t *testing.T) {
 
 // Servers forget Events after an hour.
 func TestActiveWarningIsToldAgain(t *testing.T) {
-	run(t, []string{"p", "q"}, func(w *world) {
+	runEvents(t, []string{"p", "q"}, func(w *world) {
 		w.activate(ipv6("p", "a"), rejected("q", "a"))
 		first, _ := w.events()
-		time.Sleep(again + time.Second)
+		time.Sleep(tellAgain + time.Second)
 		second, _ := w.events()
 		require.Equal(t, names(first), names(second), "a server that has them still refuses these")
 		require.Len(t, second, 2)

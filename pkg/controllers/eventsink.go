@@ -1,4 +1,4 @@
-package events
+package controllers
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
-
-	"github.com/winnpm/winnpm/pkg/controllers"
 )
 
 // Sink takes Events. Its errors are those of client-go's REST client.
@@ -16,23 +14,23 @@ type Sink interface {
 	Create(ctx context.Context, event *eventsv1.Event) error
 }
 
-// cluster is the Sink of an API server. The recorder of client-go does not fit: it links
+// clusterSink is the Sink of an API server. The recorder of client-go does not fit: it links
 // all of client-go/kubernetes, merges two Events with different notes, and does not say
 // which ones it lost.
-type cluster struct{ client *rest.RESTClient }
+type clusterSink struct{ client *rest.RESTClient }
 
 // ClusterSink writes Events of the group events.k8s.io to a cluster. It only
 // creates.
 func ClusterSink(cfg *rest.Config) (Sink, error) {
-	client, err := controllers.Client(cfg, eventsv1.SchemeGroupVersion, eventsv1.AddToScheme)
+	client, err := Client(cfg, eventsv1.SchemeGroupVersion, eventsv1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
-	return cluster{client}, nil
+	return clusterSink{client}, nil
 }
 
 // Create implements Sink.
-func (c cluster) Create(ctx context.Context, event *eventsv1.Event) error {
+func (c clusterSink) Create(ctx context.Context, event *eventsv1.Event) error {
 	return c.client.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
 }
 

@@ -1,8 +1,8 @@
-package events
+package controllers
 
 import (
 	"context"
-	"errors"
+
 	"fmt"
 	"sync"
 	"testing"
@@ -11,31 +11,25 @@ import (
 
 	"github.com/go-logr/zapr"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
+	zapobserver "go.uber.org/zap/zaptest/observer"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var errDown = errors.New("connection refused")
-
 // world is a Recorder in a synctest bubble, with what it asks and tells.
 type world struct {
 	*Recorder
 	t    *testing.T
-	logs *observer.ObservedLogs
+	logs *zapobserver.ObservedLogs
 
 	mu       sync.Mutex // guards following
 	policies map[policy.Key]*networkingv1.NetworkPolicy
@@ -47,21 +41,21 @@ type world struct {
 	began    time.Time
 }
 
-// run plays a test with policies that are there from the start.
-func run(t *testing.T, policies []string, play func(w *world)) {
+// runEvents plays a test with policies that are there from the start.
+func runEvents(t *testing.T, policies []string, play func(w *world)) {
 	t.Helper()
 	runOn(t, "win-1", policies, play)
 }
 
 func runOn(t *testing.T, node string, policies []string, play func(w *world)) {
 	t.Helper()
-	runWith(t, node, policies, func(*Config) {}, play)
+	runWith(t, node, policies, func(*EventsConfig) {}, play)
 }
 
-func runWith(t *testing.T, node string, policies []string, change func(*Config), play func(w *world)) {
+func runWith(t *testing.T, node string, policies []string, change func(*EventsConfig), play func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		core, logs := observer.New(zapcore.InfoLevel)
+		core, logs := zapobserver.New(zapcore.InfoLevel)
 		w := &world{
 			t: t, logs: logs, policies: map[policy.Key]*networkingv1.NetworkPolicy{}, selected: map[desired.PodKey][]policy.Key{},
 			answer: func(*eventsv1.Event) error { return nil }, began: time.Now(),
@@ -69,9 +63,9 @@ func runWith(t *testing.T, node string, policies []string, change func(*Config),
 		for _, name := range policies {
 			w.write(name, 1)
 		}
-		cfg := Config{Sink: w, Node: node, Policy: w.policy, ClusterPolicy: w.cluster, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))}
+		cfg := EventsConfig{Sink: w, Node: node, Policy: w.policy, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))}
 		change(&cfg)
-		w.Recorder = New(cfg)
+		w.Recorder = NewRecorder(cfg)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel() // a failed test would move the bubble's clock for good
 		done := make(chan struct{})
@@ -112,18 +106,14 @@ func (w *world) replace(name string) {
 	w.policies[key(name)] = other
 }
 
-func (w *world) policy(k policy.Key) (*networkingv1.NetworkPolicy, bool) {
+func (w *world) policy(k policy.Key) (metav1.Object, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if cnp, ok := w.clusters[k.Name]; ok && k.Namespace == "" {
+		return cnp, true
+	}
 	np, ok := w.policies[k]
 	return np, ok
-}
-
-func (w *world) cluster(name string) (*v1alpha2.ClusterNetworkPolicy, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	cnp, ok := w.clusters[name]
-	return cnp, ok
 }
 
 func (w *world) selecting(pod desired.PodKey) []policy.Key {
@@ -164,7 +154,7 @@ func (w *world) answers(answer func(*eventsv1.Event) error) {
 // activate hands over a transaction after which these warnings are active, and returns
 // when what could be told at once is told.
 func (w *world) activate(warnings ...state.Warning) {
-	w.Applied(controllers.Applied{Report: state.Report{Warnings: warnings}})
+	w.Applied(Applied{Report: state.Report{Warnings: warnings}})
 	synctest.Wait()
 }
 

@@ -1,4 +1,4 @@
-package events
+package controllers
 
 import (
 	"crypto/sha256"
@@ -15,9 +15,9 @@ import (
 const (
 	// reasonProgrammed is that of the Event which says that all warnings passed.
 	reasonProgrammed state.Reason = "Programmed"
-	// patience is how long a retried failure has to last until it is sent: one failed call
+	// tellPatience is how long a retried failure has to last until it is sent: one failed call
 	// is no news.
-	patience = time.Minute
+	tellPatience = time.Minute
 )
 
 // topic is what a fact is about. A policy has one fact of a topic at a time, for all its
@@ -34,7 +34,7 @@ type topic struct {
 // may be written right after it.
 func (t topic) patience() time.Duration {
 	if t.pods || t.reason == state.ReasonHNSUnavailable {
-		return patience
+		return tellPatience
 	}
 	return 0
 }

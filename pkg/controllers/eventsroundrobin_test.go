@@ -1,4 +1,4 @@
-package events
+package controllers
 
 import (
 	"fmt"
@@ -34,34 +34,34 @@ func TestManyFaultsOfOnePolicy(t *testing.T) {
 	for i := range 2000 {
 		warnings = append(warnings, ipv6("bad", fmt.Sprintf("spec.ingress[0].from[%d]: no", i)), rejected("bad", fmt.Sprintf("%d: no", i)))
 	}
-	run(t, []string{"bad"}, func(w *world) {
+	runEvents(t, []string{"bad"}, func(w *world) {
 		w.writeIn("y", "victim")
 		w.activate(append(warnings, in("y", rejected("victim", "a")))...)
 		require.ElementsMatch(t, []string{"Warning bad IPv6Peer", "Warning bad HNSRejected", "Warning victim HNSRejected"}, w.took())
-		time.Sleep(again / 2)
+		time.Sleep(tellAgain / 2)
 		require.Empty(t, w.took())
 
 		for i := range 300 { // every second it is another fault
 			w.activate(ipv6("bad", fmt.Sprint(i)), in("y", rejected("victim", "a")))
 			time.Sleep(time.Second)
 		}
-		require.InDelta(t, quick+300/60, len(w.took()), 1)
+		require.InDelta(t, tellQuick+300/60, len(w.took()), 1)
 	})
 }
 
 // A policy that comes right and goes wrong every second has a few Events, then one a
 // minute of each kind.
 func TestFlappingPolicy(t *testing.T) {
-	run(t, []string{"p"}, func(w *world) {
+	runEvents(t, []string{"p"}, func(w *world) {
 		for range 150 {
 			w.activate(ipv6("p", "a"))
 			time.Sleep(time.Second)
 			w.activate()
 			time.Sleep(time.Second)
 		}
-		require.InDelta(t, 2*(quick+300/60), len(w.took()), 2)
+		require.InDelta(t, 2*(tellQuick+300/60), len(w.took()), 2)
 		w.activate()
-		time.Sleep(2 * calm)
+		time.Sleep(2 * tellCalm)
 		w.activate()
 		require.Empty(t, w.ledger.subjects, "nothing is kept of it")
 		require.Empty(t, w.ledger.lastServed)
@@ -73,7 +73,7 @@ func TestFlappingPolicy(t *testing.T) {
 // for all 2,000: 33 minutes.
 func TestNamespacesAreServedRoundRobin(t *testing.T) {
 	const many, others = 2000, 5
-	run(t, nil, func(w *world) {
+	runEvents(t, nil, func(w *world) {
 		var warnings []state.Warning
 		for n := range others {
 			for i := range many / others {
@@ -116,7 +116,7 @@ func TestNamespacesAreServedRoundRobin(t *testing.T) {
 
 // Who leaves and comes back does not come before those who wait.
 func TestComingBackGainsNothing(t *testing.T) {
-	run(t, nil, func(w *world) {
+	runEvents(t, nil, func(w *world) {
 		var warnings []state.Warning
 		for i := range 100 {
 			w.writeIn("y", fmt.Sprint("p", i))

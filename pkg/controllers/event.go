@@ -1,4 +1,4 @@
-package events
+package controllers
 
 import (
 	"crypto/sha256"
@@ -69,8 +69,8 @@ func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
 	}
 }
 
-// nameOf returns what a log calls a policy.
-func nameOf(key policy.Key) string {
+// policyName returns what a log calls a policy.
+func policyName(key policy.Key) string {
 	if key.Namespace == "" {
 		return "ClusterNetworkPolicy/" + key.Name
 	}

@@ -1,7 +1,8 @@
-package events
+package controllers
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"time"
 
@@ -12,15 +13,15 @@ import (
 )
 
 const (
-	// again is the time after which the Event of an active warning is sent once more. By
+	// tellAgain is the time after which the Event of an active warning is sent once more. By
 	// default a server forgets Events after an hour.
-	again = 65 * time.Minute
-	// pause is the time between two Events of the same topic on a policy, after the first
+	tellAgain = 65 * time.Minute
+	// tellPause is the time between two Events of the same topic on a policy, after the first
 	// quick ones. So a warning that comes and goes, or changes all the time, sends one
-	// Event of each topic a minute. After the calm the count starts anew.
-	pause = time.Minute
-	quick = 3
-	calm  = 10 * time.Minute
+	// Event of each topic a minute. After the calm, the count starts anew.
+	tellPause = time.Minute
+	tellQuick = 3
+	tellCalm  = 10 * time.Minute
 )
 
 // ledger knows the active warnings, and which of them were sent. It has no lock: one
@@ -110,7 +111,7 @@ func (l *ledger) keepPlaces() {
 func (s *subject) update(now time.Time, key policy.Key, accounts map[topic]account, away bool) {
 	maps.DeleteFunc(s.told, func(t topic, last telling) bool {
 		_, active := accounts[t]
-		return !active && !now.Before(last.at.Add(calm))
+		return !active && !now.Before(last.at.Add(tellCalm))
 	})
 	passed := topic{reason: reasonProgrammed}
 	for t := range s.facts {
@@ -142,8 +143,8 @@ func (s *subject) update(now time.Time, key policy.Key, accounts map[topic]accou
 
 // due returns the first time from at on at which a topic may be told.
 func (s *subject) due(t topic, at time.Time) time.Time {
-	if last := s.told[t]; last.n >= quick && at.Before(last.at.Add(pause)) {
-		return last.at.Add(pause)
+	if last := s.told[t]; last.n >= tellQuick && at.Before(last.at.Add(tellPause)) {
+		return last.at.Add(tellPause)
 	}
 	return at
 }
@@ -172,17 +173,7 @@ func (l *ledger) compare(f, g *fact, now time.Time) int {
 		}
 	}
 	return cmp.Or(f.due.Compare(g.due), cmp.Compare(f.of.Namespace, g.of.Namespace), cmp.Compare(f.of.Name, g.of.Name),
-		cmp.Compare(f.reason, g.reason), compareBool(f.pods, g.pods))
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
+		cmp.Compare(fmt.Sprint(f.topic), fmt.Sprint(g.topic)))
 }
 
 // serve notes that a fact's namespace was served.
@@ -195,7 +186,7 @@ func (l *ledger) serve(f *fact) {
 func (l *ledger) told(f *fact, now time.Time) {
 	s := l.subjects[f.of]
 	last := s.told[f.topic]
-	if !now.Before(last.at.Add(calm)) {
+	if !now.Before(last.at.Add(tellCalm)) {
 		last.n = 0
 	}
 	s.told[f.topic] = telling{now, last.n + 1}
@@ -206,5 +197,5 @@ func (l *ledger) told(f *fact, now time.Time) {
 	}
 	s.blamed = true
 	s.hereOnly = s.hereOnly || !f.everywhere()
-	f.due = now.Add(again)
+	f.due = now.Add(tellAgain)
 }
