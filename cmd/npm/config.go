@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"net"
@@ -29,7 +28,7 @@ const (
 // configEnv names the configuration file.
 const configEnv = "NPM_CONFIG"
 
-// maxConfigBytes is the largest configuration file that is read, far above any real one.
+// maxConfigBytes is the largest configuration file that is accepted, far above any real one.
 const maxConfigBytes = 1 << 20
 
 // defaultConfigPath returns the path of the predecessor's file.
@@ -169,7 +168,7 @@ func loadConfig(path string) (config, []notice, error) {
 	if !named {
 		path = defaultConfigPath(runtime.GOOS)
 	}
-	data, err := readLimited(path)
+	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return defaultConfig(), []notice{{msg: "no configuration file, every key has its default", keysAndValues: []any{"file", path}}}, nil
@@ -177,26 +176,12 @@ func loadConfig(path string) (config, []notice, error) {
 		return config{}, nil, fmt.Errorf("%s: no such file; correct %s, or unset it for defaults", path, configEnv)
 	case err != nil:
 		return config{}, nil, fmt.Errorf("configuration: %w", err)
+	case len(data) > maxConfigBytes:
+		return config{}, nil, fmt.Errorf("configuration: %s: is larger than %d bytes, which no configuration is", path, maxConfigBytes)
 	}
 	cfg, notices, err := parseConfig(data)
 	if err != nil {
 		return config{}, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return cfg, append([]notice{{msg: "Using config file: " + path}}, notices...), nil
-}
-
-func readLimited(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxConfigBytes {
-		return nil, fmt.Errorf("%s: is larger than %d bytes, which no configuration is", path, maxConfigBytes)
-	}
-	return data, nil
 }

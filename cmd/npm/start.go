@@ -68,11 +68,8 @@ func (flags startFlags) run(ctx context.Context, std cli.Streams, getenv func(st
 		n.log(logger)
 	}
 	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout, Now: time.Now})
-	switch {
-	case missing(err) != nil:
-		return fail(missing(err))
-	case err != nil:
-		return fail(err)
+	if err != nil {
+		return fail(needs("npm start", err))
 	}
 	defer svc.Close()
 	node := getenv("HOSTNAME")

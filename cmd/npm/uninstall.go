@@ -60,11 +60,8 @@ func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv fun
 		return fail(err)
 	}
 	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout, Now: time.Now})
-	switch {
-	case missing(err) != nil:
-		return fail(fmt.Errorf("npm uninstall needs Windows Server 2022 or later: %w", err))
-	case err != nil:
-		return fail(err)
+	if err != nil {
+		return fail(needs("npm uninstall", err))
 	}
 	defer svc.Close()
 	if flags.yes {

@@ -41,8 +41,8 @@ func waitForNetwork(ctx context.Context, client hns.Client, network string, logg
 				logger.Info("the HNS network is there", "network", n.Name, "waited", time.Since(began))
 			}
 			return nil
-		case missing(err) != nil:
-			return missing(err)
+		case errors.Is(err, hcsadapter.ErrMissing):
+			return needs("npm start", err)
 		case !errors.Is(err, hns.ErrNotFound) && !errors.Is(err, hns.ErrUnavailable) && !errors.Is(err, hns.ErrUnlisted):
 			return fmt.Errorf("%s: %w", networkText(network), err)
 		case tries == 0:
@@ -62,12 +62,12 @@ func networkText(name string) string {
 	return fmt.Sprintf("HNS network %q", name)
 }
 
-// missing returns the error to show when err says that there is no usable HNS.
-func missing(err error) error {
-	if !errors.Is(err, hcsadapter.ErrMissing) {
-		return nil
+// needs says what a command needs when err is that there is no usable HNS.
+func needs(command string, err error) error {
+	if errors.Is(err, hcsadapter.ErrMissing) {
+		return fmt.Errorf("%s needs Windows Server 2022 or later: %w", command, err) // the system's words end in a dot
 	}
-	return fmt.Errorf("npm start needs Windows Server 2022 or later: %w", err) // the system's words end in a dot
+	return err
 }
 
 // phase is what the agent waits for before it works; "" means that it works.

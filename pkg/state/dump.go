@@ -1,9 +1,17 @@
+// Package state has the dataplane's state as plain values: a dump, the report of a
+// transaction, active warnings, and the numbers for Prometheus. The dataplane makes
+// them. Whoever shows or explains its state reads them from here, and needs nothing of
+// the dataplane itself. A value has no lock and does no I/O.
 package state
 
 import (
+	"maps"
+	"net/netip"
+	"slices"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
@@ -216,4 +224,45 @@ type Namespace struct {
 	Name       string            `json:"name"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	OverBudget string            `json:"overBudget,omitempty"` // in what the object is
+}
+
+// ClusterPolicy is one ClusterNetworkPolicy.
+type ClusterPolicy struct {
+	Name     string   `json:"name"`
+	Selected []string `json:"selected"` // local pods
+	Problems []string `json:"problems,omitempty"`
+	// Spec is the object's; whoever reads it must not change it.
+	Spec *v1alpha2.ClusterNetworkPolicySpec `json:"spec,omitempty"`
+}
+
+// TierRule is what a rule of an endpoint that a ClusterNetworkPolicy selects came
+// from.
+type TierRule struct {
+	TierSource
+	// Passed are the rules that passed the connection on, in order.
+	Passed []TierSource `json:"passed,omitempty"`
+}
+
+// TierSource is a rule of a policy. Of the block that NetworkPolicies share, and of our
+// rules for the node and for everybody, it has no policy.
+type TierSource struct {
+	Tier   string `json:"tier,omitempty"`   // Admin, NetworkPolicy or Baseline
+	Policy string `json:"policy,omitempty"` // namespace/name, or the name of a ClusterNetworkPolicy
+	Rule   int    `json:"rule"`             // its place in its direction
+	Name   string `json:"name,omitempty"`
+}
+
+// Node is a node of the cluster, as ClusterNetworkPolicies have it for a peer.
+type Node struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Addrs  []netip.Addr      `json:"addresses,omitempty"` // of status.addresses, IPv4
+	// OverBudget says in what the object is over its budget. Such a node has no labels
+	// here.
+	OverBudget string `json:"overBudget,omitempty"`
+}
+
+// Same reports whether two states of a node of one name mean the same.
+func (n *Node) Same(o *Node) bool {
+	return n.OverBudget == o.OverBudget && maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Addrs, o.Addrs)
 }
