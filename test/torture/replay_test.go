@@ -25,15 +25,41 @@ type tester interface {
 	Context() context.Context
 }
 
-// replay is one run of a scenario: a node, a dataplane on it, and a clock that
-// only moves when there is something to wait for.
+// machine is a node with a dataplane on it, and a clock that only moves when there is something to wait for.
+type machine struct {
+	t      tester
+	sc     *scenario
+	sim    *hnsfault.Sim
+	dp     *dataplane.Dataplane
+	now    time.Time
+	todo   *outstanding
+	report state.Report
+	story  []string
+}
+
+func newMachine(t tester, sc *scenario, m memo) machine {
+	return machine{
+		t: t, sc: sc, now: began, todo: newOutstanding(m),
+		sim: hnsfault.New(hnsfault.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}),
+	}
+}
+
+// process returns a dataplane that knows nothing.
+func (m *machine) process(sim *hnsfault.Sim) *dataplane.Dataplane {
+	return dataplane.New(dataplane.Config{
+		Client: sim, Node: node, Now: func() time.Time { return m.now },
+		GracePeriod: m.sc.grace, MaxBatchedACLs: m.sc.batch,
+	})
+}
+
+func (m *machine) note(format string, args ...any) {
+	m.story = append(m.story, fmt.Sprintf(format, args...))
+}
+
+// replay is one run of a scenario.
 type replay struct {
-	t     tester
-	sc    *scenario
-	sim   *hnsfault.Sim
-	dp    *dataplane.Dataplane
-	now   time.Time
-	todo  *outstanding
+	machine
+
 	watch watch
 
 	began   bool            // past the given part: calls count
@@ -54,16 +80,10 @@ type replay struct {
 	stuckOn string                   // an endpoint, or none
 	refuse  hnsfault.Fault           // how
 	refused bool                     // HNS refused content: what needs it is left out, and closed
-	report  state.Report
-	story   []string
 }
 
 func newReplay(t tester, sc *scenario, d *disturbance) *replay {
-	r := &replay{
-		t: t, sc: sc, disturb: d, now: began, todo: newOutstanding(sc.memo),
-		sim: hnsfault.New(hnsfault.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}),
-	}
-	r.watch = newWatch()
+	r := &replay{machine: newMachine(t, sc, sc.memo), disturb: d, watch: newWatch()}
 	r.start()
 	r.sim.OnCall(r.onCall)
 	return r
@@ -71,10 +91,7 @@ func newReplay(t tester, sc *scenario, d *disturbance) *replay {
 
 // start is a new process: it knows nothing.
 func (r *replay) start() {
-	r.dp = dataplane.New(dataplane.Config{
-		Client: r.sim, Node: node, Now: func() time.Time { return r.now },
-		GracePeriod: r.sc.grace, MaxBatchedACLs: r.sc.batch,
-	})
+	r.dp = r.process(r.sim)
 	clear(r.watch.seen)
 	clear(r.watch.right)
 }
@@ -323,13 +340,7 @@ func writes(sim *hnsfault.Sim) int {
 	return n
 }
 
-func isWrite(op string) bool {
-	return !strings.HasSuffix(op, "/Get") && op != hns.OpEndpointIDs
-}
-
-func (r *replay) note(format string, args ...any) {
-	r.story = append(r.story, fmt.Sprintf(format, args...))
-}
+func isWrite(op string) bool { return !hns.ReadsOnly(op) }
 
 // fail ends the run with everything that a reader needs.
 func (r *replay) fail(format string, args ...any) {
