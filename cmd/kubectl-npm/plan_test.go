@@ -46,10 +46,7 @@ func listServer(t *testing.T, items map[string]string) (kubeconfig string, asked
 		}
 	}))
 	t.Cleanup(server.Close)
-	kubeconfig = filepath.Join(t.TempDir(), "config")
-	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
-clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
-	return kubeconfig, asked
+	return kubeconfigOf(t, server.URL), asked
 }
 
 // twoPods is a cluster of two pods, one on a Linux node.
