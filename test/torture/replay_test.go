@@ -52,6 +52,15 @@ func (m *machine) process(sim *hnsfault.Sim) *dataplane.Dataplane {
 	})
 }
 
+// sets returns the sets in HNS by their Ids.
+func (m *machine) sets() map[string]hns.SetPolicy {
+	out := map[string]hns.SetPolicy{}
+	for _, s := range m.sim.Sets() {
+		out[s.ID] = s
+	}
+	return out
+}
+
 func (m *machine) note(format string, args ...any) {
 	m.story = append(m.story, fmt.Sprintf(format, args...))
 }
@@ -367,10 +376,7 @@ type ending struct {
 
 func (r *replay) ending() ending {
 	e := ending{Sets: map[string][]string{}, ACLs: map[string][]string{}, Foreign: map[string][]string{}}
-	sets := map[string]hns.SetPolicy{}
-	for _, s := range r.sim.Sets() {
-		sets[s.ID] = s
-	}
+	sets := r.sets()
 	used, wasted := map[string]bool{}, map[string]bool{}
 	for _, ep := range r.sim.Endpoints() {
 		ours, foreign := hns.Endpoint{Policies: ep.Policies}.Split()
