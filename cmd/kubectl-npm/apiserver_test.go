@@ -64,10 +64,17 @@ func newAPIServer(t testing.TB) *apiServer {
 		server.Close()
 		c.forwards.Wait() // each ends with its client's connection
 	})
-	c.Kubeconfig = filepath.Join(t.TempDir(), "config")
-	require.NoError(t, os.WriteFile(c.Kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: test, contexts: [{name: test, context: {cluster: a}}],
-  clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
+	c.Kubeconfig = kubeconfigOf(t, server.URL)
 	return c
+}
+
+// kubeconfigOf writes a kubeconfig for a server. Its context is called test.
+func kubeconfigOf(t testing.TB, server string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(file, []byte(`{apiVersion: v1, kind: Config, current-context: test, contexts: [{name: test, context: {cluster: a}}],
+  clusters: [{name: a, cluster: {server: "`+server+`"}}]}`), 0o600))
+	return file
 }
 
 // podOn returns a pod that runs on a node.

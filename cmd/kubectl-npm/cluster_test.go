@@ -160,10 +160,6 @@ func TestTraceCluster(t *testing.T) {
 		{"from an address into there", []string{"10.1.2.3", "z/db:443/TCP"}, hideZ, exitNoDump, nil, "looking for the node of z/db: pods is forbidden: ", nil},
 		{"no such context", []string{"x/web", "z/db:80/TCP", "--context", "prod"}, nil, exitNoDump, nil, `kubeconfig: context "prod" does not exist`, nil},
 		{"no labels", []string{"x/web", "z/db:80/TCP", "--selector", "a in"}, nil, exitNoDump, nil, `selector "a in": `, nil},
-
-		{"two sources", []string{"x/web", "z/db:80/TCP", "--context", "test", "--manifests", shop}, nil, 2, nil, "exclude each other: give one of them", nil},
-		{"a node of a dump", []string{"x/web", "z/db:80/TCP", "--dump", "-", "--node", "win-1"}, nil, 2, nil, "--node is for --manifests and clusters", nil},
-		{"a namespace of a dump", []string{"x/web", "z/db:80/TCP", "--dump", "-", "--agent-namespace", "x"}, nil, 2, nil, "exclude each other: give one of them", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := fakeCluster(t)
@@ -235,14 +231,4 @@ func TestConfigOfCluster(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	_, err = of(empty, "")
 	require.EqualError(t, err, "no kubeconfig names a cluster: give --kubeconfig FILE, or set KUBECONFIG")
-}
-
-func TestHelp(t *testing.T) {
-	_, help, _ := command(t, "", "trace", "--help")
-	require.Contains(t, help, "\n  kubectl npm trace 'FROM -> TO:PORT/PROTO'")
-	require.Contains(t, help, "\n  kubectl npm trace shop/storefront-0 shop/db-0:5432/TCP\n")
-	require.Contains(t, help, "\n      --agent-namespace namespace ")
-	code, _, stderr := command(t, "", []string{}...) // none is not nil, which means those of the process
-	require.Equal(t, 2, code)
-	require.Equal(t, "kubectl npm: say which command: "+verbsText+"; kubectl npm --help explains them\n", stderr)
 }

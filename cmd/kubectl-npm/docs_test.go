@@ -56,10 +56,17 @@ func reader(t *testing.T, repo string) string {
 	return dir
 }
 
-// printedBy runs a command line as a shell would, with quotes and nothing else.
+// printedBy runs a command line, and returns what it prints.
 func printedBy(t *testing.T, line string) string {
 	t.Helper()
-	var args []string
+	code, stdout, stderr := command(t, "", words(line)...)
+	require.NotContains(t, []int{exitNoDump, 2}, code, "kubectl npm %s: %s", line, stderr)
+	return stdout + stderr
+}
+
+// words splits a command line as a shell would, with quotes and nothing else.
+func words(line string) []string {
+	args := []string{} // nil would mean those of the process
 	for i, part := range strings.Split(line, "'") {
 		if i%2 == 1 {
 			args = append(args, part)
@@ -67,7 +74,5 @@ func printedBy(t *testing.T, line string) string {
 		}
 		args = append(args, strings.Fields(part)...)
 	}
-	code, stdout, stderr := command(t, "", args...)
-	require.NotContains(t, []int{exitNoDump, 2}, code, "kubectl npm %s: %s", line, stderr)
-	return stdout + stderr
+	return args
 }

@@ -11,96 +11,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// policies of which one is in the shop already, and one is new.
-const (
-	oldPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: default-deny, namespace: shop}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`
-	newPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: open, namespace: monitoring}, spec: {podSelector: {}, ingress: [{}]}}`
-	outside   = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: outside, namespace: shop}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{ipBlock: {cidr: 203.0.113.0/24}}]}]}}`
-	closing   = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: closed, namespace: x}, spec: {podSelector: {}}}`
-	sixPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: six, namespace: sandbox}, spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 'fd00::/8'}}]}]}}`
-	badPolicy = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: bad, namespace: sandbox}, spec: {podSelector: {}, ingres: []}}`
-	adminDeny = `{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: no-toolbox}, spec: {tier: Admin, priority: 1, subject: {namespaces: {}}}}`
-	badAdmin  = `{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: bad}, spec: {tier: Admin, subject: {namespaces: {}}}}`
-	older     = `{apiVersion: policy.networking.k8s.io/v1alpha1, kind: AdminNetworkPolicy, metadata: {name: older}}`
-	aService  = `{apiVersion: v1, kind: Service, metadata: {name: web}}`
-)
-
-// filesIn returns what writes documents to a file of a folder, and returns its path.
-func filesIn(t *testing.T, dir string) func(name string, documents ...string) string {
-	return func(name string, documents ...string) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(strings.Join(documents, "\n---\n")), 0o600))
-		return path
-	}
-}
-
-func TestPlan(t *testing.T) {
-	dir := t.TempDir()
-	file := filesIn(t, dir)
-	dump := savedDump(t, same)
-	fresh, old, both := file("new.yaml", newPolicy), file("old.yaml", oldPolicy), file("both.yaml", strings.Replace(aService, "Service", "ConfigMap", 1), newPolicy)
-	tiered := savedDump(t, func(d *state.Dump) {
-		d.ClusterPolicies = []state.ClusterPolicy{{Name: "no-toolbox", Spec: &v1alpha2.ClusterNetworkPolicySpec{
-			Tier: v1alpha2.AdminTier, Priority: 1, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}},
-		}}}
-	})
-	for _, tc := range []struct {
-		name, args string
-		code       int
-		stdout     string // a part of it; "" for nothing at all
-		stderr     string // the line; "" for nothing at all
-	}{
-		{"manifests", "-f " + fresh + " --manifests " + shop, 0, "monitoring/open: new\nOPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. ", ""},
-		{"a dump", "-f " + fresh + " --dump " + dump, 0, "monitoring/open: new\nOPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. ", ""},
-		{"stdin", "-f - --manifests " + shop, 0, "monitoring/open: new\n", ""},
-		{"unchanged", "-f " + old + " --manifests " + shop, 0, "shop/default-deny: unchanged\nNothing changes: ", ""},
-		{"delete", "-f " + old + " --delete --manifests " + shop, 0, "shop/default-deny: deleted\n", ""},
-		{"delete what is not there", "-f " + fresh + " --delete --manifests " + shop, 1, "", "kubectl npm: plan: " + fresh + ":1: NetworkPolicy monitoring/open is not there, so there is nothing to delete; check namespace and name"},
-		{"fail on opened", "-f " + fresh + " --fail-on opened --manifests " + shop, 5, "OPENED 8", ""},
-		{"fail on nothing", "-f " + old + " --fail-on any --manifests " + shop, 0, "Nothing changes: ", ""},
-		{"fail on what", "-f " + old + " --fail-on open --manifests " + shop, 2, "", `kubectl npm: plan: --fail-on "open": give opened, blocked or any`},
-		{"outside alone", "-f " + file("outside.yaml", outside) + " --fail-on opened --manifests " + shop, 5, "OPENED 1, 1 of them with addresses outside; none blocked. 0 of 272 connections between 17 pods flip.", ""},
-		{"outside alone in JSON", "-f " + file("outside.yaml", outside) + " -o json --manifests " + shop, 0, `"flipped":1,"opened":1,"blocked":0,"betweenPods":{"flipped":0,"opened":0,"blocked":0},"withOutside":{"flipped":1,"opened":1,"blocked":0}`, ""},
-		{"a namespace that is not there", "-f " + file("misspelt.yaml", strings.Replace(newPolicy, "namespace: monitoring", "namespace: monitorin", 1)) + " --manifests " + shop, 3,
-			"monitorin/open: new, selects no pod\nNothing changes: none of 272 connections between 17 pods flips, and no node is written to.\n\nWARNINGS (1)\n  NetworkPolicy monitorin/open: NoNamespace: the cluster has no namespace monitorin, so the policy cannot be applied there; did you mean monitoring?\n", ""},
-		{"a selector without pods", "-f " + file("idle.yaml", strings.Replace(newPolicy, "podSelector: {}", "podSelector: {matchLabels: {app: nosuch}}", 1)) + " --manifests " + shop, 0, "monitoring/open: new, selects no pod\n", ""},
-		{"a node that is not there", "-f " + fresh + " --node win-11 --manifests " + shop, 1, "", "kubectl npm: plan: " + shop + `: no Node is called "win-11"; did you mean win-1?`},
-		{"markdown", "-f " + fresh + " -o markdown --manifests " + shop, 0, "**OPENED 8, 2 of them with addresses outside; none blocked. 6 of 272 connections between 17 pods flip. 1 of 2 nodes written to.**\n\n- monitoring/open: new\n\n| from | to | flips between pods |\n|---|---|---|\n| kube-system/coredns (2 pods), sandbox/toolbox (1 pod) | monitoring/agent-0 (1 pod) | all ports  blocked -&#62; allowed by monitoring/open |\n", ""},
-		{"others are skipped", "-f " + both + " --manifests " + shop, 0, "ConfigMap web: SkippedKind: " + both + " document 1: kind ConfigMap of v1 is none that is read and is skipped", ""},
-		{"nothing else", "-f " + file("service.yaml", aService) + " --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "service.yaml") + ": there is nothing to plan: no policy, Namespace, Node, Pod or workload"},
-		{"not expressible", "-f " + file("six.yaml", sixPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  NetworkPolicy sandbox/six: IPv6Peer: ", ""},
-		{"a cluster policy", "-f " + file("admin.yaml", adminDeny) + " --manifests " + shop, 0, "ClusterNetworkPolicy/no-toolbox: new\n", ""},
-		{"delete a cluster policy that is not there", "-f " + file("admin.yaml", adminDeny) + " --delete --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "admin.yaml") + ":1: ClusterNetworkPolicy no-toolbox is not there, so there is nothing to delete; check its name"},
-		{"delete a cluster policy of a dump", "-f " + file("admin.yaml", adminDeny) + " --delete --dump " + tiered, 0, "ClusterNetworkPolicy/no-toolbox: deleted\n", ""},
-		{"a bad cluster policy", "-f " + file("bad-admin.yaml", badAdmin) + " --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "bad-admin.yaml") + ":1: document 1: ClusterNetworkPolicy bad: spec.priority: Required value"},
-		{"not enforced", "-f " + file("older.yaml", older, newPolicy) + " --manifests " + shop, 3, "WARNINGS (1)\n  AdminNetworkPolicy older: NotEnforced: ", ""},
-		{"bad input", "-f " + file("bad.yaml", badPolicy) + " --manifests " + shop, 1, "", "kubectl npm: plan: " + filepath.Join(dir, "bad.yaml") + `:1: document 1: NetworkPolicy sandbox/bad: spec.ingres: unknown field; did you mean ingress?`},
-		{"no policy", "--manifests " + shop, 2, "", "kubectl npm: plan: nothing to plan: give -f PATH of objects, or -k DIR of a kustomization"},
-		{"output", "-f x -o xml", 2, "", `kubectl npm: plan: -o "xml": the output is text, markdown, json or yaml`},
-		{"stdin twice", "-f - --manifests -", 2, "", "kubectl npm: plan: -f - and the cluster cannot both be on stdin: put one of them into a file"},
-		{"two clusters", "-f x --kubeconfig a --manifests b", 2, "", "kubectl npm: plan: --kubeconfig and --manifests exclude each other: give one of them"},
-		{"a node of a dump", "-f x --dump a --node n1", 2, "", "kubectl npm: plan: --node is for --manifests and clusters: a dump is of its own node"},
-		{"no kubeconfig", "-f " + fresh + " --kubeconfig " + filepath.Join(dir, "none"), 1, "", ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			code, stdout, stderr := command(t, newPolicy, strings.Fields("plan "+tc.args)...)
-			require.Equal(t, tc.code, code, stderr)
-			require.Contains(t, stdout, tc.stdout)
-			require.Equal(t, tc.stdout == "", stdout == "")
-			if tc.stderr != "" {
-				require.Equal(t, tc.stderr+"\n", stderr)
-			}
-			require.Equal(t, tc.code == 1 || tc.code == 2, strings.Count(stderr, "\n") == 1, stderr)
-		})
-	}
-}
+// closing is a policy that lets nobody in.
+const closing = `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: closed, namespace: x}, spec: {podSelector: {}}}`
 
 // listKinds are the kinds of lists and their versions, by what paths call them.
 var listKinds = map[string][2]string{
@@ -130,10 +46,7 @@ func listServer(t *testing.T, items map[string]string) (kubeconfig string, asked
 		}
 	}))
 	t.Cleanup(server.Close)
-	kubeconfig = filepath.Join(t.TempDir(), "config")
-	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
-clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
-	return kubeconfig, asked
+	return kubeconfigOf(t, server.URL), asked
 }
 
 // twoPods is a cluster of two pods, one on a Linux node.
@@ -199,5 +112,56 @@ func TestPlanOfClusterPolicies(t *testing.T) {
 			require.Equal(t, 0, code, stderr)
 			require.Contains(t, stdout, c.want)
 		})
+	}
+}
+
+// TestPlanOfAClustersObjects: of a live cluster, pods are of their Deployment by way of its
+// ReplicaSet; and the labels that others gave to a namespace stay.
+func TestPlanOfAClustersObjects(t *testing.T) {
+	items := twoPods()
+	items["clusternetworkpolicies"] = ""
+	items["pods"] = strings.Replace(items["pods"], `{"name":"web","namespace":"x","uid":"1"}`,
+		`{"name":"web-abc-1","namespace":"x","uid":"1","labels":{"app":"web","pod-template-hash":"abc"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-abc","uid":"r","controller":true}]}`, 1)
+	items["namespaces"] = `{"metadata":{"name":"x","labels":{"kubernetes.io/metadata.name":"x","team":"a","zone":"b"},"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"metadata\":{\"labels\":{\"team\":\"a\"}}}"}}}`
+	items["networkpolicies"] = `{"metadata":{"name":"web","namespace":"x"},"spec":{"podSelector":{"matchLabels":{"app":"web"}},"ingress":[{"from":[{"namespaceSelector":{"matchLabels":{"zone":"b"}}}]}]}}`
+	kubeconfig, asked := listServer(t, items)
+	plan := func(text string) whatif.Plan {
+		code, stdout, stderr := command(t, text, "plan", "-f", "-", "--kubeconfig", kubeconfig, "-o", "json")
+		require.Equal(t, 0, code, stderr)
+		var p whatif.Plan
+		require.NoError(t, json.Unmarshal([]byte(stdout), &p))
+		return p
+	}
+	p := plan(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: 2, template: {metadata: {labels: {app: web}}}}}`)
+	require.Equal(t, []whatif.ObjectChange{{Kind: "Deployment", Object: "x/web", Change: "changed", Pods: 2, New: 1}}, p.Objects)
+	require.Equal(t, []string{"", "win-1"}, []string{p.Nodes[0].Node, p.Nodes[1].Node}, "nobody knows on which node the new one will be")
+	require.Zero(t, p.Flipped)
+	require.Len(t, *asked, 5, "no more is asked for than for policies")
+
+	p = plan(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: 1, template: {metadata: {labels: {app: wbe}}}}}`)
+	require.Equal(t, whatif.Tally{Flipped: 1, Opened: 1}, p.Tally, "the policy selects it no more, so addresses outside come in")
+	require.Zero(t, p.NewPods.Pods)
+
+	p = plan(`{apiVersion: v1, kind: Namespace, metadata: {name: x, labels: {team: c}}}`)
+	require.Equal(t, "changed", p.Objects[0].Change)
+	require.Zero(t, p.Flipped, "zone: b is somebody else's and stays")
+}
+
+// TestFailOn: what is not known after a change counts as opened and as blocked, so that a
+// gate of CI stays shut for it.
+func TestFailOn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		of                   whatif.Tally
+		opened, blocked, any bool
+	}{
+		"nothing":   {whatif.Tally{}, false, false, false},
+		"opened":    {whatif.Tally{Flipped: 1, Opened: 1}, true, false, true},
+		"blocked":   {whatif.Tally{Flipped: 1, Blocked: 1}, false, true, true},
+		"not known": {whatif.Tally{Flipped: 1, Unknown: 1}, true, true, true},
+	} {
+		for on, want := range map[string]bool{"opened": tc.opened, "blocked": tc.blocked, "any": tc.any, "": false} {
+			o := planOptions{failOn: on}
+			require.Equal(t, want, o.fails(whatif.Plan{Tally: tc.of}), "%s, --fail-on %q", name, on)
+		}
 	}
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,20 +22,13 @@ import (
 // in which HNS refused something.
 func shopBundle(t *testing.T) (file, alone, refused string) {
 	t.Helper()
+	file, texts := bundleOf(t, shop)
 	dir := t.TempDir()
-	file, alone, refused = filepath.Join(dir, "shop.zip"), filepath.Join(dir, "recording.jsonl"), filepath.Join(dir, "refused.jsonl")
-	code, _, stderr := command(t, "", "support-bundle", "--manifests", shop, "-o", file)
-	require.Zero(t, code, stderr)
-	z, err := zip.OpenReader(file)
-	require.NoError(t, err)
-	defer z.Close()
-	f, err := z.Open(debug.BundleRecording)
-	require.NoError(t, err)
-	text, err := io.ReadAll(f)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(alone, text, 0o600))
+	alone, refused = filepath.Join(dir, "recording.jsonl"), filepath.Join(dir, "refused.jsonl")
+	text := texts[debug.BundleRecording]
+	require.NoError(t, os.WriteFile(alone, []byte(text), 0o600))
 
-	rec, err := bundle.ReadRecording(bytes.NewReader(text))
+	rec, err := bundle.ReadRecording(strings.NewReader(text))
 	require.NoError(t, err)
 	i := slices.IndexFunc(rec.Steps[0].Calls, func(c recorder.Call) bool { return c.Op == hns.OpSets(hns.Add) })
 	rec.Steps[0].Calls[i].Error = &recorder.Error{Message: "HNS is away"}
@@ -63,7 +54,7 @@ func TestReplay(t *testing.T) {
 
 		{"no file", []string{"none.zip"}, 1, "", "kubectl npm: replay: none.zip: open none.zip: no such file"},
 		{"no bundle", []string{"../../README.md"}, 1, "", "kubectl npm: replay: ../../README.md: " + bundle.ErrNoRecording.Error()},
-		{"another zip", []string{emptyZip(t)}, 1, "", bundle.ErrNoBundle.Error()},
+		{"another zip", []string{zipOf(t, nil)}, 1, "", bundle.ErrNoBundle.Error()},
 
 		{"nothing", nil, 2, "", "replay: 0 arguments: write the file of one support bundle"},
 		{"no output", []string{file, "-o", "json"}, 2, "", "there is no flag -o"},
@@ -81,13 +72,4 @@ func TestReplay(t *testing.T) {
 			require.Empty(t, stderr)
 		})
 	}
-}
-
-func emptyZip(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "empty.zip")
-	var b bytes.Buffer
-	require.NoError(t, zip.NewWriter(&b).Close())
-	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
-	return file
 }

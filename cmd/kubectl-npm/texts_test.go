@@ -141,26 +141,33 @@ func documents(t *testing.T, list string) string {
 	return strings.Join(out, "\n---\n")
 }
 
-// bundleOf makes the files of a support bundle of the world.
-func bundleOf(t *testing.T) (files map[string]string) {
+// bundleOf makes a support bundle of manifests, and returns its file and the texts in it.
+func bundleOf(t *testing.T, manifests string) (file string, texts map[string]string) {
 	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "w.yaml"), []byte(documents(t, textsWorld)), 0o600))
-	to := filepath.Join(dir, "b.zip")
-	code, _, stderr := command(t, "", "support-bundle", "--manifests", dir, "-o", to)
+	file = filepath.Join(t.TempDir(), "b.zip")
+	code, _, stderr := command(t, "", "support-bundle", "--manifests", manifests, "-o", file)
 	require.Zero(t, code, stderr)
-	z, err := zip.OpenReader(to)
+	z, err := zip.OpenReader(file)
 	require.NoError(t, err)
 	defer z.Close()
-	files = map[string]string{}
+	texts = map[string]string{}
 	for _, f := range z.File {
 		in, err := f.Open()
 		require.NoError(t, err)
 		text, err := io.ReadAll(in)
 		require.NoError(t, err)
-		files[f.Name] = string(text)
+		texts[f.Name] = string(text)
 	}
-	return files
+	return file, texts
+}
+
+// worldBundle returns the texts in a support bundle of the world.
+func worldBundle(t *testing.T) map[string]string {
+	t.Helper()
+	world := filepath.Join(t.TempDir(), "w.yaml")
+	require.NoError(t, os.WriteFile(world, []byte(documents(t, textsWorld)), 0o600))
+	_, texts := bundleOf(t, world)
+	return texts
 }
 
 // zipOf writes files as a bundle.
@@ -206,7 +213,7 @@ func TestTextsOfManifests(t *testing.T) {
 
 // Nor of a dump, whoever made it.
 func TestTextsOfDumps(t *testing.T) {
-	files := bundleOf(t)
+	files := worldBundle(t)
 	file := filepath.Join(t.TempDir(), "dump.json")
 	policies := filepath.Join(t.TempDir(), "p.yaml")
 	require.NoError(t, os.WriteFile(policies, []byte(`{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"new","namespace":"x"},"spec":{"podSelector":{}}}`), 0o600))
@@ -226,7 +233,7 @@ func TestTextsOfDumps(t *testing.T) {
 
 // Nor of a recording, nor of the other files of a support bundle.
 func TestTextsOfBundles(t *testing.T) {
-	files := bundleOf(t)
+	files := worldBundle(t)
 	try := func(place string, name, text string) {
 		other := maps.Clone(files)
 		other[name] = text
@@ -277,9 +284,7 @@ func TestTextsOfServers(t *testing.T) {
 			_, _ = io.WriteString(conn, answer)
 		}))
 		t.Cleanup(server.Close)
-		kubeconfig := filepath.Join(t.TempDir(), "config")
-		require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
-  clusters: [{name: a, cluster: {server: "`+server.URL+`"}}]}`), 0o600))
+		kubeconfig := kubeconfigOf(t, server.URL)
 		for _, args := range [][]string{
 			{"trace", textsQuestion, "--kubeconfig", kubeconfig},
 			{"trace", textsQuestion, "--kubeconfig", kubeconfig, "--node", "win-1"},

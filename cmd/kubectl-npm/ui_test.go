@@ -64,9 +64,7 @@ func TestUIOfManifests(t *testing.T) {
 
 // TestUIOfADump: the pages show a saved dump.
 func TestUIOfADump(t *testing.T) {
-	file := t.TempDir() + "/b.zip"
-	code, _, stderr := command(t, "", "support-bundle", "--manifests", shop, "-o", file)
-	require.Zero(t, code, stderr)
+	file, _ := bundleOf(t, shop)
 	get := startUI(t, "--dump", file)
 	_, body := get("/api/status", "")
 	require.Contains(t, body, `"version":"a saved dump"`)

@@ -3,21 +3,24 @@ package oracle
 import (
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 )
 
 // base is the cluster of every case: two namespaces with an object, one
-// without, web pods that name their port http by different numbers.
+// without, web pods that name their port http by different numbers, and two nodes.
 func base(t *testing.T) Cluster {
 	t.Helper()
 	namespace := func(name, team string) corev1.Namespace {
@@ -59,6 +62,14 @@ metadata: {namespace: x, name: new, uid: "7", labels: {app: web}}
 status: {phase: Pending}`),
 		},
 		NodeAddrs: []netip.Addr{netip.MustParseAddr("192.168.0.1")},
+		Nodes: []corev1.Node{
+			parse[corev1.Node](t, `
+metadata: {name: n7, labels: {pool: a}}
+status: {addresses: [{type: Hostname, address: n7}, {type: InternalIP, address: 192.168.0.7}, {type: ExternalIP, address: 20.0.0.7}]}`),
+			parse[corev1.Node](t, `
+metadata: {name: n8, labels: {pool: b}}
+status: {addresses: [{type: InternalIP, address: 192.168.0.8}]}`),
+		},
 	}
 }
 
@@ -121,18 +132,28 @@ func check(t *testing.T, c Cluster, lines string) {
 	}
 }
 
+// TestVerdict asks the questions of testdata.
 func TestVerdict(t *testing.T) {
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			c := base(t)
-			for i, spec := range tc.specs {
-				c.Policies = append(c.Policies, networkingv1.NetworkPolicy{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p" + strconv.Itoa(i)},
-					Spec:       parse[networkingv1.NetworkPolicySpec](t, spec),
-				})
-			}
-			check(t, c, tc.want)
-		})
+	for _, name := range []string{"networkpolicies", "tiers"} {
+		archive, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
+		require.NoError(t, err)
+		require.NotEmpty(t, archive.Files)
+		for _, f := range archive.Files {
+			t.Run(name+"/"+f.Name, func(t *testing.T) {
+				c := base(t)
+				parts := strings.Split(string(f.Data), "---\n")
+				for i, spec := range parts[:len(parts)-1] {
+					meta := metav1.ObjectMeta{Name: "p" + strconv.Itoa(i)}
+					if !strings.HasPrefix(strings.TrimPrefix(spec, "{"), "podSelector:") {
+						c.ClusterPolicies = append(c.ClusterPolicies, v1alpha2.ClusterNetworkPolicy{ObjectMeta: meta, Spec: parse[v1alpha2.ClusterNetworkPolicySpec](t, spec)})
+						continue
+					}
+					meta.Namespace = "x"
+					c.Policies = append(c.Policies, networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: parse[networkingv1.NetworkPolicySpec](t, spec)})
+				}
+				check(t, c, parts[len(parts)-1])
+			})
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func (r *replay) checkDump() {
 		case !ep.Known:
 			fits = fits && len(ep.Applied) == 0 && settled == (ep.Pod == "")
 		case settled: // a pending one may turn out to be right
-			fits = fits && !ep.Next.Exposed && (ep.Pod == "" || inForce(ep, r.sim.Sets()))
+			fits = fits && !ep.Next.Exposed && (ep.Pod == "" || inForce(ep, r.sets()))
 		default:
 			fits = fits && ep.Pod != ""
 		}
@@ -42,11 +42,7 @@ func (r *replay) checkDump() {
 // inForce reports whether an endpoint has the rules that it should have, in whatever order. A
 // rule for an unused number of a named port may stay until the next Update, but not in a list
 // of tiers.
-func inForce(ep state.Endpoint, sets []hns.SetPolicy) bool {
-	byID := map[string]hns.SetPolicy{}
-	for _, s := range sets {
-		byID[s.ID] = s
-	}
+func inForce(ep state.Endpoint, sets map[string]hns.SetPolicy) bool {
 	extra := slices.Clone(ep.Applied)
 	for _, rule := range ep.Wanted {
 		at := slices.Index(extra, rule)
@@ -55,5 +51,5 @@ func inForce(ep state.Endpoint, sets []hns.SetPolicy) bool {
 		}
 		extra = slices.Delete(extra, at, at+1)
 	}
-	return !slices.ContainsFunc(extra, func(a hns.ACL) bool { return len(ep.Tiers) > 0 || !hnsfault.Unused(a, byID) })
+	return !slices.ContainsFunc(extra, func(a hns.ACL) bool { return len(ep.Tiers) > 0 || !hnsfault.Unused(a, sets) })
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/looks"
 	"github.com/winnpm/winnpm/test/script"
@@ -23,21 +22,15 @@ import (
 // agent: transactions when the last report asks for them, and looks in between when
 // NextLook does. Nothing waits: a call and a transaction take no time.
 type life struct {
-	t      tester
-	sc     *scenario
-	sim    *hnsfault.Sim
-	dp     *dataplane.Dataplane
-	now    time.Time
-	odd    character    // zero while HNS is an ordinary one
-	todo   *outstanding // what the API server has; nothing of it is ever done
+	machine // nothing of todo is ever done
+
+	odd    character // zero while HNS is an ordinary one
 	gaps   *gaps
 	calls  []spoken
-	read   map[string]bool // endpoints that the process has read, in lower case
-	report state.Report
+	read   map[string]bool    // endpoints that the process has read, in lower case
 	asked  time.Time          // when the report came
 	failed map[string]setback // looks, by what they read
 	warned map[string]bool    // warnings since somebody asked
-	story  []string
 }
 
 // spoken is a call with what came of it.
@@ -56,10 +49,7 @@ type setback struct {
 const lookTakes = time.Millisecond
 
 func newLife(t tester, sc *scenario) *life {
-	l := &life{
-		t: t, sc: sc, now: began, todo: newOutstanding(newMemo()),
-		sim: hnsfault.New(hnsfault.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}), gaps: newGaps(), warned: map[string]bool{},
-	}
+	l := &life{machine: newMachine(t, sc, newMemo()), gaps: newGaps(), warned: map[string]bool{}}
 	// A node without any endpoint is not settled.
 	require.NoError(t, l.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-0", Addrs: []netip.Addr{netip.MustParseAddr("10.255.0.1")}}))
 	l.start()
@@ -71,14 +61,6 @@ func newLife(t tester, sc *scenario) *life {
 func (l *life) start() {
 	l.dp = l.process(l.sim)
 	l.read, l.failed = map[string]bool{}, map[string]setback{}
-}
-
-// process returns a dataplane that knows nothing.
-func (l *life) process(sim *hnsfault.Sim) *dataplane.Dataplane {
-	return dataplane.New(dataplane.Config{
-		Client: sim, Node: node, Now: func() time.Time { return l.now },
-		GracePeriod: l.sc.grace, MaxBatchedACLs: l.sc.batch,
-	})
 }
 
 // become gives HNS a personality; the zero value lifts it.
@@ -236,10 +218,6 @@ func (c spoken) code() uint32 {
 		return 0
 	}
 	return op.Code
-}
-
-func (l *life) note(format string, args ...any) {
-	l.story = append(l.story, fmt.Sprintf(format, args...))
 }
 
 // fail ends the history with everything that a reader needs.

@@ -2,7 +2,6 @@ package torture
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -150,30 +149,3 @@ func (s apiObjects) values() []*object {
 
 // local reports whether endpoints with the address belong to a pod of the node.
 func local(c oracle.Cluster, addr netip.Addr) bool { return len(oracle.Residents(c, addr)) > 0 }
-
-// wordObject words an object for whoever reads a failure.
-func wordObject(o *object) string {
-	switch {
-	case o.Pod != nil:
-		p := o.Pod
-		return fmt.Sprintf("%s %v on %q %v %s host=%v deleted=%v started=%v created=%v ports=%v", p.UID, oracle.Address(p), p.Spec.NodeName,
-			p.Labels, p.Status.Phase, oracle.AtNode(p), p.DeletionTimestamp != nil, p.Status.StartTime, p.CreationTimestamp, p.Spec.Containers)
-	case o.Namespace != nil:
-		return fmt.Sprint(o.Namespace.Labels)
-	case o.Policy != nil:
-		return wordSpec(o.Policy.Spec)
-	case o.Cluster != nil:
-		return wordSpec(o.Cluster.Spec)
-	case o.Peer != nil:
-		return fmt.Sprint(o.Peer.Labels, o.Peer.Status.Addresses)
-	}
-	return fmt.Sprint(o.Addrs)
-}
-
-func wordSpec(spec any) string {
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}

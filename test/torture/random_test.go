@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/test/cnis"
@@ -125,9 +124,9 @@ func (h *historian) visit(c oracle.Cluster) {
 // events returns what changed, by name, and takes the cluster over.
 func (h *historian) events(c oracle.Cluster) []event {
 	next := apiObjects{}
-	put := func(name string, is script.Object) {
+	for name, is := range script.Objects(c) {
 		o := version(0, name, is)
-		if was := h.now[o.key]; was != nil && sameObject(was, o) {
+		if was := h.now[o.key]; was != nil && was.Equal(is) {
 			o = was
 		} else {
 			h.rev++
@@ -135,29 +134,13 @@ func (h *historian) events(c oracle.Cluster) []event {
 		}
 		next[o.key] = o
 	}
-	for _, ns := range c.Namespaces {
-		put("namespace "+ns.Name, script.Object{Namespace: &ns})
-	}
-	for _, np := range c.Policies {
-		put("policy "+np.Namespace+"/"+np.Name, script.Object{Policy: &np})
-	}
-	for _, pod := range c.Pods {
-		put("pod "+pod.Namespace+"/"+pod.Name, script.Object{Pod: &pod})
-	}
-	for _, cnp := range c.ClusterPolicies {
-		put("cluster "+cnp.Name, script.Object{Cluster: &cnp})
-	}
-	for _, n := range c.Nodes {
-		put("peer "+n.Name, script.Object{Peer: &n})
-	}
-	put("node", script.Object{Addrs: c.NodeAddrs})
 	var out []event
 	told := map[string]bool{}
 	for _, o := range next.values() {
 		name := nameOf(o.key)
 		told[name] = true
 		if h.now[o.key] != o {
-			out = append(out, event{name: name, is: o, text: fmt.Sprint(name, " rev ", o.rev, " ", wordObject(o))})
+			out = append(out, event{name: name, is: o, text: fmt.Sprint(name, " rev ", o.rev, " ", o)})
 		}
 	}
 	for _, o := range h.now.values() {
@@ -167,11 +150,6 @@ func (h *historian) events(c oracle.Cluster) []event {
 	}
 	h.now = next
 	return out
-}
-
-func sameObject(a, b *object) bool {
-	return equality.Semantic.DeepEqual(a.Pod, b.Pod) && equality.Semantic.DeepEqual(a.Namespace, b.Namespace) &&
-		equality.Semantic.DeepEqual(a.Policy, b.Policy) && equality.Semantic.DeepEqual(a.Cluster, b.Cluster) && equality.Semantic.DeepEqual(a.Peer, b.Peer) && slices.Equal(a.Addrs, b.Addrs)
 }
 
 // endpoints is the CNI: every pod that runs here with an address of its own has

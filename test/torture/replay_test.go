@@ -26,15 +26,50 @@ type tester interface {
 	Context() context.Context
 }
 
-// replay is one run of a scenario: a node, a dataplane on it, and a clock that
-// only moves when there is something to wait for.
+// machine is a node with a dataplane on it, and a clock that only moves when there is something to wait for.
+type machine struct {
+	t      tester
+	sc     *scenario
+	sim    *hnsfault.Sim
+	dp     *dataplane.Dataplane
+	now    time.Time
+	todo   *outstanding
+	report state.Report
+	story  []string
+}
+
+func newMachine(t tester, sc *scenario, m memo) machine {
+	return machine{
+		t: t, sc: sc, now: began, todo: newOutstanding(m),
+		sim: hnsfault.New(hnsfault.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}),
+	}
+}
+
+// process returns a dataplane that knows nothing.
+func (m *machine) process(sim *hnsfault.Sim) *dataplane.Dataplane {
+	return dataplane.New(dataplane.Config{
+		Client: sim, Node: node, Now: func() time.Time { return m.now },
+		GracePeriod: m.sc.grace, MaxBatchedACLs: m.sc.batch,
+	})
+}
+
+// sets returns the sets in HNS by their Ids.
+func (m *machine) sets() map[string]hns.SetPolicy {
+	out := map[string]hns.SetPolicy{}
+	for _, s := range m.sim.Sets() {
+		out[s.ID] = s
+	}
+	return out
+}
+
+func (m *machine) note(format string, args ...any) {
+	m.story = append(m.story, fmt.Sprintf(format, args...))
+}
+
+// replay is one run of a scenario.
 type replay struct {
-	t     tester
-	sc    *scenario
-	sim   *hnsfault.Sim
-	dp    *dataplane.Dataplane
-	now   time.Time
-	todo  *outstanding
+	machine
+
 	watch watch
 
 	began   bool            // past the given part: calls count
@@ -55,16 +90,10 @@ type replay struct {
 	stuckOn string                   // an endpoint, or none
 	refuse  hnsfault.Fault           // how
 	refused bool                     // HNS refused content: what needs it is left out, and closed
-	report  state.Report
-	story   []string
 }
 
 func newReplay(t tester, sc *scenario, d *disturbance) *replay {
-	r := &replay{
-		t: t, sc: sc, disturb: d, now: began, todo: newOutstanding(sc.memo),
-		sim: hnsfault.New(hnsfault.Options{Network: sc.cni.Network.Name, Foreign: sc.cni.Endpoint}),
-	}
-	r.watch = newWatch()
+	r := &replay{machine: newMachine(t, sc, sc.memo), disturb: d, watch: newWatch()}
 	r.start()
 	r.sim.OnCall(r.onCall)
 	return r
@@ -72,10 +101,7 @@ func newReplay(t tester, sc *scenario, d *disturbance) *replay {
 
 // start is a new process: it knows nothing.
 func (r *replay) start() {
-	r.dp = dataplane.New(dataplane.Config{
-		Client: r.sim, Node: node, Now: func() time.Time { return r.now },
-		GracePeriod: r.sc.grace, MaxBatchedACLs: r.sc.batch,
-	})
+	r.dp = r.process(r.sim)
 	clear(r.watch.seen)
 	clear(r.watch.right)
 }
@@ -324,13 +350,9 @@ func writes(sim *hnsfault.Sim) int {
 	return n
 }
 
-func isWrite(op string) bool {
-	return !strings.HasSuffix(op, "/Get") && op != hns.OpEndpointIDs
-}
-
-func (r *replay) note(format string, args ...any) {
-	r.story = append(r.story, fmt.Sprintf(format, args...))
-}
+// isWrite reports whether calls of an operation are disturbed as writes are. The enumeration of new
+// endpoints is, so that other programs change something in the midst of a look too.
+func isWrite(op string) bool { return !hns.ReadsOnly(op) || op == hns.OpEndpointNew }
 
 // fail ends the run with everything that a reader needs.
 func (r *replay) fail(format string, args ...any) {
@@ -355,10 +377,7 @@ type ending struct {
 
 func (r *replay) ending() ending {
 	e := ending{Sets: map[string][]string{}, ACLs: map[string][]string{}, Foreign: map[string][]string{}}
-	sets := map[string]hns.SetPolicy{}
-	for _, s := range r.sim.Sets() {
-		sets[s.ID] = s
-	}
+	sets := r.sets()
 	used, wasted := map[string]bool{}, map[string]bool{}
 	for _, ep := range r.sim.Endpoints() {
 		ours, foreign := hns.Endpoint{Policies: ep.Policies}.Split()

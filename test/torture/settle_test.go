@@ -116,19 +116,13 @@ func (f fair) but(d state.Dump) fair {
 // may be left, and what they name.
 func (l *life) differs(f fair) string {
 	var out []string
-	sets, byID := map[string]hns.SetPolicy{}, map[string]hns.SetPolicy{}
-	for _, s := range l.sim.Sets() {
-		sets[s.Name], byID[s.ID] = s, s
-	}
+	sets := l.sets()
+	unused := func(a hns.ACL) bool { return hnsfault.Unused(a, sets) }
 	used, now := map[string]bool{}, cluster(l.todo.now.values())
 	for _, e := range l.sim.Endpoints() {
 		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
-		rules = slices.DeleteFunc(rules, func(a hns.ACL) bool {
-			return hnsfault.Unused(a, byID)
-		})
-		want := slices.DeleteFunc(slices.Clone(f.rules[e.ID]), func(a hns.ACL) bool {
-			return hnsfault.Unused(a, byID)
-		})
+		rules = slices.DeleteFunc(rules, unused)
+		want := slices.DeleteFunc(slices.Clone(f.rules[e.ID]), unused)
 		if f.partly[e.ID] || !local(now, e.Addrs[0]) { // without a pod it keeps what it has
 			continue
 		}
@@ -145,7 +139,7 @@ func (l *life) differs(f fair) string {
 		if f.refused[s.ID] || !used[s.ID] {
 			continue
 		}
-		got, want := slices.Sorted(slices.Values(sets[s.Name].Values)), slices.Sorted(slices.Values(s.Values))
+		got, want := slices.Sorted(slices.Values(sets[s.ID].Values)), slices.Sorted(slices.Values(s.Values))
 		if !slices.Equal(got, want) {
 			out = append(out, fmt.Sprintf("set %s has %v and should have %v", s.Name, got, want))
 		}
@@ -164,31 +158,28 @@ func texts(acls []hns.ACL) []string {
 
 // unused reports whether an endpoint has a rule of a number that no peer uses.
 func (l *life) unused() bool {
-	byID := map[string]hns.SetPolicy{}
-	for _, s := range l.sim.Sets() {
-		byID[s.ID] = s
-	}
+	sets := l.sets()
 	return slices.ContainsFunc(l.sim.Endpoints(), func(e hnssim.EndpointView) bool {
 		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
-		return slices.ContainsFunc(rules, func(a hns.ACL) bool { return hnsfault.Unused(a, byID) })
+		return slices.ContainsFunc(rules, func(a hns.ACL) bool { return hnsfault.Unused(a, sets) })
 	})
 }
 
 // surplus returns the sets that a fresh process would not have.
 func (l *life) surplus(f fair) []string {
-	extra, byID := map[string]bool{}, map[string]hns.SetPolicy{}
-	for _, s := range l.sim.Sets() {
-		extra[s.Name], byID[s.ID] = true, s
+	extra, sets := map[string]bool{}, l.sets()
+	for _, s := range sets {
+		extra[s.Name] = true
 	}
 	for _, e := range l.sim.Endpoints() {
 		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
 		for _, a := range rules {
-			if !hnsfault.Unused(a, byID) {
+			if !hnsfault.Unused(a, sets) {
 				continue
 			}
 			for _, id := range a.SetIDs() {
-				for _, member := range append([]string{id}, byID[id].Values...) {
-					delete(extra, byID[member].Name)
+				for _, member := range append([]string{id}, sets[id].Values...) {
+					delete(extra, sets[member].Name)
 				}
 			}
 		}

@@ -44,16 +44,21 @@ func TestEveryCall(t *testing.T) {
 	for _, sc := range scenarios(t) {
 		t.Run(testName(sc.name), func(t *testing.T) {
 			t.Parallel()
-			undisturbed := newReplay(t, sc, nil)
-			want := undisturbed.run()
-			all := undisturbed.disturbances(afford())
-			for i := range all {
-				r := newReplay(t, sc, &all[i])
-				r.sameAs(want, r.run())
-			}
-			t.Logf("%d calls, %d replays", undisturbed.played, len(all))
+			everyCall(t, sc)
 		})
 	}
+}
+
+// everyCall disturbs a scenario at every call.
+func everyCall(t *testing.T, sc *scenario) {
+	undisturbed := newReplay(t, sc, nil)
+	want := undisturbed.run()
+	all := undisturbed.disturbances(afford())
+	for i := range all {
+		r := newReplay(t, sc, &all[i])
+		r.sameAs(want, r.run())
+	}
+	t.Logf("%d calls, %d replays", undisturbed.played, len(all))
 }
 
 // TestEveryCNI plays every scenario on what each CNI puts on endpoints: undisturbed, as what

@@ -1,23 +1,29 @@
 package explain_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
+// snapshotOf returns the dump of manifests, as a node sees it.
+func snapshotOf(t *testing.T, node, manifests string) (state.Dump, explain.Places) {
+	t.Helper()
+	d, places, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(manifests), Node: node})
+	require.NoError(t, err)
+	return d, places
+}
+
 // TestContestedAddress: the answer names who claims the address and whose policies
 // block, and suggests no label that would not help.
 func TestContestedAddress(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "m.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(`
+	d, places := snapshotOf(t, "", `
 {apiVersion: v1, kind: Pod, metadata: {namespace: x, name: victim}, spec: {containers: [{name: c, image: i}]}, status: {phase: Running, podIP: 10.0.0.1}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {namespace: t, name: thief}, spec: {containers: [{name: c, image: i}]}, status: {phase: Running, podIP: 10.0.0.1}}
@@ -27,9 +33,7 @@ func TestContestedAddress(t *testing.T) {
 {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: x, name: friends}, spec: {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]}}
 ---
 {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: t, name: deny}, spec: {podSelector: {}}}
-`), 0o600))
-	d, places, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{file}})
-	require.NoError(t, err)
+`)
 	for _, name := range []string{"x/victim", "t/thief", "10.0.0.1"} {
 		a, err := explain.Explain(d, explain.Question{From: "x/other", To: name, Port: 80, Protocol: policy.TCP}, places)
 		require.NoError(t, err)
@@ -49,8 +53,7 @@ func TestContestedAddress(t *testing.T) {
 // another one may have taken it from. What is blocked is, and the owner and the address have
 // their verdicts.
 func TestContestedIsNotAllowed(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "m.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(`
+	d, places := snapshotOf(t, "", `
 {apiVersion: v1, kind: Pod, metadata: {namespace: x, name: before}, spec: {containers: [{name: c, image: i}]}, status: {phase: Running, podIP: 10.0.0.1, startTime: "2026-01-01T00:00:00Z"}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {namespace: x, name: after}, spec: {containers: [{name: c, image: i}]}, status: {phase: Running, podIP: 10.0.0.1, startTime: "2026-02-01T00:00:00Z"}}
@@ -62,9 +65,7 @@ func TestContestedIsNotAllowed(t *testing.T) {
 {apiVersion: v1, kind: Pod, metadata: {namespace: x, name: other}, spec: {containers: [{name: c, image: i}]}, status: {phase: Running, podIP: 10.0.0.2}}
 ---
 {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: x, name: only80}, spec: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}}
-`), 0o600))
-	d, places, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{file}})
-	require.NoError(t, err)
+`)
 	for name, verdict := range map[string]explain.Verdict{
 		"x/before": explain.Unknown, "x/after": explain.Allowed, "10.0.0.1": explain.Allowed,
 		"x/doubted": explain.Unknown, "z/thief": explain.Unknown, "10.0.0.3": explain.Allowed,

@@ -2,14 +2,12 @@ package explain_test
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // TestIdle: a policy that selects no pod is told, whatever its kind, and one that selects a
@@ -34,8 +32,7 @@ func TestIdle(t *testing.T) {
 ---
 {apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: none}, spec: {tier: Admin, priority: 2, subject: {pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: agent}}}}}}
 `
-	d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(manifests), Node: "n1"})
-	require.NoError(t, err)
+	d, _ := snapshotOf(t, "n1", manifests)
 	var told []string
 	for _, w := range explain.Idle(d, math.MaxInt) {
 		require.Equal(t, state.ReasonSelectsNothing, w.Reason)

@@ -2,11 +2,11 @@ package manifest_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 
 	"github.com/winnpm/winnpm/tool/manifest"
 )
@@ -33,8 +33,31 @@ func deployment(spec string) string {
 	return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: x}\nspec: " + spec + "\n"
 }
 
+// badInput is a text, and the error without the name of the file.
+type badInput struct{ name, text, want string }
+
+// badInputs returns those of testdata/bad.txtar, and one that is no text.
+func badInputs(t testing.TB) []badInput {
+	t.Helper()
+	archive, err := txtar.ParseFile("testdata/bad.txtar")
+	require.NoError(t, err)
+	all := []badInput{{"not utf-8", "kind: \xff\n", "the text is not UTF-8; save it as UTF-8"}}
+	for _, f := range archive.Files {
+		text, want, ok := strings.Cut("\n"+strings.TrimSuffix(string(f.Data), "\n"), "\n! ")
+		require.True(t, ok, f.Name)
+		text = text[1:] + "\n"
+		for kind, object := range map[string]func(string) string{"NetworkPolicy ": np, "Deployment ": deployment, "Pod ": pod, "PodStatus ": podStatus} {
+			if short, ok := strings.CutPrefix(text, kind); ok {
+				text = object(strings.TrimSuffix(short, "\n"))
+			}
+		}
+		all = append(all, badInput{f.Name, text, want})
+	}
+	return all
+}
+
 func TestBadInput(t *testing.T) {
-	for _, c := range slices.Concat(badObjects, badPolicies) {
+	for _, c := range badInputs(t) {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := load(c.text)
 			var e *manifest.Error

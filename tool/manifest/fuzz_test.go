@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ const examples = "../../examples"
 // Whatever is read, Load returns, an error is one printable line of type
 // *Error, and objects that are accepted are complete.
 func FuzzLoad(f *testing.F) {
-	for _, c := range slices.Concat(badObjects, badPolicies) {
+	for _, c := range badInputs(f) {
 		f.Add([]byte(c.text))
 	}
 	for _, c := range clusterCases(f) {

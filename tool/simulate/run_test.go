@@ -116,93 +116,21 @@ func TestGolden(t *testing.T) {
 	golden(t, "small.json", indented.String())
 }
 
-func TestEmptyLists(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "ns.yaml"), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: x}}"), 0o600))
-	code, stdout, _ := once(t, Options{Manifests: []string{dir}, Output: "json"})
-	require.Equal(t, cli.ExitOK, code)
-	require.JSONEq(t, `{"sets":[],"endpoints":[],"verdicts":[],"calls":{"Network/Get":1,"Endpoint/Enumerate":1},"warnings":[]}`, stdout)
-}
-
+// TestExitCodes: what ends a run from without. The scripts of cmd/kubectl-npm have the others.
 func TestExitCodes(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return path
-	}
-	policy := func(name, cidr string) string {
-		return write(name, "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: '"+cidr+"'}}]}]}\n")
-	}
-	service := write("service.yaml", "{apiVersion: v1, kind: Service, metadata: {name: s}}")
-	ipv6 := policy("ipv6.yaml", "2001:db8::/32")
-	hostBits := policy("hostbits.yaml", "10.0.0.1/8")
-	invalid := policy("invalid.yaml", "10.0.0.0/33")
-	broken := write("broken.yaml", "a: [\n")
-	unknown := write("unknown.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: p}, spek: {}}")
-	const traced = "x/web->x/db:80/TCP"
+	code, _, stderr := once(t, Options{Manifests: []string{small}, Kubeconfig: "f"})
+	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, "npm: simulate: --manifests and --kubeconfig exclude each other: give one of them\n", stderr)
 
-	for _, tc := range []struct {
-		name   string
-		o      Options
-		code   int
-		stderr string // the line; "" for none
-	}{
-		{"fine", Options{Manifests: []string{small}}, cli.ExitOK, ""},
-		{"skipped kind", Options{Manifests: []string{service}}, cli.ExitOK, ""},
-		{"masked host bits", Options{Manifests: []string{hostBits}}, cli.ExitOK, ""},
-		{"left out", Options{Manifests: []string{ipv6}}, ExitIncomplete, ""},
-		{"stdin", Options{Manifests: []string{"-"}, Stdin: strings.NewReader("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")}, cli.ExitOK, ""},
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	code, _, stderr = ended(ctx, Options{Manifests: []string{small}})
+	require.Equal(t, cli.ExitBadInput, code)
+	require.Equal(t, "npm: simulate: interrupted before the first convergence\n", stderr)
 
-		{"broken YAML", Options{Manifests: []string{broken}}, cli.ExitBadInput, broken},
-		{"unknown field", Options{Manifests: []string{unknown}}, cli.ExitBadInput, unknown},
-		{"invalid CIDR", Options{Manifests: []string{invalid}}, cli.ExitBadInput, invalid},
-		{"missing path", Options{Manifests: []string{dir + "/none"}}, cli.ExitBadInput, dir + "/none"},
-		{"no kubeconfig", Options{Kubeconfig: dir + "/none"}, cli.ExitBadInput, "kubeconfig " + dir + "/none: stat " + dir + "/none: no such file or directory"},
-		{"trace of nobody", Options{Manifests: []string{small}, Trace: []string{"x/web->x/nobody:1/TCP"}}, cli.ExitBadInput,
-			"trace x/web->x/nobody: x/nobody cannot be asked about: there is no such pod"},
-		{"trace of a finished pod", Options{Manifests: []string{small}, Trace: []string{"x/job->x/web:1/TCP"}}, cli.ExitBadInput,
-			"trace x/job->x/web: x/job cannot be asked about: the pod has finished, its address is given up"},
-
-		{"nothing to read", Options{}, cli.ExitUsage, "nothing to simulate: give --manifests PATH or --kubeconfig FILE"},
-		{"both sources", Options{Manifests: []string{small}, Kubeconfig: "f"}, cli.ExitUsage, "--manifests and --kubeconfig exclude each other: give one of them"},
-		{"output", Options{Manifests: []string{small}, Output: "xml"}, cli.ExitUsage, `-o "xml": the output is text or json`},
-		{"matrix without protocol", Options{Manifests: []string{small}, Matrix: []string{"80"}}, cli.ExitUsage, `--matrix "80": write PORT/PROTO, like 80/TCP`},
-		{"matrix port 0", Options{Manifests: []string{small}, Matrix: []string{"0/TCP"}}, cli.ExitUsage, `--matrix "0/TCP": "0" is no port: a number from 1 to 65535 is`},
-		{"matrix port too large", Options{Manifests: []string{small}, Matrix: []string{"65536/TCP"}}, cli.ExitUsage, `--matrix "65536/TCP": "65536" is no port: a number from 1 to 65535 is`},
-		{"matrix protocol", Options{Manifests: []string{small}, Matrix: []string{"80/ICMP"}}, cli.ExitUsage, `--matrix "80/ICMP": "ICMP" is no protocol: TCP, UDP and SCTP are`},
-		{"trace form", Options{Manifests: []string{small}, Trace: []string{traced, "x/web"}}, cli.ExitUsage, `--trace "x/web": write FROM->TO:PORT/PROTO, like shop/web->shop/db:5432/TCP`},
-		{"trace end", Options{Manifests: []string{small}, Trace: []string{"web->x/db:80/TCP"}}, cli.ExitUsage, `--trace "web->x/db:80/TCP": "web" is neither namespace/pod nor an IPv4 address`},
-		{"trace IPv6", Options{Manifests: []string{small}, Trace: []string{"fd00::1->x/db:80/TCP"}}, cli.ExitUsage, `--trace "fd00::1->x/db:80/TCP": fd00::1 is no IPv4 address; WinNPM judges IPv4 only`},
-		{"trace port", Options{Manifests: []string{small}, Trace: []string{"x/web->x/db:http/TCP"}}, cli.ExitUsage, `--trace "x/web->x/db:http/TCP": "http" is no port: a number from 1 to 65535 is`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			code, stdout, stderr := once(t, tc.o)
-			require.Equal(t, tc.code, code, stderr)
-			if tc.stderr == "" {
-				require.Empty(t, stderr)
-				require.NotEmpty(t, stdout)
-				return
-			}
-			require.Empty(t, stdout)
-			require.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %q", stderr)
-			require.True(t, strings.HasPrefix(stderr, "npm: simulate: "+tc.stderr), stderr)
-			require.True(t, strings.HasSuffix(stderr, "\n"))
-		})
-	}
-
-	t.Run("interrupted", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		code, _, stderr := ended(ctx, Options{Manifests: []string{small}})
-		require.Equal(t, cli.ExitBadInput, code)
-		require.Equal(t, "npm: simulate: interrupted before the first convergence\n", stderr)
-	})
-	t.Run("closed output", func(t *testing.T) {
-		code, _, stderr := once(t, Options{Manifests: []string{small}, Stdout: closed{}})
-		require.Equal(t, cli.ExitBadInput, code)
-		require.Equal(t, "npm: simulate: closed\n", stderr)
-	})
+	code, _, stderr = once(t, Options{Manifests: []string{small}, Stdout: closed{}})
+	require.Equal(t, cli.ExitBadInput, code)
+	require.Equal(t, "npm: simulate: closed\n", stderr)
 }
 
 type closed struct{}

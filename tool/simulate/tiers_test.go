@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,31 +64,6 @@ func decided(s *Side) string {
 		words = append(words, "passed by", p.Policy)
 	}
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
-}
-
-// What of a ClusterNetworkPolicy cannot be programmed is said, and counts; host bits
-// do not.
-func TestWarningsOfClusterPolicies(t *testing.T) {
-	for _, c := range []struct {
-		name, to string
-		code     int
-		reason   string
-	}{
-		{"domain names", "{domainNames: [example.com]}", ExitIncomplete, "UnsupportedPeer"},
-		{"IPv6", "{networks: ['2001:db8::/32']}", ExitIncomplete, "IPv6Peer"},
-		{"host bits", "{networks: [10.1.2.3/8]}", cli.ExitOK, "HostBitsMasked"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			text := "{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: p}, " +
-				"spec: {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Accept, to: [" + c.to + "]}]}}"
-			file := filepath.Join(t.TempDir(), "p.yaml")
-			require.NoError(t, os.WriteFile(file, []byte(text+"\n---\n{apiVersion: v1, kind: Pod, metadata: {name: a}}"), 0o600))
-			code, d := onceJSON(t, Options{Manifests: []string{file}})
-			require.Equal(t, c.code, code)
-			require.Len(t, d.Warnings, 1)
-			require.Equal(t, []string{"p", "ClusterNetworkPolicy", c.reason}, []string{d.Warnings[0].Object, d.Warnings[0].Kind, string(d.Warnings[0].Reason)})
-		})
-	}
 }
 
 // A world has the policies of all tiers, and all nodes for their peers, whatever

@@ -280,16 +280,14 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 }
 
 func TestGridOfManyPodsIsASummary(t *testing.T) {
-	text := fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: %d, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}\n---\n"+
-		"{apiVersion: v1, kind: Pod, metadata: {name: apart}, spec: {containers: [{name: c, image: i}]}}\n---\n"+
-		"{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {matchLabels: {a: b}}, ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]}}\n", gridColumns)
+	text := thousands(gridColumns)
 	code, stdout, _ := once(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text), Matrix: []string{"80/TCP"}})
 	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 81 pods: ")
-	require.Contains(t, stdout, "\n   1 default/apart  .  I\n   2 default/d      +  +\n")
+	require.Contains(t, stdout, "\n   1 x/apart  .  I\n   2 x/d      +  +\n")
 
 	code, stdout, _ = once(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text), Matrix: []string{"80/TCP"}, All: true})
 	require.Equal(t, cli.ExitOK, code)
-	require.Contains(t, stdout, "\n  default/apart  + 0  E 0  I 80  X 0\n")
-	require.Contains(t, stdout, "\n  default/d-0    + 80  E 0  I 0  X 0\n")
+	require.Contains(t, stdout, "\n  x/apart  + 0  E 0  I 80  X 0\n")
+	require.Contains(t, stdout, "\n  x/d-0    + 80  E 0  I 0  X 0\n")
 }

@@ -64,7 +64,7 @@ func TestClosingNeverOpens(t *testing.T) {
 func overBudget(g *gen.Gen, c oracle.Cluster) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	for _, e := range events(oracle.Cluster{}, c, true) {
-		e(tx)
+		e.tell(tx)
 	}
 	for i := range c.Pods {
 		if g.Flip("pod over its budget") {

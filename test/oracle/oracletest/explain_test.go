@@ -127,7 +127,7 @@ func (w *world) changeInTrouble(t *rapid.T, g *gen.Gen, before oracle.Cluster) (
 	w.plug(after, true)
 	tx := dataplane.NewTransaction()
 	for _, e := range events(before, after, false) {
-		e(tx)
+		e.tell(tx)
 	}
 	w.trouble(t)
 	_, err := w.dp.ApplyDataplane(w.t.Context(), tx)

@@ -6,102 +6,54 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// event tells a transaction of one object.
-type event func(*dataplane.Transaction)
+// event is what the API server reports of one object.
+type event struct {
+	name   string         // kind and name
+	object *script.Object // nil: it is deleted
+	lost   bool           // it is a pod, and was deleted before it finished
+}
+
+// tell puts the event into a transaction.
+func (e event) tell(tx *dataplane.Transaction) {
+	if e.lost {
+		namespace, name, _ := strings.Cut(strings.TrimPrefix(e.name, "pod "), "/")
+		tx.DeletePod(desired.PodKey{Namespace: namespace, Name: name})
+		return
+	}
+	script.Tell(tx, e.name, e.object)
+}
 
 // events returns what the API server would report of the way from one cluster
 // to another, one event per object. With all it repeats what did not change.
 func events(before, after oracle.Cluster, all bool) []event {
 	var list []event
-	namespaces := func(ns corev1.Namespace) string { return ns.Name }
-	diff(before.Namespaces, after.Namespaces, all, namespaces, func(ns corev1.Namespace) {
-		list = append(list, func(tx *dataplane.Transaction) {
-			tx.SetNamespace(desired.Namespace{Name: ns.Name, Labels: ns.Labels})
-		})
-	}, func(ns corev1.Namespace) {
-		list = append(list, func(tx *dataplane.Transaction) { tx.DeleteNamespace(ns.Name) })
-	})
-	pods := func(p corev1.Pod) string { return p.Namespace + "/" + p.Name }
-	diff(before.Pods, after.Pods, all, pods, func(p corev1.Pod) {
-		list = append(list, func(tx *dataplane.Transaction) { tx.SetPod(controllers.PodFrom(&p, gen.Node)) })
-	}, func(p corev1.Pod) {
-		key := desired.PodKey{Namespace: p.Namespace, Name: p.Name}
-		if slices.ContainsFunc(after.Lost, func(lost corev1.Pod) bool { return lost.UID == p.UID }) {
-			list = append(list, func(tx *dataplane.Transaction) { tx.DeletePod(key) })
-		} else {
-			list = append(list, func(tx *dataplane.Transaction) { tx.DeleteFinishedPod(key) })
+	gone := maps.Collect(script.Objects(before))
+	for name, object := range script.Objects(after) {
+		if old, existed := gone[name]; all || !existed || !old.Equal(object) {
+			list = append(list, event{name: name, object: &object})
 		}
-	})
-	policies := func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name }
-	diff(before.Policies, after.Policies, all, policies, func(np networkingv1.NetworkPolicy) {
-		list = append(list, func(tx *dataplane.Transaction) { tx.SetPolicy(&np) })
-	}, func(np networkingv1.NetworkPolicy) {
-		key := policy.Key{Namespace: np.Namespace, Name: np.Name}
-		list = append(list, func(tx *dataplane.Transaction) { tx.DeletePolicy(key) })
-	})
-	clusterPolicies := func(cnp v1alpha2.ClusterNetworkPolicy) string { return cnp.Name }
-	diff(before.ClusterPolicies, after.ClusterPolicies, all, clusterPolicies, func(cnp v1alpha2.ClusterNetworkPolicy) {
-		list = append(list, func(tx *dataplane.Transaction) { tx.SetClusterPolicy(&cnp) })
-	}, func(cnp v1alpha2.ClusterNetworkPolicy) {
-		list = append(list, func(tx *dataplane.Transaction) { tx.DeleteClusterPolicy(cnp.Name) })
-	})
-	nodes := func(n corev1.Node) string { return n.Name }
-	diff(before.Nodes, after.Nodes, all, nodes, func(n corev1.Node) {
-		list = append(list, func(tx *dataplane.Transaction) { tx.SetNode(nodeFrom(n)) })
-	}, func(n corev1.Node) {
-		list = append(list, func(tx *dataplane.Transaction) { tx.DeleteNode(n.Name) })
-	})
-	if all || !slices.Equal(before.NodeAddrs, after.NodeAddrs) {
-		list = append(list, func(tx *dataplane.Transaction) { tx.SetNodeAddrs(after.NodeAddrs) })
+		delete(gone, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(gone)) {
+		pod := gone[name].Pod
+		lost := pod != nil && slices.ContainsFunc(after.Lost, func(lost corev1.Pod) bool { return lost.UID == pod.UID })
+		list = append(list, event{name: name, lost: lost})
 	}
 	return list
-}
-
-// nodeFrom is what the dataplane is told of a node.
-func nodeFrom(n corev1.Node) state.Node {
-	out := state.Node{Name: n.Name, Labels: n.Labels}
-	for _, a := range n.Status.Addresses {
-		out.Addrs = append(out.Addrs, netip.MustParseAddr(a.Address))
-	}
-	return out
-}
-
-// diff calls set for every object of after that is new or changed (or all of
-// them) and drop for every one that after lacks.
-func diff[T any](before, after []T, all bool, key func(T) string, set, drop func(T)) {
-	gone := map[string]T{}
-	for _, object := range before {
-		gone[key(object)] = object
-	}
-	for _, object := range after {
-		old, existed := gone[key(object)]
-		if all || !existed || !equality.Semantic.DeepEqual(old, object) {
-			set(object)
-		}
-		delete(gone, key(object))
-	}
-	for _, object := range before {
-		if _, ok := gone[key(object)]; ok {
-			drop(object)
-		}
-	}
 }
 
 // tell applies events in transactions of the given size.
@@ -111,7 +63,7 @@ func (w *world) tell(list []event, size int) state.Report {
 		tx := dataplane.NewTransaction()
 		n := min(size, len(list))
 		for _, event := range list[:n] {
-			event(tx)
+			event.tell(tx)
 		}
 		list = list[n:]
 		report = w.apply(tx)

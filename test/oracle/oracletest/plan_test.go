@@ -18,7 +18,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 	"github.com/winnpm/winnpm/tool/explain"
@@ -133,9 +132,11 @@ func worldOf(c oracle.Cluster) whatif.World {
 // changeOf is the way of a world from one cluster's policies to another's.
 func changeOf(w whatif.World, before, after oracle.Cluster) whatif.Change {
 	c := whatif.Change{After: w}
-	name := func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name }
-	note := func(np networkingv1.NetworkPolicy) { c.Named = append(c.Named, name(np)) }
-	diff(before.Policies, after.Policies, false, name, note, note)
+	for _, e := range events(before, after, false) {
+		if name, ok := strings.CutPrefix(e.name, "policy "); ok {
+			c.Named = append(c.Named, name)
+		}
+	}
 	c.After.Policies = worldOf(after).Policies
 	return c
 }
@@ -278,11 +279,9 @@ func (x planned) end(addr netip.Addr) string {
 func (x planned) writes() {
 	before := x.w.state()
 	tx := dataplane.NewTransaction()
-	diff(x.before.Policies, x.after.Policies, false, func(np networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name },
-		func(np networkingv1.NetworkPolicy) { tx.SetPolicy(&np) },
-		func(np networkingv1.NetworkPolicy) {
-			tx.DeletePolicy(policy.Key{Namespace: np.Namespace, Name: np.Name})
-		})
+	for _, e := range events(x.before, x.after, false) {
+		e.tell(tx)
+	}
 	report := x.w.apply(tx)
 	require.True(x.w.t, report.Converged())
 	after := x.w.state()

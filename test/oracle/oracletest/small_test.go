@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/test/oracle"
@@ -78,5 +79,14 @@ func TestSmall(t *testing.T) {
 			x.sameAsOracle(x.side.Actual)
 			x.sameAsHNS()
 		})
+	}
+}
+
+func localPod(uid, name, addr string, age time.Duration) corev1.Pod {
+	created := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(-age))
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(uid), CreationTimestamp: created},
+		Spec:       corev1.PodSpec{NodeName: gen.Node},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIP: addr},
 	}
 }

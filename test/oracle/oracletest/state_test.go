@@ -7,12 +7,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/oracle"
+	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -110,33 +110,8 @@ func (w *world) checkQuiet() {
 // describe words a cluster for whoever reads a failure.
 func describe(c oracle.Cluster) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, "node", c.NodeAddrs)
-	for _, ns := range c.Namespaces {
-		fmt.Fprintln(&b, "namespace", ns.Name, ns.Labels)
-	}
-	for i := range c.Pods {
-		pod := &c.Pods[i]
-		fmt.Fprintf(&b, "pod %s/%s %v on %q uid %s %v %s hostNetwork=%v deleted=%v started=%v created=%v\n", pod.Namespace, pod.Name, oracle.Address(pod),
-			pod.Spec.NodeName, pod.UID, pod.Labels, pod.Status.Phase, oracle.AtNode(pod), pod.DeletionTimestamp, pod.Status.StartTime, pod.CreationTimestamp)
-		for _, container := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
-			fmt.Fprintln(&b, "  container", container.Name, container.Ports)
-		}
-	}
-	for _, n := range c.Nodes {
-		fmt.Fprintln(&b, "node", n.Name, n.Labels, n.Status.Addresses)
-	}
-	text := func(what, name string, spec any) {
-		out, err := yaml.Marshal(spec)
-		if err != nil {
-			out = []byte(err.Error())
-		}
-		fmt.Fprintf(&b, "%s %s\n%s", what, name, out)
-	}
-	for _, np := range c.Policies {
-		text("policy", np.Namespace+"/"+np.Name, np.Spec)
-	}
-	for _, cnp := range c.ClusterPolicies {
-		text("cluster policy", cnp.Name, cnp.Spec)
+	for name, object := range script.Objects(c) {
+		fmt.Fprintln(&b, name, object)
 	}
 	return b.String()
 }
