@@ -67,7 +67,7 @@ type informer struct {
 
 	// Only run uses the fields below.
 	listed   bool   // a watch can go on from version
-	version  string // of the last list or event; "0" lists what the server has at hand, "" the newest state
+	version  string // of the last list or event; "" lists the newest state
 	pause    time.Duration
 	failed   time.Time // the last time
 	relisted time.Time // when it last listed because the store wanted it
@@ -83,7 +83,7 @@ func newInformer(kind Kind, s objects, source cache.ListerWatcher, logger klog.L
 	lists, _ := source.(itemLister)
 	return &informer{
 		kind: kind, source: cache.ToListerWatcherWithContext(source), lists: lists, store: s, logger: logger,
-		synced: make(chan struct{}), version: "0", heard: time.Now(),
+		synced: make(chan struct{}), heard: time.Now(),
 	}
 }
 
