@@ -1,11 +1,14 @@
 package endpoints
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/drift"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -114,3 +117,80 @@ func (d *State) gone(id string) {
 func (d *State) HasAddr(addr netip.Addr) bool {
 	return len(d.byAddr[addr]) > 0 || len(d.unread) > 0 || d.listing.err != nil || d.listing.unsettled
 }
+
+// foundACLs takes that a known endpoint was read, with these rules of ours.
+// An update that it needs from now on is a repair. An endpoint without a pod is
+// never written, so nothing is found there.
+func (d *State) foundACLs(ep *Endpoint, ours []hns.ACL) {
+	if !ep.Pending() {
+		ep.repair = true
+	}
+	if ep.updatable() {
+		d.drift.FoundRules(ep.ID, ep.actual, ours, d.now)
+	}
+}
+
+// resume returns when an endpoint that joins the queue is due, zero for at
+// once. Until then somebody else may do more, so it is read again before it is
+// written.
+func (d *State) resume(ep *Endpoint) time.Time {
+	if !ep.repair {
+		return time.Time{}
+	}
+	until := d.drift.PausedUntil(drift.OfEndpoint(ep.ID), d.now)
+	if !until.IsZero() {
+		ep.state.check = true
+	}
+	return until
+}
+
+// TakeLook takes what came of a look at an endpoint. The next transaction reads one that could
+// not be read.
+func (d *State) TakeLook(id string, e hns.Endpoint, err error) {
+	ep := d.byID[id]
+	if ep == nil {
+		return
+	}
+	ep.seen = d.clock
+	switch {
+	case err != nil:
+		ep.state.check = true
+	case ep.Known() && ep.version == d.spellings.Basis(e):
+		ep.state.check = false
+		ep.foreign = d.spellings.Parts(e).Foreign // no plan is made from what else others have, but explanations are
+	default:
+		d.TakeRead(id, e, nil)
+	}
+}
+
+// Oldest returns the endpoint that was read longest ago, when that was, and how many take
+// turns: those that are read before they are written do not. "" for none.
+func (d *State) Oldest() (id string, seen time.Time, n int) {
+	var oldest *Endpoint
+	for _, ep := range d.byID {
+		if ep.Pending() || !ep.Known() || ep.state.check {
+			continue
+		}
+		n++
+		if oldest == nil || cmp.Or(ep.seen.Compare(oldest.seen), cmp.Compare(ep.ID, oldest.ID)) < 0 {
+			oldest = ep
+		}
+	}
+	if oldest == nil {
+		return "", time.Time{}, 0
+	}
+	return oldest.ID, oldest.seen, n
+}
+
+// LookAge returns for how long the endpoint that was read longest ago has not been.
+func (d *State) LookAge() (age time.Duration) {
+	for _, ep := range d.byID {
+		if ep.Known() {
+			age = max(age, d.clock.Sub(ep.seen))
+		}
+	}
+	return age
+}
+
+// Lost returns when an endpoint was last found without its block.
+func (d *State) Lost() time.Time { return d.lost }
