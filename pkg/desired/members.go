@@ -216,12 +216,13 @@ func (m *members) fill(made nameSet) {
 			m.fillSet(n, maps.Values(m.pods[n.Text()]), (*PodState).inSets)
 		case ipsets.KindNamedPort:
 			m.fillSet(n, m.all(), m.ports.sets[n].contains)
-		case ipsets.KindEmpty: // it has no members
 		case ipsets.KindDoubtAddrs:
 			m.fillSet(n, m.all(), (*PodState).doubtful)
 		default:
-			defs = append(defs, m.defs[n])
-			m.addNodes(m.defs[n])
+			if def := m.defs[n]; def != nil { // the permanent empty set has none, and no members
+				defs = append(defs, def)
+				m.addNodes(def)
+			}
 		}
 	}
 	if len(keys)+len(defs) == 0 {
