@@ -3,6 +3,7 @@ package desired
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -23,7 +24,7 @@ type members struct {
 	namespaces map[string]Namespace
 	nodes      map[string]*state.Node // of the cluster
 	// defs are the definitions of those held sets that have more than their name says.
-	defs map[ipsets.Name]policy.SetDef
+	defs map[ipsets.Name]*policy.SetDef
 	over overBudget
 }
 
@@ -33,7 +34,7 @@ func newMembers(cache *ipsets.Cache) *members {
 		pods:       map[string]map[string]*PodState{},
 		namespaces: map[string]Namespace{},
 		nodes:      map[string]*state.Node{},
-		defs:       map[ipsets.Name]policy.SetDef{},
+		defs:       map[ipsets.Name]*policy.SetDef{},
 		over:       newOverBudget(),
 	}
 	m.ports = newNamedPorts(m)
@@ -109,12 +110,12 @@ func (m *members) eachSet(p *PodState, visit func(ipsets.Name)) {
 	}
 	own := ipsets.Namespace(p.Namespace)
 	for _, n := range [...]ipsets.Name{own, own.Deny(), ipsets.DoubtAddrs()} {
-		if m.contains(n, p) && m.cache.Has(n) {
+		if contains(&policy.SetDef{Name: n}, p) && m.cache.Has(n) {
 			visit(n)
 		}
 	}
-	for n := range m.defs {
-		if m.contains(n, p) {
+	for n, def := range m.defs {
+		if contains(def, p) {
 			visit(n)
 		}
 	}
@@ -134,21 +135,18 @@ func (m *members) eachSet(p *PodState, visit func(ipsets.Name)) {
 	}
 }
 
-// contains reports whether a set contains a pod's address. It does not know the sets of
-// labels.
-func (m *members) contains(n ipsets.Name, p *PodState) bool {
-	switch n.Kind() {
+// contains reports whether a set contains a pod's address. It does not know the sets of labels and
+// of named ports.
+func contains(def *policy.SetDef, p *PodState) bool {
+	switch def.Name.Kind() {
 	case ipsets.KindNamespace:
-		return p.inSets() && p.Namespace == n.Text()
+		return p.inSets() && p.Namespace == def.Name.Text()
 	case ipsets.KindPodSelector:
-		def := m.defs[n]
 		return p.inSets() && (def.Namespace == "" || def.Namespace == p.Namespace) && def.Pods.Matches(p.Labels)
 	case ipsets.KindInBlocks:
-		return (p.inSets() || n.Denies() && p.doubtful()) && inBlocks(m.defs[n].Blocks, p.Addr)
+		return (p.inSets() || def.Name.Denies() && p.doubtful()) && inBlocks(def.Blocks, p.Addr)
 	case ipsets.KindDoubtAddrs:
 		return p.doubtful()
-	case ipsets.KindNamedPort:
-		return m.ports.sets[n].contains(p)
 	default:
 		return false
 	}
@@ -159,9 +157,9 @@ func (m *members) contains(n ipsets.Name, p *PodState) bool {
 func (m *members) define(def policy.SetDef, made nameSet) {
 	switch def.Name.Kind() {
 	case ipsets.KindNamespaceSelector:
-		m.defs[def.Name] = def
+		m.defs[def.Name] = &def
 		for name := range m.namespaces {
-			m.nest(def, name, made)
+			m.nest(&def, name, made)
 		}
 	case ipsets.KindNestedLabel:
 		for _, leaf := range def.Members {
@@ -173,7 +171,7 @@ func (m *members) define(def policy.SetDef, made nameSet) {
 			m.doubt(namespace, made)
 		}
 	case ipsets.KindPodSelector, ipsets.KindNodes, ipsets.KindInBlocks:
-		m.defs[def.Name] = def
+		m.defs[def.Name] = &def
 		made[def.Name] = true
 	case ipsets.KindNamedPort:
 		set, ok := m.ports.parse(def.Name)
@@ -204,53 +202,64 @@ func (m *members) fillAfter(change func(made nameSet)) {
 	m.fill(made)
 }
 
-// fill fills leaves that are new. It looks at the pods once for all sets of labels, and once
-// more for each other set that is not of a namespace.
+// fill fills leaves that are new. It looks at the pods once for all of them, and once more for
+// each set of a named port.
 func (m *members) fill(made nameSet) {
 	keys := map[string]bool{} // of labels
+	var defs []*policy.SetDef // of sets that are not of a label
 	for n := range made {
 		switch n.Kind() {
 		case ipsets.KindPodLabel:
 			key, _, _ := strings.Cut(n.Text(), ":")
 			keys[key] = true
 		case ipsets.KindNamespace:
-			for _, p := range m.pods[n.Text()] {
-				m.addTo(n, p)
-			}
+			m.fillSet(n, maps.Values(m.pods[n.Text()]), (*PodState).inSets)
+		case ipsets.KindNamedPort:
+			m.fillSet(n, m.all(), m.ports.sets[n].contains)
+		case ipsets.KindDoubtAddrs:
+			m.fillSet(n, m.all(), (*PodState).doubtful)
 		default:
-			for p := range m.all() {
-				m.addTo(n, p)
+			if def := m.defs[n]; def != nil { // the permanent empty set has none, and no members
+				defs = append(defs, def)
+				m.addNodes(def)
 			}
-			m.addNodes(n)
 		}
 	}
-	if len(keys) > 0 {
-		m.fillLabels(keys, made)
+	if len(keys)+len(defs) == 0 {
+		return
 	}
-}
-
-// addTo puts a pod into a set if the set contains it.
-func (m *members) addTo(n ipsets.Name, p *PodState) {
-	if m.contains(n, p) {
-		m.cache.AddAddr(n, p.Addr)
-	}
-}
-
-// fillLabels fills new sets of labels with these keys.
-func (m *members) fillLabels(keys map[string]bool, made nameSet) {
 	for p := range m.all() {
-		if !p.inSets() {
+		for _, def := range defs {
+			if contains(def, p) {
+				m.cache.AddAddr(def.Name, p.Addr)
+			}
+		}
+		m.fillLabels(p, keys, made)
+	}
+}
+
+// fillSet puts pods into a set that has them.
+func (m *members) fillSet(n ipsets.Name, pods iter.Seq[*PodState], has func(*PodState) bool) {
+	for p := range pods {
+		if has(p) {
+			m.cache.AddAddr(n, p.Addr)
+		}
+	}
+}
+
+// fillLabels puts a pod into those new sets of labels with these keys that it belongs to.
+func (m *members) fillLabels(p *PodState, keys map[string]bool, made nameSet) {
+	if len(keys) == 0 || !p.inSets() {
+		return
+	}
+	for key, value := range p.Labels {
+		if !keys[key] {
 			continue
 		}
-		for key, value := range p.Labels {
-			if !keys[key] {
-				continue
+		m.cache.EachPodLabel(key, value, func(n ipsets.Name) {
+			if made[n] {
+				m.cache.AddAddr(n, p.Addr)
 			}
-			m.cache.EachPodLabel(key, value, func(n ipsets.Name) {
-				if made[n] {
-					m.cache.AddAddr(n, p.Addr)
-				}
-			})
-		}
+		})
 	}
 }

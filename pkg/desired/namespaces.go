@@ -32,7 +32,7 @@ func (m *members) setNamespace(name string, ns *Namespace) {
 
 // nest puts the set of a namespace into a set of namespaces that matches it, or takes it out. A
 // namespace whose labels are not known is in none, not even in one that excludes labels.
-func (m *members) nest(def policy.SetDef, namespace string, made nameSet) {
+func (m *members) nest(def *policy.SetDef, namespace string, made nameSet) {
 	leaf := ipsets.Namespace(namespace)
 	if def.Name.Denies() {
 		leaf = leaf.Deny()
@@ -99,8 +99,8 @@ func (m *members) setNodes(changed map[string]*state.Node) {
 
 // setNodeAddr puts an address into a set of nodes or of blocks, or takes it out. at are the nodes
 // that have the address.
-func (m *members) setNodeAddr(def policy.SetDef, a netip.Addr, at []*state.Node) {
-	if slices.ContainsFunc(at, func(n *state.Node) bool { return hasNode(def, n, a) }) || m.podAt(a, def.Name) {
+func (m *members) setNodeAddr(def *policy.SetDef, a netip.Addr, at []*state.Node) {
+	if slices.ContainsFunc(at, func(n *state.Node) bool { return hasNode(def, n, a) }) || m.podAt(a, def) {
 		m.cache.AddAddr(def.Name, a)
 	} else {
 		m.cache.RemoveAddr(def.Name, a)
@@ -108,11 +108,11 @@ func (m *members) setNodeAddr(def policy.SetDef, a netip.Addr, at []*state.Node)
 }
 
 // addNodes puts the addresses of nodes into a new set of nodes or of blocks.
-func (m *members) addNodes(n ipsets.Name) {
+func (m *members) addNodes(def *policy.SetDef) {
 	for _, node := range m.nodes {
 		for _, a := range nodeAddrs(node) {
-			if hasNode(m.defs[n], node, a) {
-				m.cache.AddAddr(n, a)
+			if hasNode(def, node, a) {
+				m.cache.AddAddr(def.Name, a)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (m *members) addNodes(n ipsets.Name) {
 // hasNode reports whether a set of nodes or of blocks has an address because of a node that has
 // it. Of a node over its budget the labels are not known: a deny twin has it, the other set has
 // not.
-func hasNode(def policy.SetDef, node *state.Node, a netip.Addr) bool {
+func hasNode(def *policy.SetDef, node *state.Node, a netip.Addr) bool {
 	switch {
 	case def.Nodes == nil:
 		return inBlocks(def.Blocks, a)
@@ -132,12 +132,12 @@ func hasNode(def policy.SetDef, node *state.Node, a netip.Addr) bool {
 }
 
 // podAt reports whether a set of blocks has an address because of a pod. It costs the pods.
-func (m *members) podAt(a netip.Addr, n ipsets.Name) bool {
-	if !inBlocks(m.defs[n].Blocks, a) {
+func (m *members) podAt(a netip.Addr, def *policy.SetDef) bool {
+	if !inBlocks(def.Blocks, a) {
 		return false
 	}
 	for p := range m.all() {
-		if p.Addr == a && m.contains(n, p) {
+		if p.Addr == a && contains(def, p) {
 			return true
 		}
 	}
