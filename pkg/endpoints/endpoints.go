@@ -49,6 +49,7 @@ type State struct {
 	fresh     map[string]*hns.Endpoint // what this transaction read, until something else may be there
 	dirty     map[*Endpoint]bool       // to be rendered again
 	turn      uint64                   // of the queue of pending updates: the last that was served
+	lastTurns map[string]uint64        // by flow: the last turn that is taken, if it was not served
 	listing   listing
 	unread    map[string]*unreadEndpoint // enumerated and not read yet
 	strangers map[string]backoff.Again   // enumerated, and elsewhere, by GUID in lower case; when they are read again
@@ -66,6 +67,7 @@ func New(cfg Settings, with Dependencies) *State {
 		byAddr:    map[netip.Addr][]*Endpoint{},
 		fresh:     map[string]*hns.Endpoint{},
 		dirty:     map[*Endpoint]bool{},
+		lastTurns: map[string]uint64{},
 		unread:    map[string]*unreadEndpoint{},
 		strangers: map[string]backoff.Again{},
 	}
@@ -80,6 +82,7 @@ func (d *State) Tick(now time.Time) { d.clock = now }
 func (d *State) Begin(generation uint64, now time.Time) {
 	d.generation, d.now = generation, now
 	clear(d.fresh)
+	maps.DeleteFunc(d.lastTurns, func(_ string, turn uint64) bool { return turn <= d.turn })
 }
 
 // Fresh returns an endpoint as this transaction read it, nil if it has not, or if a write may

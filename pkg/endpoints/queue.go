@@ -37,13 +37,14 @@ func (d *State) flowOf(ep *Endpoint) string {
 func (d *State) Join(ep *Endpoint) {
 	d.closeGap(ep)
 	ep.flow = d.flowOf(ep)
-	last := d.turn
-	for _, other := range d.byID {
-		if other != ep && other.Pending() && (other.flow == ep.flow || ep.flow == flowOfRetries) {
-			last = max(last, other.turn)
+	last := max(d.turn, d.lastTurns[ep.flow])
+	if ep.flow == flowOfRetries {
+		for _, turn := range d.lastTurns {
+			last = max(last, turn)
 		}
 	}
 	ep.turn = last + 1
+	d.lastTurns[ep.flow] = ep.turn
 	ep.state.join()
 }
 
@@ -59,6 +60,7 @@ func (d *State) closeGap(ep *Endpoint) {
 	if ep.turn <= d.turn {
 		return
 	}
+	d.lastTurns[ep.flow]--
 	for _, other := range d.byID {
 		if other.flow == ep.flow && other.turn > ep.turn {
 			other.turn--
@@ -136,6 +138,7 @@ func (d *State) delay(due []*Endpoint) {
 	for _, ep := range due {
 		if n := before[ep.flow]; n > 0 {
 			ep.turn = max(ep.turn, d.turn+n)
+			d.lastTurns[ep.flow] = max(d.lastTurns[ep.flow], ep.turn)
 		}
 		before[ep.flow]++
 	}
