@@ -121,7 +121,9 @@ func New(cfg Config) *Controller {
 	cfg.setDefaults()
 	c := &Controller{cfg: cfg, queue: newQueue(), claims: newClaims(), synced: make(chan struct{})}
 	c.finished.pods = map[desired.PodKey]bool{}
-	c.pods = newStore(keptPods(cfg.Node, cfg.Budgets), c.podChanged)
+	pods := keptPods(cfg.Node, cfg.Budgets)
+	pods.gone = c.finished.gone
+	c.pods = newStore(pods, c.podChanged)
 	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { c.event(key, restful) })
 	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { c.event(key, prompt) })
 	c.nodes = newStore(keptNodes(), func(key Key, _, _ *[]netip.Addr) { c.event(key, prompt) })
@@ -156,8 +158,7 @@ func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
 	}
 	h := restful
 	switch {
-	case is == nil:
-		c.finished.gone(was)
+	case is == nil: // restful
 	case arrives(was, is):
 		h = urgent
 	case is.Local:

@@ -145,6 +145,19 @@ func (s *apiServer) cut() {
 	}
 }
 
+// endWatches ends every watch as a server does that closes the connection.
+func (s *apiServer) endWatches() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		if w.end != nil {
+			w.end.Stop()
+		}
+		delete(s.watches, w)
+		close(w.events)
+	}
+}
+
 func (s *apiServer) setDown(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

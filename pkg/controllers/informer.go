@@ -41,8 +41,8 @@ const (
 	maxWatch = 240 * time.Second
 	// watchGrace is the time after its timeout at which the informer ends a watch itself.
 	watchGrace = time.Minute
-	// shortWatch is how long a watch lasts at least if the server wants it. A shorter one counts
-	// as an error, as nothing else would slow down the next one.
+	// shortWatch is how long a watch without events lasts at least. A shorter one counts as an
+	// error, as nothing else would slow down the next one.
 	shortWatch = time.Second
 )
 
@@ -104,10 +104,10 @@ func (i *informer) step(ctx context.Context) error {
 		i.listed = err == nil
 		return err
 	}
-	began := time.Now()
+	began, from := time.Now(), i.version
 	err := i.watch(ctx)
 	i.listed = err == nil || utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)
-	if err == nil && time.Since(began) < shortWatch {
+	if err == nil && i.version == from && time.Since(began) < shortWatch {
 		err = errors.New("the watch ended at once")
 	}
 	return err
@@ -115,10 +115,15 @@ func (i *informer) step(ctx context.Context) error {
 
 // rest waits after an error.
 func (i *informer) rest(ctx context.Context, err error) {
-	pause := askAgain + rand.N(askAgain/5)
-	if !errors.Is(err, ErrNoKind) {
+	var pause time.Duration
+	switch {
+	case errors.Is(err, ErrNoKind):
+		pause = askAgain + rand.N(askAgain/5)
+	case errors.Is(err, errRoom): // no failure: the watch is to go on soon
+		pause = rand.N(firstPause)
+	default:
 		pause = i.nextPause(time.Now())
-		if !errors.Is(err, errListAgain) && !expired(err) {
+		if !errors.Is(err, errNoWatch) && !expired(err) {
 			i.logger.Error(err, "reading from the API server failed", "kind", i.kind.String(), "retryAfter", pause)
 		}
 	}
@@ -211,8 +216,13 @@ func (i *informer) page(ctx context.Context, options metav1.ListOptions, add fun
 	return metav1.ListMeta{ResourceVersion: is.GetResourceVersion(), Continue: is.GetContinue()}, meta.EachListItem(list, add)
 }
 
-// errListAgain ends a watch when another list is needed without an error.
-var errListAgain = errors.New("everything is listed again")
+var (
+	// errRoom ends a watch when the store has room again for texts that were dropped.
+	errRoom = errors.New("there is room again for texts that were dropped")
+	// errNoWatch is the error of a watch of a kind that the server does not have. The next list
+	// tells whether the kind is missing.
+	errNoWatch = errors.New("the API server does not find what is to be watched")
+)
 
 // watch has the store follow the source. It returns nil if the server ends the watch.
 func (i *informer) watch(ctx context.Context) error {
@@ -225,7 +235,7 @@ func (i *informer) watch(ctx context.Context) error {
 		ResourceVersion: i.version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
 	if apierrors.IsNotFound(err) {
-		return errListAgain // the list tells whether the kind is missing
+		return errNoWatch
 	}
 	if i.note("watch", err); err != nil {
 		return err
@@ -239,7 +249,7 @@ func (i *informer) watch(ctx context.Context) error {
 		select {
 		case <-relist:
 			i.relisted = time.Now()
-			return errListAgain
+			return errRoom
 		case event, ok := <-w.ResultChan():
 			if !ok {
 				if time.Until(ends) < shortWatch { // an earlier end may be a broken connection

@@ -24,6 +24,8 @@ type kept[T any] struct {
 	size  func(*T) int // 0: the object does not count, and does not close
 	// shut returns a closed copy of an object, without its text.
 	shut func(*T) *T
+	// gone is called with the last state of an object before readers miss it. It may be nil.
+	gone func(*T)
 }
 
 // store has the current state of all objects of one kind. An informer fills it. The values are
@@ -91,6 +93,9 @@ func (s *store[T]) remove(object runtime.Object) error {
 		return err
 	}
 	s.fit(name, nil)
+	if s.gone != nil {
+		s.gone(last)
+	}
 	s.mu.Lock()
 	delete(s.values, name)
 	s.mu.Unlock()
@@ -183,6 +188,11 @@ func (s *store[T]) replace(values map[cache.ObjectName]*T) {
 	for name, v := range values {
 		if was := before[name]; was != nil && s.same(was, v) {
 			values[name] = was
+		}
+	}
+	for name, was := range before {
+		if values[name] == nil && s.gone != nil {
+			s.gone(was)
 		}
 	}
 	s.mu.Lock()
