@@ -75,7 +75,10 @@ func (d *State) plain(p *PodState) (out []*acl.ACL) {
 func (p *PodState) rules() (out []acl.Rule) {
 	for _, dir := range policy.Directions {
 		if p.tieredIn(dir) {
-			out = slices.Concat(out, p.clusterRules(policy.Admin, dir), p.tail(dir))
+			// The first rule matches nothing. It keeps the direction one of tiers when none of their
+			// rules is left, so that all IPv6 is blocked where something may be denied.
+			first := acl.Rule{Direction: dir, Action: policy.Accept, From: acl.Source{Tier: policy.Admin}}
+			out = slices.Concat(out, []acl.Rule{first}, p.clusterRules(policy.Admin, dir), p.tail(dir))
 		}
 	}
 	return out
