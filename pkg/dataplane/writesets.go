@@ -159,20 +159,27 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 // probeSets tries the rejected sets again that are due, each alone. It reports whether HNS
 // accepted one.
 func (r *run) probeSets() (accepted bool) {
-	for _, name := range r.dueProbes() {
+	due := r.dueProbes()
+	if len(due) == 0 {
+		return false
+	}
+	planned := len(r.planSets()) > 0 // it is written first
+	for _, name := range due {
 		if r.inDoubt() || r.ctx.Err() != nil {
 			return accepted
 		}
 		req, may := r.cache.Probe(name)
+		may = may && !planned
 		if may && r.searchEnds() {
 			return accepted
 		}
 		var err error
 		if may {
 			err = r.sendSets(req)
-		}
-		if err != nil && !errors.Is(err, hns.ErrInvalid) && hns.Answered(err) {
-			r.readUnknownSets()
+			if err != nil && !errors.Is(err, hns.ErrInvalid) && hns.Answered(err) {
+				r.readUnknownSets()
+			}
+			planned = len(r.planSets()) > 0
 		}
 		switch a := r.refused[name]; {
 		case !may, err != nil && !hns.Answered(err): // it cannot be written now, or HNS did not answer

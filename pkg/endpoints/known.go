@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
@@ -100,8 +99,7 @@ func (d *State) gone(id string) {
 	delete(d.dirty, ep)
 	d.closeGap(ep)
 	if home := d.desired.Home(ep.addrs); len(home) > 0 && !home[0].IsLost() {
-		// Its pod runs on: another endpoint may be there. HNS may also go on listing what it does not find.
-		d.listing.retry = backoff.Retry{Tries: 1, At: d.clock.Add(listAgain)}
+		d.listSoon()
 	}
 	d.address(ep, nil)
 	for kind := range ep.holds {

@@ -140,17 +140,27 @@ func TestFailedTries(t *testing.T) {
 	}
 }
 
-// TestGone: an endpoint that a write finds gone has endpoints listed a second later, as HNS may go
-// on listing what it does not find.
+// TestGone: an endpoint that a write finds gone has endpoints listed, and another one within a
+// second only after that, as HNS may go on listing what it does not find.
 func TestGone(t *testing.T) {
 	t.Parallel()
-	d := begun(t, "a")
+	d := begun(t, "a", "b")
 	d.follow(func(o *desired.Objects) { o.SetPolicy(fromApp("p", "web")) })
-	s, reached := step(t, d, "a")
-	_, err := d.Wrote(d.Endpoint("a"), reached, s.ACLs, versioned.Done{}, &hns.OpError{Kind: hns.KindEndpoint, Err: hns.ErrNotFound})
-	require.NoError(t, err)
+	gone := func(id string) {
+		s, reached := step(t, d, id)
+		_, err := d.Wrote(d.Endpoint(id), reached, s.ACLs, versioned.Done{}, &hns.OpError{Kind: hns.KindEndpoint, Err: hns.ErrNotFound})
+		require.NoError(t, err)
+	}
+	gone("a")
+	require.True(t, d.TakeListDue())
+	d.TakeList([]string{"b"}, nil)
+	require.False(t, d.listDue(d.clock))
+	gone("b")
 	require.False(t, d.listDue(d.clock))
 	require.True(t, d.listDue(d.clock.Add(listAgain)))
+	d.Tick(d.clock.Add(listAgain / 2))
+	d.listSoon()
+	require.True(t, d.listDue(d.clock.Add(listAgain/2)), "it is not put off")
 }
 
 // TestBlindAdds: a block that HNS took closes an endpoint that cannot be read. One that never

@@ -16,6 +16,7 @@ type listing struct {
 	wanted bool          // by this transaction: a new UID on an address
 	retry  backoff.Retry // while a pod looks for its endpoint, or after a failure
 	err    error         // of the last one
+	gone   time.Time     // when one was last made because the endpoint of a running pod was gone
 	// unsettled: the last enumeration was empty while local pods run. Until it is
 	// over no set is deleted.
 	unsettled bool
@@ -98,6 +99,19 @@ func (d *State) Singles(now time.Time) []string {
 		}
 	}
 	return ids
+}
+
+// listSoon has the endpoints enumerated, as a pod runs on whose endpoint is gone: HNS may have
+// another one for it. It is at most once in listAgain, because HNS may also go on listing an
+// endpoint that it does not find.
+func (d *State) listSoon() {
+	if d.clock.Sub(d.listing.gone) >= listAgain {
+		d.listing.gone, d.listing.wanted = d.clock, true
+		return
+	}
+	if at := d.clock.Add(listAgain); d.listing.retry.At.IsZero() || at.Before(d.listing.retry.At) {
+		d.listing.retry = backoff.Retry{Tries: 1, At: at}
+	}
 }
 
 // listDue reports whether the endpoints are to be enumerated now.

@@ -134,11 +134,11 @@ func (c *Cache) RejectedSets() []Name {
 	return out
 }
 
-// Probe returns the request that asks HNS again for a needed set that it rejects, alone, once
-// Plan has nothing left that could be written first. Nothing changes until it is recorded.
+// Probe returns the request that asks HNS again for a needed set that it rejects, alone. The caller
+// must not send it while Plan has requests. Nothing changes until it is recorded.
 func (c *Cache) Probe(n Name) (Request, bool) {
 	s := c.byName[n]
-	if s == nil || !s.rejected || !s.needed || s.unknown || s.blocked() || len(c.Plan()) > 0 {
+	if s == nil || !s.rejected || !s.needed || s.unknown || s.blocked() {
 		return Request{}, false
 	}
 	v, all := c.allowed(s, c.hold())
