@@ -6,7 +6,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -169,7 +168,7 @@ func (d *State) place(m *podMove) {
 		if is == nil || is.UID != was.UID || !is.Local || !is.member {
 			d.deselect(was.Placement)
 		}
-		d.renderAddr(was.Addr, policy.Key{})
+		d.renderAddr(was.Addr)
 		if is == nil || !is.Home || is.UID != was.UID || is.Addr != was.Addr || is.IsLost() {
 			d.check(was.Addr) // its pod is gone: is the endpoint? It may have the other address, too
 		}
@@ -189,7 +188,7 @@ func (d *State) place(m *podMove) {
 	}
 	d.local[is.UID] = is
 	d.findSelecting(is)
-	d.renderAddr(is.Addr, policy.Key{})
+	d.renderAddr(is.Addr)
 }
 
 // comes reports whether a local pod is new on its address, or in a new sandbox.

@@ -193,7 +193,7 @@ func (d *State) reselect(p *PodState, key policy.Key, is *policyState) {
 		p.selected = slices.Insert(p.selected, to, s)
 	}
 	if at >= 0 || selects {
-		d.renderAddr(p.Addr, key)
+		d.renderAddr(p.Addr)
 	}
 }
 
@@ -216,7 +216,7 @@ func (d *State) findSelecting(p *PodState) {
 		}
 		d.deselect(p.Placement)
 		p.selected = selected
-		d.renderAddr(p.Addr, policy.Key{})
+		d.renderAddr(p.Addr)
 	}
 }
 
@@ -238,7 +238,7 @@ func (d *State) renderTiered(ps *policyState) { d.renderIf(ps, (*PodState).Tiere
 func (d *State) renderIf(ps *policyState, when func(*PodState) bool) {
 	for _, p := range d.local {
 		if slices.ContainsFunc(p.selected, func(s subjection) bool { return s.policyState == ps }) && when(p) {
-			d.renderAddr(p.Addr, policy.Key{})
+			d.renderAddr(p.Addr)
 		}
 	}
 }

@@ -74,9 +74,8 @@ func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, nam
 type Effects struct {
 	// All: the desired rules of every endpoint may have changed.
 	All bool
-	// Changed are the addresses whose endpoints may have other desired rules now, each with
-	// the policies that changed, if it was these.
-	Changed map[netip.Addr][]policy.Key
+	// Changed are the addresses whose endpoints may have other desired rules now.
+	Changed map[netip.Addr]bool
 	// Check are the addresses whose endpoints are to be read again, because their pod is
 	// gone, or a new one has the address.
 	Check map[netip.Addr]bool
@@ -92,15 +91,11 @@ func (d *State) TakeEffects() Effects {
 }
 
 // renderAddr notes that the endpoints of an address may have other rules.
-func (d *State) renderAddr(addr netip.Addr, by policy.Key) {
+func (d *State) renderAddr(addr netip.Addr) {
 	if d.effects.Changed == nil {
-		d.effects.Changed = map[netip.Addr][]policy.Key{}
+		d.effects.Changed = map[netip.Addr]bool{}
 	}
-	causes := d.effects.Changed[addr]
-	if by != (policy.Key{}) {
-		causes = append(causes, by)
-	}
-	d.effects.Changed[addr] = causes
+	d.effects.Changed[addr] = true
 }
 
 // check notes that the endpoints of an address are to be read again.
