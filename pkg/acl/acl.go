@@ -6,21 +6,21 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// ACL is an ACL of HNS, the sets that it names, and what it came from. Endpoints share it: it
-// never changes.
+// ACL is an ACL of HNS, with the sets that it names and the rules that it came from. It is
+// immutable, as endpoints share it.
 type ACL struct {
 	hns.ACL
 	Names []ipsets.Name
 	// Unused: a named port number that no pod serves any more. It matches
 	// nothing; where it is on an endpoint it may stay until the next Update.
 	Unused bool
-	From   Source   // what decides
+	From   Source   // the rule that decides
 	Rules  []int    // indexes of the rules of the policy From and direction that it came from
 	Via    []Source // the rules that passed the packet on, in order
 }
 
-// Owner returns the policy whose Id the ACL has; the zero key for an ACL that is no
-// policy's own.
+// Owner returns the policy whose Id the ACL has, or the zero key for an ACL that belongs to no
+// policy.
 func (a *ACL) Owner() policy.Key {
 	if a.From.Key == (policy.Key{}) && len(a.Via) > 0 {
 		return a.Via[len(a.Via)-1].Key
@@ -31,8 +31,8 @@ func (a *ACL) Owner() policy.Key {
 // IsBlock reports whether the ACL blocks.
 func (a *ACL) IsBlock() bool { return a.Action == hns.Block }
 
-// quarantined returns what is left of an ACL when its policy is quarantined: nothing of one that
-// accepts, and a block of its whole direction for one that denies.
+// quarantined returns the ACL in its place while its policy is quarantined: nil for one that
+// allows, and a block of the whole direction for one that blocks.
 func (a *ACL) quarantined() *ACL {
 	if !a.IsBlock() {
 		return nil
@@ -42,9 +42,9 @@ func (a *ACL) quarantined() *ACL {
 	return &wide
 }
 
-// List is what one endpoint should have, for the pod that owns it.
+// List is the desired ACLs of one endpoint, for the pod that owns it.
 type List struct {
-	Shared []hns.ACL // base rules, and what lets the node in
+	Shared []hns.ACL // base rules, and the rule that lets the node in
 	ACLs   []*ACL    // of policies, in the order of each direction
 	Unused []*ACL    // they need not be there, but may stay
 	Tiered bool      // a ClusterNetworkPolicy selects the pod

@@ -9,7 +9,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Options are what a list of ACLs depends on besides the rules.
+// Options are the inputs of Render besides the rules.
 type Options struct {
 	ID func(ipsets.Name) string // of a set
 	// Limit is how many ACLs there may be when a direction has tiers.
@@ -133,7 +133,7 @@ func cut(rules []Rule) ([]Rule, bool) {
 }
 
 // overlapping returns the atoms that later rules of the tier decide otherwise, or might. All other
-// packets reach the tail by themselves. When no steps are left, what it did not look at overlaps.
+// packets reach the tail anyway. When no steps are left, the remaining atoms count as overlapping.
 func (l *list) overlapping(atoms []Atom, later []Rule) (out []Atom) {
 	for _, a := range atoms {
 		if l.work <= 0 || slices.ContainsFunc(later, func(r Rule) bool {
@@ -149,13 +149,13 @@ func (l *list) overlapping(atoms []Atom, later []Rule) (out []Atom) {
 	return out
 }
 
-// steps is about what it takes to meet two atoms.
+// steps estimates the cost of meet for two atoms.
 func steps(a, b Atom) int {
 	return 1 + (1+len(a.Sets))*(1+len(b.Sets)) + len(a.Blocks) + len(b.Blocks) + len(a.Ports)*len(b.Ports)
 }
 
-// passed adds what the tail does to some atoms. The tail ends with a rule for everything, so each
-// packet of them is decided.
+// passed adds the ACLs with which the tail decides some atoms. The tail ends with a rule for everything,
+// so it decides each packet of them.
 func (l *list) passed(atoms []Atom, from Source, tail []Rule) {
 	for i := range tail {
 		var left []Atom // for later rules
@@ -190,9 +190,9 @@ func (l *list) rule(r *Rule, via []Source) {
 	}
 }
 
-// decide adds what a rule does to the packets of an atom. A Pass is one of the tail, after
-// which nothing comes but to allow. What allows everything in the end has no ACL: the
-// allow-all pair does that, of the CNI or ours.
+// decide adds the ACLs of a rule for the packets of an atom. A Pass here is one of the tail, and
+// allows, as no tier follows. The final rule that allows everything has no ACL: the
+// allow-all pair of the CNI or ours does that.
 func (l *list) decide(r *Rule, a Atom, via []Source) {
 	rule := l.head(r, via)
 	rule.Unused = a.Unused
@@ -225,7 +225,7 @@ func (l *list) decide(r *Rule, a Atom, via []Source) {
 	}
 }
 
-// head returns the ACL of a rule as far as it says nothing of peers, ports and priority.
+// head returns the ACL of a rule without peers, ports and priority.
 func (l *list) head(r *Rule, via []Source) ACL {
 	out := ACL{From: r.From, Via: via, ACL: hns.ACL{Action: hns.Allow, Direction: DirectionOf(r.Direction), RuleType: hns.Switch}}
 	switch r.Action {
@@ -241,7 +241,7 @@ func (l *list) head(r *Rule, via []Source) ACL {
 	return out
 }
 
-// allowed reports whether an ACL that allows may have the atom.
+// allowed reports whether an ACL that allows may match the atom.
 func allowed(a Atom) bool { return !slices.ContainsFunc(a.Sets, ipsets.Name.Denies) }
 
 // blocked returns the atoms of the ACLs that block an atom: it with the deny twins of its
@@ -265,8 +265,8 @@ func blocked(a Atom) []Atom {
 	return []Atom{twin, doubt}
 }
 
-// ofPods reports whether who belongs to a set follows from pods, so that it may be in
-// doubt.
+// ofPods reports whether the members of a set are addresses of pods only, so that an address may
+// be in doubt.
 func ofPods(n ipsets.Name) bool {
 	return n.Kind() != ipsets.KindNodes && n.Kind() != ipsets.KindInBlocks && n.Kind() != ipsets.KindDoubt
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // meet returns the packets that are in both atoms, and false if there can be none. Ports
-// and blocks are exact. Of sets it finds out what their names tell.
+// and blocks are exact. Two sets are disjoint only if their names tell that.
 func meet(a, b Atom) (Atom, bool) {
 	var out Atom
 	var ok bool
@@ -32,7 +32,7 @@ func meet(a, b Atom) (Atom, bool) {
 		}
 	}
 	if len(out.Sets) > 0 && everyone(out.Blocks) {
-		out.Blocks = nil // or the set of all addresses would stand for them
+		out.Blocks = nil // otherwise the ACL would name a set of all addresses
 	}
 	return out, true
 }

@@ -11,8 +11,8 @@ import (
 
 // Reach is where the peers of an egress rule can be, as a policy sees it.
 type Reach struct {
-	// Own is the namespace of the policy. Its numbers come first: who owns another one
-	// cannot crowd them out.
+	// Own is the namespace of the policy. Its numbers come first, so other namespaces cannot
+	// displace them.
 	Own    string
 	Blocks string // as BlocksInName has them, "" for none
 	// Among is the set of the namespaces, or of the namespace, that the peers are in; of

@@ -45,7 +45,7 @@ type Rule struct {
 	From      Source
 }
 
-// Source is what a rule came from. Without a Key it is the block that all NetworkPolicies share,
+// Source is the rule of a policy from which an ACL was made. Without a Key it is the block that all NetworkPolicies share,
 // or no policy.
 type Source struct {
 	Tier  policy.Tier
@@ -54,7 +54,7 @@ type Source struct {
 	Name  string // of the rule
 }
 
-// Dump says what a rule came from.
+// Dump returns the source as dumps show it.
 func (s Source) Dump() state.TierSource {
 	out := state.TierSource{Tier: s.Tier.String(), Rule: s.Index, Name: s.Name}
 	if name, is := s.Key.Cluster(); is {

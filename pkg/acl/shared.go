@@ -70,7 +70,7 @@ func CalicoBase() []hns.ACL {
 }
 
 // MissingDefaults returns our allow-all rules for the directions for which
-// neither anybody else nor the endpoint's own shared rules give one: any first
+// neither other programs nor the endpoint's own shared rules give one: any first
 // ACL makes an endpoint deny by default (hcsshim#1059, Windows-Containers#616).
 func MissingDefaults(foreign hns.Defaults, shared []hns.ACL) []hns.ACL {
 	has := foreign

@@ -29,7 +29,7 @@ func RuleText(a hns.ACL) string {
 	return strings.Join(parts, " ")
 }
 
-// Change is what Plan has to bridge for one endpoint.
+// Change is the input of Plan for one endpoint.
 type Change struct {
 	Actual  []hns.ACL // ours, known to be there
 	Desired []hns.ACL

@@ -113,7 +113,7 @@ func (i *informer) step(ctx context.Context) error {
 	return err
 }
 
-// rest waits after an error.
+// rest waits after an error, and logs it.
 func (i *informer) rest(ctx context.Context, err error) {
 	var pause time.Duration
 	switch {
@@ -133,8 +133,8 @@ func (i *informer) rest(ctx context.Context, err error) {
 	}
 }
 
-// nextPause returns the pauses after failures: 1, 2, 4 … 30 s, and up to as much more. They begin anew
-// after some time without a failure.
+// nextPause returns the pause after a failure: 1, 2, 4 … 30 s, and up to as much again at random. The
+// pauses begin anew after some time without a failure.
 func (i *informer) nextPause(now time.Time) time.Duration {
 	if now.Sub(i.failed) > 3*lastPause {
 		i.pause = 0
@@ -299,7 +299,7 @@ func expired(err error) bool {
 // note records how a request ended.
 func (i *informer) note(verb string, err error) {
 	if errors.Is(err, context.Canceled) {
-		return // we hang up ourselves
+		return // the agent ended the request itself
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

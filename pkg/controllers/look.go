@@ -26,7 +26,7 @@ type looks struct {
 	began    bool
 	next     dataplane.Look
 	at       time.Time // when next is due
-	held     time.Time // since when transactions keep a look back; zero: none does
+	held     time.Time // since when transactions have kept back a look; zero if none is kept back
 	rested   time.Time // when HNS has rested from the last look
 	failures map[string]failure
 }
@@ -37,7 +37,7 @@ type failure struct {
 	until time.Time
 }
 
-// ask asks what to read next.
+// ask asks the observer what to read next, and when.
 func (l *looks) ask() {
 	l.next, l.at = l.observer.NextLook()
 	l.began = true
@@ -94,5 +94,5 @@ func (l *looks) failed(look dataplane.Look, now time.Time) time.Duration {
 	return pause
 }
 
-// nameOf tells looks apart.
+// nameOf returns a key for a look.
 func nameOf(look dataplane.Look) string { return fmt.Sprint(look) }

@@ -19,8 +19,8 @@ const (
 	lastPause  = 30 * time.Second
 )
 
-// work is the worker. It starts when everything is known, as what a half-known
-// cluster seems to forbid or allow is wrong.
+// work runs the worker. It starts after every first list is in its store, because policies
+// applied to a part of the cluster would be wrong.
 func (c *Controller) work(ctx context.Context) {
 	c.status.update(func() { c.status.alive = true })
 	defer c.status.update(func() { c.status.alive = false })
@@ -34,7 +34,7 @@ func (c *Controller) work(ctx context.Context) {
 	}
 	c.allNodes.settle(ctx)
 	close(c.synced)
-	c.queue.Add(Key{Kind: KindRetry}) // an empty cluster is worth a transaction too
+	c.queue.Add(Key{Kind: KindRetry}) // so that an empty cluster also gets a transaction
 
 	w := worker{
 		c:        c,
@@ -58,8 +58,8 @@ func (c *Controller) work(ctx context.Context) {
 // worker is the state of the one worker goroutine.
 type worker struct {
 	c        *Controller
-	pending  map[Key]time.Time // taken and not applied yet; when it came in, zero for no event
-	batches  batches           // applied and not in HNS yet
+	pending  map[Key]time.Time // keys that are taken and not applied yet, and when each came; zero for no event
+	batches  batches           // events that are applied and not in HNS yet
 	pace     pace
 	applied  appliedLog
 	looks    looks
@@ -140,8 +140,8 @@ func (w *worker) ready() bool {
 	return w.open
 }
 
-// apply hands one transaction over. A panic below must end the process: there
-// is no telling what was left half done.
+// apply applies one transaction. A panic in it must end the process, because the state may be
+// half changed.
 func (w *worker) apply(ctx context.Context) {
 	c := w.c
 	w.pace.begin(time.Now())
@@ -171,7 +171,7 @@ func (w *worker) apply(ctx context.Context) {
 		w.pause = min(max(2*w.pause, firstPause), lastPause)
 		w.retry.Reset(w.pause)
 		c.cfg.Logger.Error(err, "apply failed", "objects", tx.Len(), "retryAfter", w.pause)
-		return // what is pending stays
+		return // the pending keys stay
 	}
 	w.pause = 0
 	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
@@ -181,7 +181,7 @@ func (w *worker) apply(ctx context.Context) {
 	w.applied.add(c.cfg.Logger, report, time.Now())
 }
 
-// tell passes on what a transaction did.
+// tell logs the results of a transaction, and passes its report on.
 func (w *worker) tell(report state.Report, err error) {
 	applied := Applied{Report: report, Err: err}
 	if err == nil {
@@ -222,7 +222,7 @@ func (w *worker) warn(warnings []state.Warning) {
 	w.warned = active
 }
 
-// read puts the present state of what a key names into a transaction.
+// read adds the present state of the object of a key to a transaction.
 func (w *worker) read(tx *dataplane.Transaction, key Key) {
 	c := w.c
 	switch key.Kind {
@@ -279,9 +279,9 @@ func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
 	tx.SharePod(p)
 }
 
-// readCluster puts the present state of a ClusterNetworkPolicy into a transaction. One with
-// nodes as peers is left as it was as long as it may wait for them, and its key comes
-// again. After that the rules that name them are closed.
+// readCluster adds the present state of a ClusterNetworkPolicy to a transaction. A policy with
+// nodes as peers stays as it was while it may wait for the list of nodes, and its key is queued
+// again. After that the rules with nodes close.
 func (c *Controller) readCluster(tx *dataplane.Transaction, key Key) {
 	switch kept := c.clusters.get(key.name()); {
 	case kept == nil:

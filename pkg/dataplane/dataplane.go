@@ -12,7 +12,7 @@
 //	removeSets      deletes the sets that nothing needs
 //	record          returns a report
 //
-// The reconciler calls Observe, a transaction that only reads.
+// Observe is a transaction that only reads. The controllers call it for each look.
 //
 // There are two locks. A transaction holds apply from its beginning to its end, so it is the only
 // writer. mu, taken after apply, guards the state. A transaction holds mu except during calls of
@@ -116,12 +116,12 @@ func New(cfg Config) *Dataplane {
 	d := &Dataplane{client: cfg.Client, now: cfg.Now, apply: make(chan struct{}, 1), progress: &progress{now: cfg.Now}}
 	cfg.Client, cfg.Now = nil, nil // nodeState must not use them
 	cache := ipsets.NewCache()
-	wants := desired.New(desired.Settings{Budgets: cfg.Budgets, BaseACLs: cfg.BaseACLs}, cache, d.progress.Note)
+	objects := desired.New(desired.Settings{Budgets: cfg.Budgets, BaseACLs: cfg.BaseACLs}, cache, d.progress.Note)
 	d.node = &nodeState{
-		cfg: cfg, progress: d.progress, cache: cache, desired: wants,
+		cfg: cfg, progress: d.progress, cache: cache, desired: objects,
 		endpoints: endpoints.New(
 			endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod},
-			endpoints.Dependencies{Cache: cache, Desired: wants}),
+			endpoints.Dependencies{Cache: cache, Desired: objects}),
 		setWork: setWork{
 			fresh: true, omitted: map[ipsets.Name]bool{},
 			refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{},
@@ -181,8 +181,8 @@ func (d *Dataplane) WaitReady(ctx context.Context, key desired.PodKey, uid types
 	}
 }
 
-// HasPodAt reports whether a pod of this node has an address, according to the API server or
-// the CNI. It never waits for HNS.
+// HasPodAt reports whether the API server or the CNI says that a pod of this node has an
+// address. It never waits for HNS.
 func (d *Dataplane) HasPodAt(addr netip.Addr) (has bool) {
 	d.with(func(n *nodeState) {
 		for p := range n.desired.Locals() {

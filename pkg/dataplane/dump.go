@@ -155,11 +155,10 @@ func (d *Dataplane) Warnings() (active []state.Warning) {
 	return active
 }
 
-// warnings returns the active warnings: of objects that are over a budget or have a text that
-// cannot be expressed, of sets, of endpoints and of addresses.
+// warnings returns the active warnings: about objects over a budget, parts of policies that cannot
+// be expressed, sets, endpoints and addresses.
 func (n *nodeState) warnings() []state.Warning {
-	out := slices.Concat(n.desired.Warnings())
-	out = n.warnOfSets(out)
+	out := n.warnOfSets(n.desired.Warnings())
 	out = n.endpoints.View().Warn(out, n.cfg.Node)
 	out = n.endpoints.WarnOfDrift(out)
 	slices.SortFunc(out, func(a, b state.Warning) int {

@@ -11,7 +11,7 @@ import (
 // never split, because the changes of one event must become visible together.
 const maxSetsPerRequest = 1000
 
-// setWork is what later transactions need to know of the reads and writes of sets.
+// setWork has the state of reads and writes of sets that later transactions need.
 type setWork struct {
 	fresh   bool                 // the sets were never read
 	sets    backoff.Retry        // the next read or write, after one failed
@@ -49,7 +49,7 @@ func (n *nodeState) planSets() (plan []ipsets.Request) {
 	return plan
 }
 
-// planLater notes which writes of sets are left to the next transaction.
+// planLater records whether writes of sets are left to the next transaction.
 func (n *nodeState) planLater() {
 	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.fresh && !n.cache.InDoubt()
 	n.due = mayWrite && len(n.planSets()) > 0

@@ -9,17 +9,17 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// slowPiece is how long a piece of work takes that a report tells of.
+// slowPiece is how long a piece of work must take for a report to name it.
 const slowPiece = time.Second
 
-// progress is where the running transaction is. Only that transaction writes it. Readers wait
-// for no work, so they get an answer while the state is locked.
+// progress says what the running transaction works on. Only that transaction writes it. A reader
+// never waits for the work, so it gets an answer while the state is locked.
 type progress struct {
 	now     func() time.Time
-	mu      sync.Mutex // guards at and since; held for no call and no work; the writer reads without it
+	mu      sync.Mutex // guards at and since; not held during a call or other work; the writer reads without it
 	at      place      // zero: no transaction runs
 	since   time.Time
-	longest state.Piece // of the transaction that runs, of those that are slow
+	longest state.Piece // the longest slow piece of the running transaction
 }
 
 // place is what a transaction works on.
@@ -30,7 +30,7 @@ type place struct {
 	call            string // of HNS, "" for none
 }
 
-// String puts it in words.
+// String describes the place for dumps and reports.
 func (p place) String() string {
 	var b strings.Builder
 	b.WriteString(p.work)
@@ -47,15 +47,15 @@ func (p place) String() string {
 	return cli.Printable(b.String())
 }
 
-// Begin notes that a transaction begins.
+// Begin records the start of a transaction.
 func (p *progress) Begin() {
-	p.goOn(place{work: "beginning"})
+	p.move(place{work: "beginning"})
 	p.longest = state.Piece{}
 }
 
-// End notes that it has ended, and returns the longest piece of its work if that was slow.
+// End records the end of the transaction, and returns its longest piece of work if that was slow.
 func (p *progress) End() *state.Piece {
-	p.goOn(place{})
+	p.move(place{})
 	if p.longest.Took == 0 {
 		return nil
 	}
@@ -63,22 +63,22 @@ func (p *progress) End() *state.Piece {
 	return &longest
 }
 
-// Note notes that the transaction gets on with an object, or with work on none.
+// Note records what the transaction does next, and with which object; kind is "" if with none.
 func (p *progress) Note(work, kind, namespace, name string) {
-	p.goOn(place{work: work, kind: kind, namespace: namespace, name: name})
+	p.move(place{work: work, kind: kind, namespace: namespace, name: name})
 }
 
-// Call notes that HNS is asked; the function that it returns, that HNS answered.
+// Call records the start of a call of HNS. The caller calls returned when HNS has answered.
 func (p *progress) Call(op string) (returned func()) {
 	at := p.at
 	in := at
 	in.call = op
-	p.goOn(in)
-	return func() { p.goOn(at) }
+	p.move(in)
+	return func() { p.move(at) }
 }
 
-// goOn ends a piece of work and begins the next one.
-func (p *progress) goOn(next place) {
+// move ends a piece of work and begins the next one.
+func (p *progress) move(next place) {
 	now := p.now()
 	if took := now.Sub(p.since); p.at != (place{}) && p.at.call == "" && took >= max(slowPiece, p.longest.Took+1) {
 		p.longest = state.Piece{Doing: p.at.String(), Took: took}
@@ -88,7 +88,7 @@ func (p *progress) goOn(next place) {
 	p.mu.Unlock()
 }
 
-// Now returns where the transaction is. It waits for nothing.
+// Now returns what the transaction works on. It never waits for the transaction.
 func (p *progress) Now() state.Progress {
 	p.mu.Lock()
 	at, since := p.at, p.since

@@ -7,7 +7,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// read reads what is not known of HNS: the sets, then which endpoints there are, then single
+// read reads the unknown parts of HNS: the sets, then the list of endpoints, then single
 // endpoints. Then it ends the local lost pods that have no endpoint.
 func (r *run) read() {
 	r.progress.Note("reading", "", "", "")
@@ -57,8 +57,8 @@ func (r *run) readEndpoint(id string) (open bool) {
 	return r.endpoints.TakeRead(id, res.Endpoint, res.Err)
 }
 
-// readUnknownSets reads the sets because something is not known of them. After a failure no set
-// is written before the next try.
+// readUnknownSets reads the sets when their state in HNS is unknown. After a failure no set is
+// written before the next try.
 func (r *run) readUnknownSets() {
 	if r.readSets(false) != nil {
 		r.sets.Failed(r.started, r.clock)

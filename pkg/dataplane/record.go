@@ -13,7 +13,7 @@ import (
 // keptReports is how many reports a dump has.
 const keptReports = 20
 
-// record ends a transaction, and returns what it reached.
+// record ends a transaction, and returns its report.
 func (r *run) record() state.Report {
 	r.progress.Note("recording", "", "", "")
 	if r.setsFailed || r.fresh || r.cache.InDoubt() {
@@ -70,7 +70,7 @@ func (r *run) writtenText() string {
 	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.Add], count[hns.Update], count[hns.Remove], count[""])
 }
 
-// waiting returns the transactions of which HNS lacks something. A pod whose endpoint HNS does not
+// waiting returns the transactions whose changes are not all in HNS. A pod whose endpoint HNS does not
 // list does not count, unless endpoints could not be listed or read.
 func (n *nodeState) waiting() []state.Span {
 	if !n.sets.At.IsZero() || n.due || n.held || n.endpoints.Missing() {

@@ -117,7 +117,7 @@ func (r *run) unlocked(do func()) {
 	do()
 }
 
-// hold has the requests for an endpoint share a handle of HNS until release. Only one endpoint
+// hold makes the requests for an endpoint share a handle of HNS until release. Only one endpoint
 // is held at a time.
 func (r *run) hold(endpoint string) (release func()) {
 	if r.handle == endpoint {

@@ -115,8 +115,8 @@ func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
 	return r.endpoints.Wrote(ep, acl.Canonical(reached), s.ACLs, is, err)
 }
 
-// isolateOpen isolates every endpoint that is open: its desired rules have a block, and HNS does
-// not have the block. It comes before a search for rejected sets, which may take long.
+// isolateOpen isolates every open endpoint that is due: its desired rules have a block that HNS
+// lacks. It runs before a search for rejected sets, which may take long.
 func (r *run) isolateOpen() {
 	var open []string
 	for _, ep := range r.endpoints.Due(r.started) {

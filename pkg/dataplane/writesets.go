@@ -14,7 +14,7 @@ import (
 // maxSearch bounds the requests of one transaction that search for a rejected set or try one again.
 const maxSearch = 64
 
-// writeSets sends a plan, and then what is left to plan. It searches for the set that made HNS
+// writeSets sends a plan, and plans again until nothing differs. It searches for the set that made HNS
 // reject a request, and omits it. After any other error the sets are read: either the recorded
 // sets were wrong, or the error was a rejection with an unknown code. Nothing is written while the
 // outcome of a write of a needed set is unknown, because the changes of one event must become

@@ -29,7 +29,7 @@ type bundleFile struct {
 	write      func(io.Writer) error
 }
 
-// bundle lists the files of a bundle. A page that is switched off is not there.
+// bundle lists the files of a bundle, without pages that are switched off.
 func (cfg Config) bundle() []bundleFile {
 	files := []bundleFile{
 		{BundleVersion, "the version of the agent", text(cfg.Version + "\n")},

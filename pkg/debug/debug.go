@@ -1,4 +1,4 @@
-// Package debug answers over HTTP what the agent knows and how it is. It works
+// Package debug serves the state, the health and the metrics of the agent over HTTP. It works
 // on snapshots and never waits for HNS.
 package debug
 
@@ -13,7 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Where pages are, as they were with the predecessor.
+// Paths of pages that the predecessor had too.
 const (
 	ManagerPath        = "/npm/v1/debug/manager" // the dump
 	NodeMetricsPath    = "/node-metrics"
@@ -104,7 +104,7 @@ func (cfg Config) heavy() map[string]http.HandlerFunc {
 // serveManager answers with the dump, which it writes piece by piece.
 func (cfg Config) serveManager(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	// An error means that the client has gone: nobody is left to tell.
+	// An error means that the client has gone.
 	_ = writeManager(attended{r.Context(), w}, cfg.Dump())
 }
 

@@ -25,15 +25,15 @@ const (
 // without an agent are open.
 type Listener struct {
 	What, Address, Keys string // Keys name the settings of the address
-	// Listen listens at an address of TCP. An error of the system is an os.SyscallError; every other says that
-	// the address is none.
+	// Listen listens at a TCP address. An error of the system is an os.SyscallError; any other error means that
+	// the address is invalid.
 	Listen func(ctx context.Context, address string) (net.Listener, error)
 	Pages  http.Handler
 	Logger klog.Logger
 	Opened func(addr string) // called when it listens
 
-	listener net.Listener // nil while the address is taken
-	taken    error        // why
+	listener net.Listener // nil while another process has the address
+	taken    error        // of the last try
 }
 
 // Open tries once. An error says that the address is invalid.
@@ -82,7 +82,7 @@ func (d *Listener) wait(ctx context.Context) error {
 	}
 }
 
-// Close gives up a Listener that Run was not called for.
+// Close closes a Listener for which Run was not called.
 func (d *Listener) Close() error {
 	if d.listener == nil {
 		return nil

@@ -30,8 +30,8 @@ type MetricsConfig struct {
 }
 
 // Metrics measures the agent for Prometheus, under the names that the predecessor had and some new ones;
-// docs/metrics.md says what each one means. Two pages have them: the work of this node, and what was made of the
-// objects of the cluster. Neither has the collectors of the Go runtime. All methods are safe for concurrent use.
+// docs/metrics.md says what each one means. There are two pages: the work of this node, and the objects of the cluster with their
+// sets and ACLs. Neither has the collectors of the Go runtime. All methods are safe for concurrent use.
 type Metrics struct {
 	cfg           MetricsConfig
 	node, cluster *prometheus.Registry
@@ -109,7 +109,7 @@ func NewMetrics(cfg MetricsConfig) *Metrics {
 // NodePage returns the page /node-metrics: the work of this agent.
 func (m *Metrics) NodePage() http.Handler { return promhttp.HandlerFor(m.node, promhttp.HandlerOpts{}) }
 
-// ClusterPage returns the page /cluster-metrics: what was made of the cluster's objects.
+// ClusterPage returns the page /cluster-metrics: the cluster's objects, with their sets and ACLs.
 func (m *Metrics) ClusterPage() http.Handler {
 	return promhttp.HandlerFor(m.cluster, promhttp.HandlerOpts{})
 }
@@ -254,8 +254,8 @@ var clusterMetrics = []stateMetric{
 // maxSetSeries bounds the series of npm_ipset_counts: the predecessor had one per set, too many for some to store.
 const maxSetSeries = 500
 
-// others names the series of all sets that have none of their own. The name of a set begins with a prefix, so that
-// none is called like this.
+// others names the series of all sets without a series of their own. The name of a set begins with a prefix, so
+// no set has this name.
 const others = "others"
 
 // setEntries is the metric with a series for each of the largest sets.

@@ -13,7 +13,7 @@ import (
 // StatusPath answers with a Status as JSON.
 const StatusPath = "/npm/v1/debug/status"
 
-// Status says how an agent is, and what it has not done yet.
+// Status is the health of an agent, and its pending work.
 type Status struct {
 	Node     string         `json:"node"`
 	Version  string         `json:"version"`
@@ -22,7 +22,7 @@ type Status struct {
 	Ready    Health         `json:"ready"`
 	Counts   Counts         `json:"counts"`
 	Pending  []PendingEntry `json:"pending"` // the first in the order of the queue
-	Behind   []BehindEntry  `json:"behind"`  // sets that HNS has not as they should be
+	Behind   []BehindEntry  `json:"behind"`  // sets whose actual members differ from the desired ones
 	Warnings []WarningEntry `json:"warnings"`
 }
 
@@ -57,7 +57,7 @@ type PendingEntry struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// BehindEntry is a set that HNS has not as it should be.
+// BehindEntry is a set whose actual members differ from the desired ones.
 type BehindEntry struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`

@@ -11,8 +11,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Copied is the objects of a State at one moment, and what follows from them. What it points
-// to is replaced when it changes, and what is changed in place was copied.
+// Copied is the objects of a State at one moment, with the state that follows from them. It
+// shares only values that State replaces and never changes.
 type Copied struct {
 	pods       []*PodState
 	policies   map[policy.Key]*policyState

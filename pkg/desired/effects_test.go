@@ -18,7 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// text says what effects are: "all", "changed <address> <by>…", "check <address>", "came
+// text says what effects are: "all", "changed <address>", "check <address>", "came
 // <pod>", in order.
 func (e Effects) text() string {
 	var out []string
@@ -26,8 +26,7 @@ func (e Effects) text() string {
 		out = append(out, "all")
 	}
 	for _, addr := range slices.SortedFunc(maps.Keys(e.Changed), netip.Addr.Compare) {
-		by := slices.SortedFunc(slices.Values(e.Changed[addr]), policy.Key.Compare)
-		out = append(out, strings.TrimSpace(fmt.Sprintf("changed %s %s", addr, strings.Trim(fmt.Sprint(slices.Compact(by)), "[]"))))
+		out = append(out, fmt.Sprint("changed ", addr))
 	}
 	for _, addr := range slices.SortedFunc(maps.Keys(e.Check), netip.Addr.Compare) {
 		out = append(out, fmt.Sprint("check ", addr))
@@ -84,17 +83,17 @@ func TestEffectsOfEvents(t *testing.T) {
 		"finished":                          {[]func(*Objects){pod("web", one, true, func(p *Pod) { p.Finished = true })}, "changed 10.0.0.1, check 10.0.0.1"},
 		"gone":                              {[]func(*Objects){func(o *Objects) { o.DeletePod(PodKey{"x", "web"}) }}, "changed 10.0.0.1, check 10.0.0.1"},
 		"a policy that selects nobody":      {[]func(*Objects){spec("q", `{podSelector: {matchLabels: {app: none}}}`)}, ""},
-		"a policy on all":                   {[]func(*Objects){spec("q", `{podSelector: {}}`)}, "changed 10.0.0.1 x/q, changed 10.0.0.2 x/q"},
-		"a policy that is edited":           {[]func(*Objects){spec("p", `{podSelector: {matchLabels: {app: web}}}`)}, "changed 10.0.0.1 x/p"},
-		"a policy that selects another":     {[]func(*Objects){spec("p", `{podSelector: {matchLabels: {app: idle}}}`)}, "changed 10.0.0.1 x/p, changed 10.0.0.2 x/p"},
-		"a policy that goes":                {[]func(*Objects){func(o *Objects) { o.DeletePolicy(policy.Key{Namespace: "x", Name: "p"}) }}, "changed 10.0.0.1 x/p"},
+		"a policy on all":                   {[]func(*Objects){spec("q", `{podSelector: {}}`)}, "changed 10.0.0.1, changed 10.0.0.2"},
+		"a policy that is edited":           {[]func(*Objects){spec("p", `{podSelector: {matchLabels: {app: web}}}`)}, "changed 10.0.0.1"},
+		"a policy that selects another":     {[]func(*Objects){spec("p", `{podSelector: {matchLabels: {app: idle}}}`)}, "changed 10.0.0.1, changed 10.0.0.2"},
+		"a policy that goes":                {[]func(*Objects){func(o *Objects) { o.DeletePolicy(policy.Key{Namespace: "x", Name: "p"}) }}, "changed 10.0.0.1"},
 		"a namespace in a peer":             {[]func(*Objects){team("a")}, ""},
 		"a new number of a named port":      {[]func(*Objects){pod("far", "10.0.1.1", false, serves(80))}, "changed 10.0.0.1"},
 		"one more pod with a known number":  {[]func(*Objects){pod("far", "10.0.1.1", false, serves(80)), pod("more", "10.0.1.2", false, serves(80))}, ""},
 		"a number that nobody serves":       {[]func(*Objects){pod("far", "10.0.1.1", false, serves(80)), pod("far", "10.0.1.1", false)}, ""},
 		"the node's addresses":              {[]func(*Objects){func(o *Objects) { o.SetNodeAddrs([]netip.Addr{netip.MustParseAddr("192.168.0.1")}) }}, "all"},
 		"a cluster policy of nobody":        {[]func(*Objects){team("b"), func(o *Objects) { o.SetClusterPolicy(cluster) }}, ""},
-		"a cluster policy":                  {[]func(*Objects){team("a"), func(o *Objects) { o.SetClusterPolicy(cluster) }}, "changed 10.0.0.1 cluster/.c, changed 10.0.0.2 cluster/.c"},
+		"a cluster policy":                  {[]func(*Objects){team("a"), func(o *Objects) { o.SetClusterPolicy(cluster) }}, "changed 10.0.0.1, changed 10.0.0.2"},
 		"a namespace that one selects then": {[]func(*Objects){func(o *Objects) { o.SetClusterPolicy(cluster) }, team("b"), team("a")}, "changed 10.0.0.1, changed 10.0.0.2"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,18 +7,18 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// A policy is active while it selects a pod of this node (ADR 19). Only then it has
-// rules, holds its sets and uses named ports. An idle one is its text, the matcher of
-// its subject and what was left out of it: what its peers are costs this node nothing,
-// however many pods the cluster has.
+// A policy is active while it selects a pod of this node (ADR 19). Only then does it have rules,
+// hold its sets and use named ports. An idle policy has only its text, the matcher of its subject
+// and its warnings: its peers cost this node nothing, however many pods the cluster
+// has.
 
-// count notes that a policy selects so many local pods more.
+// count adds more to the number of local pods that a policy selects.
 func (d *State) count(ps *policyState, more int) {
 	ps.selects += more
 	d.switched[ps] = struct{}{}
 }
 
-// deselect ends that policies select a pod: it is none of this node's any more,
+// deselect ends the selection of a pod by all policies, because it is not on this node any more
 // or has no address.
 func (d *State) deselect(p *Placement) {
 	for _, s := range p.selected {
@@ -27,11 +27,11 @@ func (d *State) deselect(p *Placement) {
 	p.selected = nil
 }
 
-// activate makes the policies active that came to select a local pod, and idle those that
-// select none any more, as one that was replaced. The first hold their sets, full, before
-// the others let go of theirs, and before anything is rendered. It looks at the pods once for
-// all sets that are new. At last it finds the numbers of named ports whose pods or namespaces are
-// others now.
+// activate makes policies active that select a local pod now, and makes policies idle that select
+// none any more, for example because they were replaced. The new ones hold their sets, filled,
+// before the others release theirs, and before any rule is rendered. It looks at the pods once for
+// all new sets. Then it recomputes the numbers of named ports whose pods or namespaces
+// changed.
 func (d *State) activate() {
 	var came, went []*policyState
 	for ps := range d.switched {
@@ -66,7 +66,7 @@ func (d *State) activate() {
 	d.namedPorts.settle()
 }
 
-// notePolicy notes what is being done to a policy.
+// notePolicy notes the present work on a policy.
 func (d *State) notePolicy(work string, key policy.Key) {
 	if name, is := key.Cluster(); is {
 		d.note(work, clusterPolicyKind, "", name)
@@ -75,8 +75,8 @@ func (d *State) notePolicy(work string, key policy.Key) {
 	}
 }
 
-// retire makes a policy idle. It releases its sets, but for those that its successor
-// mentions: these stay held, by the same reference.
+// retire makes a policy idle. It releases the sets that its successor does not mention; the
+// others stay held by the same reference.
 func (d *State) retire(ps *policyState) {
 	d.namedPorts.leave(ps)
 	successor := map[ipsets.Name]bool{}
@@ -98,7 +98,7 @@ func (d *State) retire(ps *policyState) {
 // Hold holds a set, and fills it if it was not there.
 func (d *State) Hold(n ipsets.Name, ref ipsets.Ref) {
 	if d.cache.Hold(n, ref) {
-		def, _ := policy.Definition(n) // of a named port it has nothing but the name
+		def, _ := policy.Definition(n) // the definition of a named port has only the name
 		def.Name = n
 		d.fillNew(def)
 	}
@@ -109,7 +109,7 @@ func (d *State) fillNew(def policy.SetDef) {
 	d.members.fillAfter(func(made nameSet) { d.members.define(def, made) })
 }
 
-// Release lets go of sets, and of their definitions when nobody is left.
+// Release releases sets, and drops the definitions of those without other references.
 func (d *State) Release(ref ipsets.Ref, names ...ipsets.Name) {
 	for _, n := range names {
 		d.cache.Release(n, ref)
@@ -124,9 +124,9 @@ func (d *State) Release(ref ipsets.Ref, names ...ipsets.Name) {
 // id returns a set's id.
 func (d *State) id(n ipsets.Name) string { return d.cache.ID(n) }
 
-// DefineOrphans defines the sets that only rules in HNS name, since the policy that mentioned them
-// went while no process ran: they are fed as if it still mentioned them, and move with the sets
-// that the same rules name. What ends the definition is the last reference.
+// DefineOrphans defines the sets that only rules in HNS name, because the policy that mentioned them
+// was deleted while no agent ran. They get members as if it still mentioned them, so they change
+// together with the other sets of the same rules. The definition ends with the last reference.
 func (d *State) DefineOrphans() {
 	for _, n := range d.cache.TakeOrphans() {
 		if n.Kind() == ipsets.KindNamedPort {
@@ -137,8 +137,8 @@ func (d *State) DefineOrphans() {
 	}
 }
 
-// defineUnused feeds the set of a number that only endpoints name. The number counts as unused,
-// as one that went out of use while endpoints named it.
+// defineUnused defines the set of a number of a named port that only endpoints name. The number
+// counts as unused, as one that went out of use while endpoints named it.
 func (d *State) defineUnused(n ipsets.Name) {
 	set, ok := d.namedPorts.parse(n)
 	if !ok || !d.cache.Define(n) {
@@ -152,9 +152,9 @@ func (d *State) defineUnused(n ipsets.Name) {
 	}
 }
 
-// ours reports whether HNS has in a set what the definition of its name says. A nested label set
-// of the predecessor may bear a name of ours: its members are others. Ours are fixed, and the
-// permanent one may be missing.
+// ours reports whether a set in HNS has the members that its name defines. A nested label set of
+// the predecessor may have the same name as one of ours and other members. The members of ours are
+// fixed; only the permanent one may be missing.
 func (d *State) ours(def policy.SetDef) bool {
 	if def.Name.Kind() != ipsets.KindNestedLabel {
 		return true

@@ -11,19 +11,19 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// members knows which address is in which set, and feeds the cache. It has the objects of the
-// cluster and the definitions of the sets that are held. Only held sets are fed.
+// members sets the desired members of sets in the cache. It has the objects of the cluster, and
+// the definitions of the sets that are held. Only held sets get members.
 //
-// A pod changes leaves only: it leaves the sets of what it was (leave), and joins those of what it
-// is (enter). A Namespace object changes nested sets only (setNamespace). A set that is new gets
-// its members once (define, fill).
+// A pod changes leaves only: its address leaves the sets of its old state (removePod), and joins
+// those of its new state (addPod). A Namespace object changes nested sets only (setNamespace). A
+// new set gets its members once (define, fill).
 type members struct {
 	cache      *ipsets.Cache
 	ports      *namedPorts
 	pods       map[string]map[string]*PodState // by namespace and name
 	namespaces map[string]Namespace
 	nodes      map[string]*state.Node // of the cluster
-	// defs are the definitions of those held sets that have more than their name says.
+	// defs has the definitions of held sets that are not determined by the name alone.
 	defs map[ipsets.Name]*policy.SetDef
 	over overBudget
 }
@@ -41,7 +41,7 @@ func newMembers(cache *ipsets.Cache) *members {
 	return m
 }
 
-// nameSet is names of sets, each once.
+// nameSet is a set of names of sets.
 type nameSet map[ipsets.Name]bool
 
 // pod returns the pod of a name, nil for none.
@@ -60,7 +60,7 @@ func (m *members) all() iter.Seq[*PodState] {
 	}
 }
 
-// put records a pod, in place of what its name was.
+// put records a pod, in place of an earlier state or pod of the same name.
 func (m *members) put(p *PodState) {
 	in := m.pods[p.Namespace]
 	if in == nil {
@@ -86,8 +86,8 @@ func (m *members) drop(key PodKey) {
 	}
 }
 
-// leave takes a pod out of the sets of what it was.
-func (m *members) leave(was *PodState) {
+// removePod removes the pod's address from every set that its old state matched.
+func (m *members) removePod(was *PodState) {
 	m.eachSet(was, func(n ipsets.Name) {
 		if n.Kind() != ipsets.KindInBlocks || !m.isNode(was.Addr) {
 			m.cache.RemoveAddr(n, was.Addr)
@@ -96,14 +96,14 @@ func (m *members) leave(was *PodState) {
 	m.ports.count(was, -1)
 }
 
-// enter puts a pod into the sets of what it is.
-func (m *members) enter(is *PodState) {
+// addPod adds the pod's address to every set that it matches.
+func (m *members) addPod(is *PodState) {
 	m.eachSet(is, func(n ipsets.Name) { m.cache.AddAddr(n, is.Addr) })
 	m.ports.count(is, 1)
 }
 
-// eachSet visits the held leaves that contain a pod's address; p may be nil. It costs the labels
-// of the pod, the sets in m.defs, and for a pod with ports the sets of named ports.
+// eachSet visits the held leaves that contain a pod's address; p may be nil. Its cost is linear in
+// the pod's labels, the sets in m.defs, and for a pod with ports the sets of named ports.
 func (m *members) eachSet(p *PodState, visit func(ipsets.Name)) {
 	if p == nil {
 		return
@@ -135,7 +135,7 @@ func (m *members) eachSet(p *PodState, visit func(ipsets.Name)) {
 	}
 }
 
-// contains reports whether a set contains a pod's address. It does not know the sets of labels and
+// contains reports whether a set contains a pod's address. It returns false for sets of labels and
 // of named ports.
 func contains(def *policy.SetDef, p *PodState) bool {
 	switch def.Name.Kind() {
@@ -152,8 +152,8 @@ func contains(def *policy.SetDef, p *PodState) bool {
 	}
 }
 
-// define records the definition of a set that is new in the cache. Of nested sets it adds the
-// members. It puts the leaves that are to be filled into made.
+// define records the definition of a set that is new in the cache, and adds the members of a nested
+// set. It adds the leaves that the caller has to fill to made.
 func (m *members) define(def policy.SetDef, made nameSet) {
 	switch def.Name.Kind() {
 	case ipsets.KindNamespaceSelector:
@@ -185,8 +185,8 @@ func (m *members) define(def policy.SetDef, made nameSet) {
 	}
 }
 
-// setMember puts a leaf into a nested set or takes it out. It puts the leaf into made when that
-// made it.
+// setMember adds a leaf to a nested set or removes it. If the leaf is new, it is also added to
+// made.
 func (m *members) setMember(nested, leaf ipsets.Name, is bool, made nameSet) {
 	if !is {
 		m.cache.RemoveMember(nested, leaf)
@@ -195,15 +195,15 @@ func (m *members) setMember(nested, leaf ipsets.Name, is bool, made nameSet) {
 	}
 }
 
-// fillAfter calls change and fills the leaves that it makes.
+// fillAfter calls change, and fills the leaves that change adds to made.
 func (m *members) fillAfter(change func(made nameSet)) {
 	made := nameSet{}
 	change(made)
 	m.fill(made)
 }
 
-// fill fills leaves that are new. It looks at the pods once for all of them, and once more for
-// each set of a named port.
+// fill adds the members of new leaves. It looks at the pods once for all of them, and once more for
+// each set of a named port, or of addresses in doubt.
 func (m *members) fill(made nameSet) {
 	keys := map[string]bool{} // of labels
 	var defs []*policy.SetDef // of sets that are not of a label
@@ -238,7 +238,7 @@ func (m *members) fill(made nameSet) {
 	}
 }
 
-// fillSet puts pods into a set that has them.
+// fillSet adds the addresses of those pods to a set for which has is true.
 func (m *members) fillSet(n ipsets.Name, pods iter.Seq[*PodState], has func(*PodState) bool) {
 	for p := range pods {
 		if has(p) {
@@ -247,7 +247,7 @@ func (m *members) fillSet(n ipsets.Name, pods iter.Seq[*PodState], has func(*Pod
 	}
 }
 
-// fillLabels puts a pod into those new sets of labels with these keys that it belongs to.
+// fillLabels adds a pod to those new sets of labels with these keys that it matches.
 func (m *members) fillLabels(p *PodState, keys map[string]bool, made nameSet) {
 	if len(keys) == 0 || !p.inSets() {
 		return

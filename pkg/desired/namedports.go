@@ -13,15 +13,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// portKey names a named port as egress rules use it: towards the pods that
-// serve it, or with an ipBlock towards those inside the block.
+// portKey identifies a named port of egress rules: towards all pods that serve it, or with an
+// ipBlock only towards those inside the block.
 type portKey struct {
 	port   string
 	proto  policy.Protocol
 	blocks string // canonical text, "" for everywhere
 }
 
-// set names the set for a number; its deny twin is another one.
+// set returns the name of the set for a number, not of its deny twin.
 func (key portKey) set(number uint16) ipsets.Name {
 	if key.blocks == "" {
 		return ipsets.NamedPort(key.port, string(key.proto), number)
@@ -44,8 +44,8 @@ func (f *namedPort) number(p *PodState) (uint16, bool) {
 	return number, ok && (len(f.prefixes) == 0 || inBlocks(f.prefixes, p.Addr))
 }
 
-// portSet is a set of a named port: the pods of the whole cluster that serve it under a number, as
-// rules AND the set with those of their peers.
+// portSet is a set of a named port: the pods of the whole cluster that serve it under a number.
+// Rules combine it with the sets of their peers.
 type portSet struct {
 	namedPort
 	served uint16
@@ -57,7 +57,7 @@ func (s *portSet) contains(p *PodState) bool {
 	return ok && number == s.served
 }
 
-// portViews is a named port with its views. It lives as long as it has any.
+// portViews is a named port with its views. It is dropped with its last view.
 type portViews struct {
 	namedPort
 	sets  map[ipsets.Name]*portSet // of all named ports
@@ -66,8 +66,8 @@ type portViews struct {
 	serving map[string]map[uint16]int
 }
 
-// count counts so many pods of a namespace more that serve the port under a number. It reports
-// whether the number came into use in the namespace, or out of use.
+// count adds more to the number of pods of a namespace that serve the port under a number. It
+// reports whether the number came into use in the namespace, or out of use.
 func (f *portViews) count(namespace string, number uint16, more int) (changed bool) {
 	in := f.serving[namespace]
 	if in == nil {
@@ -84,10 +84,10 @@ func (f *portViews) count(namespace string, number uint16, more int) (changed bo
 	return true
 }
 
-// inBlocks reports whether one of the blocks, disjoint and in order, has an address.
+// inBlocks reports whether one of the blocks contains an address. They are disjoint and sorted.
 func inBlocks(blocks []netip.Prefix, addr netip.Addr) bool {
 	after, _ := slices.BinarySearchFunc(blocks, addr, func(b netip.Prefix, addr netip.Addr) int {
-		return cmp.Or(b.Addr().Compare(addr), -1) // one that begins with it is before it
+		return cmp.Or(b.Addr().Compare(addr), -1) // a block that begins with the address sorts before it
 	})
 	return after > 0 && blocks[after-1].Contains(addr)
 }
@@ -109,8 +109,8 @@ type namedPorts struct {
 	byKey  map[portKey]*portViews
 	byPort map[PodPort][]*portViews // by name and protocol; Number is 0
 	stale  map[*view]bool           // to be settled
-	// changed is called for the policies of a view in which a number came into use, fewer
-	// for those of one in which a number is out of use: of a list of tiers its rules go.
+	// changed is called for the policies of a view in which a number came into use. fewer is
+	// called if a number went out of use, because a list of tiers then loses its rules.
 	changed, fewer func(*policyState)
 }
 
@@ -120,7 +120,7 @@ func newNamedPorts(among *members) *namedPorts {
 	}
 }
 
-// port returns the named port of a key, a new one if need be, which costs the pods.
+// port returns the named port of a key. The cost of a new one is linear in the pods.
 func (fs *namedPorts) port(key portKey, prefixes []netip.Prefix) *portViews {
 	if f := fs.byKey[key]; f != nil {
 		return f
@@ -147,7 +147,7 @@ func (fs *namedPorts) forget(f *portViews) {
 	}
 }
 
-// count counts a pod, which may be nil, among those that serve its ports, or no more.
+// count adds a pod to those that serve its ports (more is 1), or removes it (-1). p may be nil.
 func (fs *namedPorts) count(p *PodState, more int) {
 	if p == nil {
 		return
@@ -161,8 +161,8 @@ func (fs *namedPorts) count(p *PodState, more int) {
 	}
 }
 
-// parse reads the definition of a set off its name. Blocks that were cut short are known only
-// while a policy names them.
+// parse reads the definition of a set from its name. Blocks that the name shortens are known only
+// while a policy uses them.
 func (fs *namedPorts) parse(set ipsets.Name) (*portSet, bool) {
 	text, in, _ := strings.Cut(set.Text(), "@")
 	parts := strings.Split(text, ":")
@@ -182,8 +182,8 @@ func (fs *namedPorts) parse(set ipsets.Name) (*portSet, bool) {
 	return s, inOrder && acl.BlocksInName(s.prefixes) == in && (name == set || name.Deny() == set)
 }
 
-// parseBlocks reads blocks from a name of acl.BlocksInName that were not cut; what is no
-// block is left out.
+// parseBlocks reads the blocks of a name of acl.BlocksInName that was not shortened. It skips
+// other text.
 func parseBlocks(text string) []netip.Prefix {
 	var out []netip.Prefix
 	for part := range strings.SplitSeq(text, ",") {

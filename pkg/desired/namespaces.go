@@ -9,8 +9,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// setNamespace records a Namespace object, nil for a deleted one, and moves its set in and out
-// of the sets of namespaces.
+// setNamespace records a Namespace object, nil for a deleted one, and adds its set to the sets of
+// namespaces that match it, and removes it from the others.
 func (m *members) setNamespace(name string, ns *Namespace) {
 	delete(m.namespaces, name)
 	delete(m.over.namespaces, name)
@@ -30,8 +30,8 @@ func (m *members) setNamespace(name string, ns *Namespace) {
 	})
 }
 
-// nest puts the set of a namespace into a set of namespaces that matches it, or takes it out. A
-// namespace whose labels are not known is in none, not even in one that excludes labels.
+// nest adds the set of a namespace to a set of namespaces if that matches, or else removes it. A
+// namespace whose labels are unknown is in no such set, not even in one that excludes labels.
 func (m *members) nest(def *policy.SetDef, namespace string, made nameSet) {
 	leaf := ipsets.Namespace(namespace)
 	if def.Name.Denies() {
@@ -41,19 +41,19 @@ func (m *members) nest(def *policy.SetDef, namespace string, made nameSet) {
 	m.setMember(def.Name, leaf, known && def.Namespaces.Matches(labels), made)
 }
 
-// labels returns the labels of a namespace. It reports false when they are not known: there is no
+// labels returns the labels of a namespace, and false if they are unknown: there is no
 // such object, or it is over its budget.
 func (m *members) labels(namespace string) (map[string]string, bool) {
 	ns, known := m.namespaces[namespace]
 	return ns.Labels, known && ns.OverBudget == ""
 }
 
-// doubt puts the set of a namespace into Doubt or takes it out.
+// doubt adds the set of a namespace to Doubt or removes it.
 //
-// Doubt has the addresses of which it is not known to which sets of pods they belong. Rules that
-// deny name it, so that they are denied (ADR 24). It contains one leaf of addresses and the leaf
-// of each namespace that has pods and labels that are not known. So a namespace that becomes known
-// leaves it in the request in which it joins the sets of its labels.
+// Doubt has the addresses for which it is unknown to which sets of pods they belong. Rules that
+// deny name Doubt, so that these addresses are denied (ADR 24). It contains one leaf of addresses and
+// the leaf of each namespace that has pods and unknown labels. So a namespace that becomes known
+// leaves Doubt in the same request in which it joins the sets of its labels.
 func (m *members) doubt(namespace string, made nameSet) {
 	if m.cache.Has(ipsets.Doubt()) {
 		_, known := m.labels(namespace)
@@ -61,13 +61,13 @@ func (m *members) doubt(namespace string, made nameSet) {
 	}
 }
 
-// doubtful reports whether the pod has its address, and it is not known to which sets this
-// belongs: pods of other namespaces claim it just as well, or the pod is over its budget.
+// doubtful reports whether the pod owns its address, and it is unknown to which sets the address
+// belongs: pods of other namespaces have equal claims, or the pod is lost or over its budget.
 func (p *PodState) doubtful() bool { return p.Claims() && p.owner && !p.inSets() }
 
-// setNodes records nodes of the cluster, nil for deleted ones, and moves their addresses in and
-// out of the sets of nodes and of blocks. It costs all nodes, and for each address that a node
-// loses all pods.
+// setNodes records nodes of the cluster, nil for deleted ones, and adds their addresses to the sets
+// of nodes and of blocks, or removes them. Its cost is linear in the nodes, and for each
+// address that a node loses in the pods.
 func (m *members) setNodes(changed map[string]*state.Node) {
 	if len(changed) == 0 {
 		return
@@ -97,7 +97,7 @@ func (m *members) setNodes(changed map[string]*state.Node) {
 	}
 }
 
-// setNodeAddr puts an address into a set of nodes or of blocks, or takes it out. at are the nodes
+// setNodeAddr adds an address to a set of nodes or of blocks, or removes it. at are the nodes
 // that have the address.
 func (m *members) setNodeAddr(def *policy.SetDef, a netip.Addr, at []*state.Node) {
 	if slices.ContainsFunc(at, func(n *state.Node) bool { return hasNode(def, n, a) }) || m.podAt(a, def) {
@@ -107,7 +107,7 @@ func (m *members) setNodeAddr(def *policy.SetDef, a netip.Addr, at []*state.Node
 	}
 }
 
-// addNodes puts the addresses of nodes into a new set of nodes or of blocks.
+// addNodes adds the addresses of nodes to a new set of nodes or of blocks.
 func (m *members) addNodes(def *policy.SetDef) {
 	for _, node := range m.nodes {
 		for _, a := range nodeAddrs(node) {
@@ -118,9 +118,9 @@ func (m *members) addNodes(def *policy.SetDef) {
 	}
 }
 
-// hasNode reports whether a set of nodes or of blocks has an address because of a node that has
-// it. Of a node over its budget the labels are not known: a deny twin has it, the other set has
-// not.
+// hasNode reports whether a set of nodes or of blocks has an address because of a node with that
+// address. The labels of a node over its budget are unknown: its addresses are in deny twins,
+// and in no other set of nodes.
 func hasNode(def *policy.SetDef, node *state.Node, a netip.Addr) bool {
 	switch {
 	case def.Nodes == nil:
@@ -131,7 +131,7 @@ func hasNode(def *policy.SetDef, node *state.Node, a netip.Addr) bool {
 	return def.Nodes.Matches(node.Labels)
 }
 
-// podAt reports whether a set of blocks has an address because of a pod. It costs the pods.
+// podAt reports whether a set of blocks has an address because of a pod. Its cost is linear in the pods.
 func (m *members) podAt(a netip.Addr, def *policy.SetDef) bool {
 	if !inBlocks(def.Blocks, a) {
 		return false
@@ -144,7 +144,7 @@ func (m *members) podAt(a netip.Addr, def *policy.SetDef) bool {
 	return false
 }
 
-// isNode reports whether a node of the cluster has an address. It costs the nodes.
+// isNode reports whether a node of the cluster has an address. Its cost is linear in the nodes.
 func (m *members) isNode(a netip.Addr) bool {
 	for _, n := range m.nodes {
 		if slices.Contains(n.Addrs, a) {

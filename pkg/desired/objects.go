@@ -16,8 +16,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Pod is the whole state of a pod, as far as anybody here wants to know it. A State never
-// changes what it was given.
+// Pod is the state of a pod, reduced to the fields that the agent uses. A State never changes
+// a Pod that it was given.
 type Pod struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -48,7 +48,7 @@ type Pod struct {
 	// its containers may run until then.
 	LostUntil time.Time `json:"lostUntil,omitzero"`
 
-	// OverBudget says in what the object is over its budget. Such a pod has neither
+	// OverBudget says how the object is over its budget, "" if it is not. Such a pod has neither
 	// labels nor ports here, is in no set, and is closed in both directions.
 	OverBudget string `json:"overBudget,omitempty"`
 	// Size is the size of the labels and ports, which counts for the budget of the namespace. It
@@ -66,8 +66,8 @@ const (
 // Key returns the pod's name within the cluster.
 func (p Pod) Key() PodKey { return PodKey{p.Namespace, p.Name} }
 
-// Same reports whether two states of a pod of one name mean the same
-// here.
+// Same reports whether two states of a pod of one name are equal, apart from
+// Size.
 func (p *Pod) Same(o *Pod) bool {
 	return p.UID == o.UID && p.Addr == o.Addr && p.Local == o.Local && p.HostNetwork == o.HostNetwork &&
 		p.Finished == o.Finished && p.Deleting == o.Deleting && p.Node == o.Node && p.Trust == o.Trust &&
@@ -92,7 +92,7 @@ type PodPort struct {
 	Number   uint16          `json:"number"`
 }
 
-// PodKey names a pod; over time several pods (UIDs) may bear one name.
+// PodKey names a pod. Over time several pods, with different UIDs, may have the same name.
 type PodKey struct {
 	Namespace string
 	Name      string
@@ -105,12 +105,12 @@ func (k PodKey) String() string { return k.Namespace + "/" + k.Name }
 type Namespace struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels,omitempty"`
-	// OverBudget says in what the object is over its budget. Such a namespace has no
+	// OverBudget says how the object is over its budget, "" if it is not. Such a namespace has no
 	// labels here and is in no set of a namespaceSelector.
 	OverBudget string `json:"overBudget,omitempty"`
 }
 
-// Same reports whether two states of a namespace of one name mean the same.
+// Same reports whether two states of a namespace of one name are equal.
 func (ns *Namespace) Same(o *Namespace) bool {
 	return ns.OverBudget == o.OverBudget && maps.Equal(ns.Labels, o.Labels)
 }
@@ -136,9 +136,9 @@ func (ns *Namespace) Fit() {
 	}
 }
 
-// Objects collects the state of objects that changed. It holds whole states: of several
-// calls for one object the last one counts. It is built by one goroutine and not used any
-// more once it was staged.
+// Objects collects the states of changed objects. It holds whole states: the last call for an
+// object counts. One goroutine builds it, and it must not be used after it was
+// staged.
 type Objects struct {
 	pods       map[PodKey]*Pod // nil: deleted
 	finished   map[PodKey]bool // pods that had finished before they were deleted or replaced
@@ -161,7 +161,7 @@ func NewObjects() Objects {
 	}
 }
 
-// SetPod says how a pod is now. It takes a copy.
+// SetPod sets the present state of a pod. It takes a copy.
 func (o *Objects) SetPod(p Pod) {
 	p.Labels, p.Ports = maps.Clone(p.Labels), slices.Clone(p.Ports)
 	o.SharePod(&p)
@@ -185,40 +185,40 @@ func (o *Objects) DeleteFinishedPod(key PodKey) {
 	o.finished[key] = true
 }
 
-// SetNamespace says how a namespace is now. It takes a copy.
+// SetNamespace sets the present state of a namespace. It takes a copy.
 func (o *Objects) SetNamespace(ns Namespace) {
 	ns.Labels = maps.Clone(ns.Labels)
 	o.namespaces[ns.Name] = &ns
 }
 
-// DeleteNamespace says that a Namespace object is no more.
+// DeleteNamespace records that a Namespace object was deleted.
 func (o *Objects) DeleteNamespace(name string) { o.namespaces[name] = nil }
 
-// SetPolicy says how a policy is now. The object is not changed.
+// SetPolicy sets the present state of a policy. It does not change the object.
 func (o *Objects) SetPolicy(np *networkingv1.NetworkPolicy) {
 	o.policies[policy.Key{Namespace: np.Namespace, Name: np.Name}] = np
 }
 
-// DeletePolicy says that a policy is no more.
+// DeletePolicy records that a policy was deleted.
 func (o *Objects) DeletePolicy(key policy.Key) { o.policies[key] = nil }
 
-// SetClusterPolicy says how a ClusterNetworkPolicy is now. The object is not changed.
+// SetClusterPolicy sets the present state of a ClusterNetworkPolicy. It does not change the object.
 func (o *Objects) SetClusterPolicy(cnp *v1alpha2.ClusterNetworkPolicy) {
 	o.clusters[cnp.Name] = cnp
 }
 
-// DeleteClusterPolicy says that a ClusterNetworkPolicy is no more.
+// DeleteClusterPolicy records that a ClusterNetworkPolicy was deleted.
 func (o *Objects) DeleteClusterPolicy(name string) { o.clusters[name] = nil }
 
-// SetNode says how a node of the cluster is now.
+// SetNode sets the present state of a node of the cluster.
 func (o *Objects) SetNode(n state.Node) { o.nodes[n.Name] = &n }
 
-// DeleteNode says that a node is no more.
+// DeleteNode records that a node was deleted.
 func (o *Objects) DeleteNode(name string) { o.nodes[name] = nil }
 
-// SetNodeAddrs says which addresses the node has (all InternalIPs; those that
-// are not IPv4 are left out). Traffic from them reaches every isolated pod, for
-// the kubelet's probes.
+// SetNodeAddrs sets the addresses of this node, all InternalIPs. It omits those that are not
+// IPv4. Traffic from these addresses reaches every isolated pod, for the kubelet's
+// probes.
 func (o *Objects) SetNodeAddrs(addrs []netip.Addr) {
 	sorted := slices.Compact(slices.SortedFunc(slices.Values(IPv4(addrs)), netip.Addr.Compare))
 	o.nodeAddrs = &sorted
@@ -244,7 +244,7 @@ func (o *Objects) ClusterPolicies() iter.Seq2[string, *v1alpha2.ClusterNetworkPo
 // Nodes returns the nodes of the collection; a nil one was deleted.
 func (o *Objects) Nodes() iter.Seq2[string, *state.Node] { return maps.All(o.nodes) }
 
-// NodeAddrs returns the addresses of the node, and whether they are said.
+// NodeAddrs returns the addresses of this node, and whether SetNodeAddrs was called.
 func (o *Objects) NodeAddrs() ([]netip.Addr, bool) {
 	if o.nodeAddrs == nil {
 		return nil, false

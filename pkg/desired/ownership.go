@@ -9,7 +9,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// ownership is whose an address is.
+// ownership says which pod an address belongs to.
 type ownership = ipsets.Ownership[*PodState]
 
 // InDoubt reports whether the address may belong to another pod.
@@ -24,11 +24,11 @@ func (d *State) whose(addr netip.Addr) ownership {
 	return d.owners.Ownership(addr)
 }
 
-// podMove is what a pod was and is; nil where it was not or is no more.
+// podMove has the old and the new state of a pod, nil if it did not exist then.
 type podMove struct{ was, is *PodState }
 
-// settle gives the pods that claim an address what they have of it now; before is whose it was.
-// A pod that the transaction does not name moves along when an address changes hands.
+// settle sets owner, member and Home of the pods that claim an address; before is its ownership
+// before the transaction. It adds pods that the transaction does not name, but whose values change.
 func (d *State) settle(addr netip.Addr, before ownership, moves map[PodKey]*podMove) {
 	after := d.whose(addr)
 	for _, p := range slices.Concat([]*PodState{before.Owner, after.Owner}, before.Home, after.Home) {
@@ -86,8 +86,8 @@ func (d *State) Rivals() [][2]string {
 	return out
 }
 
-// Home returns the local pods that an endpoint with these addresses belongs to: one, or
-// none, or in doubt several, first the one that it is said to be of.
+// Home returns the local pods that an endpoint with these addresses belongs to: one or none, or
+// in doubt several, strongest claim first.
 func (d *State) Home(addrs []netip.Addr) []*PodState {
 	for _, addr := range addrs {
 		if home := d.whose(addr).Home; len(home) > 0 {

@@ -67,7 +67,7 @@ func (d *State) policyWarnings() (out []state.Warning) {
 	return out
 }
 
-// excesses says what a policy has too much of on a pod.
+// excesses returns the texts of the warnings about a policy that exceeds a limit on a pod.
 func (d *State) excesses(p *PodState, ps *policyState) (out []string) {
 	limit := d.cfg.Budgets.ACLs
 	if p.cut > 0 && len(ps.views) > 0 {

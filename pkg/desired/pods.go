@@ -6,7 +6,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -14,13 +13,13 @@ import (
 type PodState struct {
 	*Pod
 	*Placement // of a local pod; another one has none
-	// member: its address is its own beyond doubt, so the address is in the pod's sets.
+	// member: the address belongs to the pod beyond doubt, so it is in the pod's sets.
 	member bool
-	// owner: its claim to the address is the strongest, so it is the pod that is meant by it.
+	// owner: the pod has the strongest claim to its address.
 	owner bool
-	// Home: endpoints of this node with the address are its, or may be.
+	// Home: endpoints of this node with the address belong to the pod, or may do so.
 	Home bool
-	// early: its start was in the future when it came, and counts for nothing.
+	// early: its start was in the future when the pod was staged, so it is ignored.
 	early bool
 }
 
@@ -37,44 +36,44 @@ func (p *PodState) Claim() ipsets.Claim {
 	return c
 }
 
-// inSets reports whether the pod is in sets. One that is over its budget is in none,
-// whatever these say of pods without labels.
+// inSets reports whether the pod is in sets. A pod over its budget is in none, not even
+// in those that match pods without labels.
 func (p *PodState) inSets() bool { return p.member && p.OverBudget == "" }
 
-// Placement is what only a local pod has. All states of a pod share it.
+// Placement is the state that only local pods have. All states of a pod share it.
 type Placement struct {
-	// selected are the policies that select the pod, or may, in the order in which they have
-	// their say.
+	// selected are the policies that select the pod, or may, in order of
+	// precedence.
 	selected []subjection
-	// closed: they come to too many ACLs on the pod, so they only isolate it.
+	// closed: its policies need too many ACLs, so the NetworkPolicies only isolate it.
 	closed bool
-	// silent: they come to too many ACLs even so, and only Deny rules of ClusterNetworkPolicies
+	// silent: they need too many ACLs even then, so only the Deny rules of ClusterNetworkPolicies
 	// are in force.
 	silent bool
 	// cut is the index in numbersEach of the limit of numbers that holds on this pod.
 	cut int
-	// Listed is when all endpoints had been listed since its CNI told of its sandbox, which
-	// comes after its endpoint: zero until then.
+	// Listed is when all endpoints were first listed after the CNI reported the pod's sandbox, which
+	// the CNI does after it made the endpoint. It is zero until then.
 	Listed time.Time
-	// Search counts the pauses after which it had endpoints of others only, and says when the
-	// next one ends, however often endpoints are listed for other pods.
+	// Search counts the pauses in the search for the pod's own endpoint while only endpoints of
+	// other pods have its address, and says when the next pause ends.
 	Search backoff.Retry
-	// Placed is when it became local with this address.
+	// Placed is when the pod became local with this address.
 	Placed time.Time
-	// Start is replaced and never changed; nil: the pod was there before we were, or no
+	// Start is replaced and never changed. It is nil if the pod ran before the agent, or if no
 	// policy isolated it when its endpoint was first right.
 	Start *state.Start
 }
 
-// Claims reports whether the pod lays claim to its address. Host-network pods
-// share the node's address, finished ones have given theirs up, and some addresses
-// are nobody's.
+// Claims reports whether the pod claims its address. Host-network pods share the node's
+// address, finished pods have given theirs up, and some addresses can belong to
+// no pod.
 func (p *PodState) Claims() bool {
 	return ipsets.Assignable(p.Addr) && !p.HostNetwork && !p.Finished
 }
 
-// clockSkew is how far the clock of a pod's node may be ahead of ours. A pod that says that it
-// starts later than that says nothing.
+// clockSkew is how far the clock of a pod's node may be ahead of ours. A later start is
+// ignored.
 const clockSkew = time.Minute
 
 // stagePods applies changes of pods in four steps: all claims to addresses, the owners of these
@@ -98,18 +97,18 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 		d.settle(addr, before, moves)
 	}
 	for _, m := range moves {
-		d.members.leave(m.was)
+		d.members.removePod(m.was)
 	}
 	for _, m := range moves {
-		d.members.enter(m.is)
+		d.members.addPod(m.is)
 	}
 	for _, m := range moves {
 		d.place(m)
 	}
 }
 
-// movePod replaces one pod and its claim; nobody is a member yet. addrs
-// gets the addresses in question with their owners before.
+// movePod replaces a pod and its claim. Owners and members are settled later. It adds the pod's old
+// and new address to addrs, with their owners so far.
 func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Addr]ownership) *podMove {
 	contest := func(addr netip.Addr) {
 		if _, ok := addrs[addr]; !ok {
@@ -158,8 +157,8 @@ func (p *Pod) misplaced() bool {
 	return p.Local && p.Addr.Is4() && !p.HostNetwork && !p.Finished && !ipsets.Assignable(p.Addr)
 }
 
-// place keeps the local pods: which policies select them and which
-// endpoints they own.
+// place updates d.local, the policies that select a local pod, and the effects on
+// endpoints.
 func (d *State) place(m *podMove) {
 	was, is := m.was, m.is
 	if was != nil && was.Home {
@@ -169,7 +168,7 @@ func (d *State) place(m *podMove) {
 		if is == nil || is.UID != was.UID || !is.Local || !is.member {
 			d.deselect(was.Placement)
 		}
-		d.renderAddr(was.Addr, policy.Key{})
+		d.renderAddr(was.Addr)
 		if is == nil || !is.Home || is.UID != was.UID || is.Addr != was.Addr || is.IsLost() {
 			d.check(was.Addr) // its pod is gone: is the endpoint? It may have the other address, too
 		}
@@ -189,7 +188,7 @@ func (d *State) place(m *podMove) {
 	}
 	d.local[is.UID] = is
 	d.findSelecting(is)
-	d.renderAddr(is.Addr, policy.Key{})
+	d.renderAddr(is.Addr)
 }
 
 // comes reports whether a local pod is new on its address, or in a new sandbox.

@@ -16,16 +16,16 @@ import (
 )
 
 // policyState is a policy of either kind and what follows from it. While it is idle (see
-// active.go) its Rules and Sets are nil; the rest of what was compiled never changes.
+// holding.go) its Rules and Sets are nil; the rest of what was compiled never changes.
 type policyState struct {
 	policy.Policy
-	// np or cnp is the object, which nobody changes.
+	// np or cnp is the object, which is immutable.
 	np        *networkingv1.NetworkPolicy
 	cnp       *v1alpha2.ClusterNetworkPolicy
 	ruleCount int // how many peers its Rules have, or had when active
 	selects   int // local pods that it selects, or may select
 	active    bool
-	// warnings are about what the text of the policy has and cannot be expressed.
+	// warnings are about parts of the policy that cannot be expressed.
 	warnings []state.Warning
 	// views are the named ports that its egress rules use.
 	views map[acl.Reach][]*view
@@ -36,7 +36,7 @@ type policyState struct {
 	acls []*acl.ACL
 }
 
-// subjection is that a policy selects a local pod.
+// subjection is a policy that selects a local pod, or may.
 type subjection struct {
 	*policyState
 	// maybe: the namespace of the pod is not known, so neither is whether the
@@ -53,7 +53,7 @@ func newPolicyState(np *networkingv1.NetworkPolicy, cnp *v1alpha2.ClusterNetwork
 	}
 	ps := &policyState{np: np, cnp: cnp}
 	ps.Policy = ps.compile()
-	ps.warnings = ps.wordProblems()
+	ps.warnings = ps.problemWarnings()
 	for _, r := range ps.Rules {
 		ps.ruleCount += len(r.Peers)
 	}
@@ -83,9 +83,9 @@ func ObjectOf(key policy.Key) (object, kind string) {
 	return key.String(), policyKind
 }
 
-// wordProblems words what could not be expressed of a policy: one warning for each
-// reason, with the first example, as there may be thousands.
-func (ps *policyState) wordProblems() (out []state.Warning) {
+// problemWarnings returns the warnings about parts of a policy that cannot be expressed: one for
+// each reason, with the first example, because there may be thousands.
+func (ps *policyState) problemWarnings() (out []state.Warning) {
 	object, kind := ObjectOf(ps.Key)
 	told := map[policy.Reason]bool{}
 	for _, problem := range ps.Problems {
@@ -102,7 +102,7 @@ func (ps *policyState) wordProblems() (out []state.Warning) {
 	return out
 }
 
-// namesPorts reports whether a rule has a named port, whose number follows from
+// namesPorts reports whether a rule has a named port. Its number depends on
 // pods.
 func (ps *policyState) namesPorts() bool {
 	return slices.ContainsFunc(ps.Rules, func(r policy.Rule) bool { return len(acl.NamedPorts(r.Ports)) > 0 })
@@ -116,7 +116,7 @@ func (ps *policyState) own() string {
 	return ps.Key.Namespace
 }
 
-// ref is how the policy holds the sets that it mentions.
+// ref is the reference with which the policy holds its sets.
 func (ps *policyState) ref() ipsets.Ref {
 	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: ps.Key.String()}
 }
@@ -161,8 +161,8 @@ func (d *State) stagePolicy(key policy.Key, is *policyState) {
 	}
 }
 
-// subject reports whether a policy selects a local pod, or may. A pod that is over its
-// budget is closed anyway, and of no policy.
+// subject reports whether a policy selects a local pod, or may. No policy selects a pod over its
+// budget, which is closed anyway.
 func (d *State) subject(ps *policyState, p *PodState) (s subjection, selects bool) {
 	switch {
 	case p.OverBudget != "" || !ps.Subject.Matches(p.Labels):
@@ -174,9 +174,9 @@ func (d *State) subject(ps *policyState, p *PodState) (s subjection, selects boo
 	return subjection{ps, !known}, !known || ps.Namespaces.Matches(labels)
 }
 
-// reselect keeps the policies that select a local pod when one of them, or
-// another one, became what it is; nil deletes it. Its endpoints are rendered again
-// when it selected the pod or does.
+// reselect updates the policies that select a local pod after the policy of a key was replaced by
+// is; nil deletes it. The pod's endpoints are rendered again if the policy selected the
+// pod before or selects it now.
 func (d *State) reselect(p *PodState, key policy.Key, is *policyState) {
 	at := slices.IndexFunc(p.selected, func(s subjection) bool { return s.Key == key })
 	if at >= 0 {
@@ -193,13 +193,13 @@ func (d *State) reselect(p *PodState, key policy.Key, is *policyState) {
 		p.selected = slices.Insert(p.selected, to, s)
 	}
 	if at >= 0 || selects {
-		d.renderAddr(p.Addr, key)
+		d.renderAddr(p.Addr)
 	}
 }
 
-// findSelecting finds the policies that select a local pod. Its endpoints are
-// rendered again when these are others. It costs the policies of its namespace and the
-// ClusterNetworkPolicies: the local pods that change in one transaction are few, or all are new.
+// findSelecting finds the policies that select a local pod. If they changed, its endpoints are
+// rendered again. Its cost is linear in the policies of the namespace and the ClusterNetworkPolicies,
+// as few local pods change in one transaction, or all are new.
 func (d *State) findSelecting(p *PodState) {
 	var selected []subjection
 	for _, namespace := range [...]string{"", p.Namespace} {
@@ -216,11 +216,11 @@ func (d *State) findSelecting(p *PodState) {
 		}
 		d.deselect(p.Placement)
 		p.selected = selected
-		d.renderAddr(p.Addr, policy.Key{})
+		d.renderAddr(p.Addr)
 	}
 }
 
-// relabeledSubjects finds the policies of the local pods of a namespace that is another one now.
+// relabeledSubjects finds the policies of the local pods of a namespace whose object changed.
 func (d *State) relabeledSubjects(namespace string) {
 	for _, p := range d.local {
 		if p.Namespace == namespace {
@@ -232,18 +232,18 @@ func (d *State) relabeledSubjects(namespace string) {
 // renderSelected marks the endpoints of the pods that a policy selects.
 func (d *State) renderSelected(ps *policyState) { d.renderIf(ps, func(*PodState) bool { return true }) }
 
-// renderTiered marks those of them that have a list of tiers.
+// renderTiered marks the endpoints of those of these pods that a ClusterNetworkPolicy with rules selects.
 func (d *State) renderTiered(ps *policyState) { d.renderIf(ps, (*PodState).Tiered) }
 
 func (d *State) renderIf(ps *policyState, when func(*PodState) bool) {
 	for _, p := range d.local {
 		if slices.ContainsFunc(p.selected, func(s subjection) bool { return s.policyState == ps }) && when(p) {
-			d.renderAddr(p.Addr, policy.Key{})
+			d.renderAddr(p.Addr)
 		}
 	}
 }
 
-// Count puts the numbers of objects to those of a node.
+// Count sets the numbers of objects.
 func (d *State) Count(s *state.Stats) {
 	s.Pods = -len(d.lost)
 	for _, in := range d.members.pods {

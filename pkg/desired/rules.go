@@ -8,10 +8,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// ListOf returns what an endpoint has while it may be any of these pods', at least one: what one of
-// them is denied is denied before all else, and the rest is the list of the one that is isolated. A
-// pod that no policy isolates allows everything. When several are isolated they have no rule in
-// common, as they are of different namespaces, so nothing is allowed but the node.
+// ListOf returns the desired list of an endpoint that may belong to any of these pods, at least one.
+// The denials of each pod come first, then the list of the isolated pod. A pod that no policy isolates
+// allows everything. If several pods are isolated they have no rule in common, as their namespaces
+// differ, so only the node is allowed.
 //
 // ipv6 is true if the endpoint has IPv6 addresses. If a ClusterNetworkPolicy selects one of the
 // pods, the rules then block all IPv6 of each direction in which something may be denied. Without
@@ -47,7 +47,7 @@ func blocks(list []*acl.ACL) []*acl.ACL {
 	return slices.DeleteFunc(slices.Clone(list), func(a *acl.ACL) bool { return !a.IsBlock() })
 }
 
-// shields returns the ACLs of a list that block, to stand before the list of another
+// shields returns the ACLs of a list that block, with a priority before the list of another
 // pod to which the endpoint may belong.
 func shields(list []*acl.ACL) []*acl.ACL {
 	out := blocks(list)

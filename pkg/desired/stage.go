@@ -10,8 +10,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Stage folds objects in, at the time at which a transaction began. Namespaces and
-// policies go first, so that a cold start fills each set once.
+// Stage applies changed objects; now is the start of the transaction. Namespaces and policies
+// come before pods, so that a cold start fills each set once.
 func (d *State) Stage(in *Objects, now time.Time) Changes {
 	d.now = now
 	c := Changes{}
@@ -72,8 +72,8 @@ const (
 // Changes counts the objects that changed, by kind and operation; Count is not used in its keys.
 type Changes map[state.Change]int
 
-// add counts an object that was and is there or not. One that never was is no
-// change.
+// add counts the change of an object that existed before (was) and exists now (is). It counts nothing
+// if neither holds.
 func (c Changes) add(kind string, was, is bool) {
 	switch {
 	case !was && is:

@@ -21,24 +21,24 @@ type Settings struct {
 	BaseACLs []hns.ACL
 }
 
-// State is what should be on the node: which pods, namespaces, policies and nodes there
-// are, which set has which member, and which rules an endpoint with some address has. Of
-// HNS it learns only which sets its rules name (DefineOrphans). Whoever changes it takes what follows for endpoints with
-// TakeEffects. It is not safe for concurrent use.
+// State is the desired state of the node: the pods, namespaces, policies and nodes, the members of
+// each set, and the rules of an endpoint with a given address. After a change, callers take the
+// effects on endpoints with TakeEffects. DefineOrphans alone uses the state of HNS. It is not safe
+// for concurrent use.
 type State struct {
 	cfg Settings
-	// note is called for each object that is worked on, as the transaction that runs may take long.
+	// note is called with each object that State works on, because a transaction may take long.
 	note func(work, kind, namespace, name string)
 	now  time.Time // when the last transaction began
 
-	cache      *ipsets.Cache // what is desired in the sets; its actual part is the caller's
+	cache      *ipsets.Cache // State sets the desired members, other packages record the actual ones
 	owners     *ipsets.Owners[*PodState]
 	members    *members
 	namedPorts *namedPorts
 	policies   map[policy.Key]*policyState
 	byNS       map[string]map[policy.Key]*policyState // policies by namespace, ClusterNetworkPolicies under ""
-	problems   map[policy.Key]bool                    // policies with something left out
-	switched   map[*policyState]struct{}              // may become active or idle, within one staging
+	problems   map[policy.Key]bool                    // policies with warnings
+	switched   map[*policyState]struct{}              // policies that may become active or idle; empty between stagings
 	local      map[types.UID]*PodState                // local pods to which endpoints with their address belong
 	contested  map[netip.Addr]bool                    // addresses that several live pods claim
 	lost       map[netip.Addr]PodKey                  // lost pods (lost.go)
@@ -70,21 +70,20 @@ func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, nam
 	return d
 }
 
-// Effects are what a change of what should be asks of endpoints.
+// Effects are the effects of a change of the desired state on endpoints.
 type Effects struct {
-	// All: the desired rules of every endpoint may be others.
+	// All: the desired rules of every endpoint may have changed.
 	All bool
-	// Changed are the addresses whose endpoints may have other desired rules now, each with
-	// the policies that changed, if it was these.
-	Changed map[netip.Addr][]policy.Key
-	// Check are the addresses whose endpoints are to be read again: the pod that they are of
-	// is gone, or another one came.
+	// Changed are the addresses whose endpoints may have other desired rules now.
+	Changed map[netip.Addr]bool
+	// Check are the addresses whose endpoints are to be read again, because their pod is
+	// gone, or a new one has the address.
 	Check map[netip.Addr]bool
-	// Came are the local pods whose endpoint is to be looked for.
+	// Came are the new local pods, whose endpoints have to be found.
 	Came []*PodState
 }
 
-// TakeEffects returns what came up since it was asked last.
+// TakeEffects returns the effects since the last call.
 func (d *State) TakeEffects() Effects {
 	out := d.effects
 	d.effects = Effects{}
@@ -92,15 +91,11 @@ func (d *State) TakeEffects() Effects {
 }
 
 // renderAddr notes that the endpoints of an address may have other rules.
-func (d *State) renderAddr(addr netip.Addr, by policy.Key) {
+func (d *State) renderAddr(addr netip.Addr) {
 	if d.effects.Changed == nil {
-		d.effects.Changed = map[netip.Addr][]policy.Key{}
+		d.effects.Changed = map[netip.Addr]bool{}
 	}
-	causes := d.effects.Changed[addr]
-	if by != (policy.Key{}) {
-		causes = append(causes, by)
-	}
-	d.effects.Changed[addr] = causes
+	d.effects.Changed[addr] = true
 }
 
 // check notes that the endpoints of an address are to be read again.
@@ -118,7 +113,7 @@ func (d *State) Pod(key PodKey) *PodState { return d.members.pod(key) }
 // for none.
 func (d *State) Local(uid types.UID) *PodState { return d.local[uid] }
 
-// Locals yields all of these pods, in no order.
+// Locals yields all local pods to which endpoints with their address belong, in no order.
 func (d *State) Locals() iter.Seq[*PodState] { return maps.Values(d.local) }
 
 // HasLocals reports whether Locals has a pod that is not lost.

@@ -71,7 +71,7 @@ func (d *State) plain(p *PodState) (out []*acl.ACL) {
 	return out
 }
 
-// rules returns the rules of the other directions: one ordered list for each.
+// rules returns the ordered rules of each direction in which a ClusterNetworkPolicy has a rule.
 func (p *PodState) rules() (out []acl.Rule) {
 	for _, dir := range policy.Directions {
 		if p.tieredIn(dir) {
@@ -84,7 +84,7 @@ func (p *PodState) rules() (out []acl.Rule) {
 	return out
 }
 
-// clusterRules returns the rules of one tier and direction that are about a pod, in order.
+// clusterRules returns the rules of one tier and direction for a pod, in order.
 // On a silent pod only Deny rules remain, which never opens anything: a packet that no Deny
 // matches goes on to the next tier. Of a policy that may select the pod, and may not, Accept
 // rules are left out, and Pass rules deny.
@@ -97,16 +97,16 @@ func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction) (out []a
 			case r.Action == policy.Pass && s.maybe:
 				r.Action = policy.Deny
 			}
-			out = append(out, s.about(p, r)...)
+			out = append(out, s.rulesFor(p, r)...)
 		}
 	}
 	return out
 }
 
-// about returns a rule of the policy for the list of a pod. For a rule of a ClusterNetworkPolicy
+// rulesFor returns a rule of the policy for the list of a pod. For a rule of a ClusterNetworkPolicy
 // with named ports of peers it returns two rules: the second one denies the traffic whose port
 // numbers are not known.
-func (ps *policyState) about(p *PodState, r policy.Rule) []acl.Rule {
+func (ps *policyState) rulesFor(p *PodState, r policy.Rule) []acl.Rule {
 	whole, named := ps.resolve(p, r), acl.NamedPorts(r.Ports)
 	whole.Atoms = slices.DeleteFunc(whole.Atoms, func(a acl.Atom) bool { return a.Unused })
 	if r.Direction != policy.Egress || len(named) == 0 || r.Action == policy.Accept {
@@ -146,8 +146,8 @@ func allPorts(peer policy.Peer, protocol policy.Protocol, over []string) (out []
 	return out
 }
 
-// tail returns what follows the Admin tier in a direction: the NetworkPolicies of a pod
-// that they isolate, with a block of everything, or the Baseline tier.
+// tail returns the rules after the Admin tier in a direction: those of the NetworkPolicies and a
+// block of everything if they isolate the pod, otherwise those of the Baseline tier.
 func (p *PodState) tail(dir policy.Direction) (out []acl.Rule) {
 	if !p.Isolated()[dir] {
 		return append(p.clusterRules(policy.Baseline, dir), acl.Rule{Direction: dir, Action: policy.Accept, Atoms: []acl.Atom{{}}})
@@ -155,7 +155,7 @@ func (p *PodState) tail(dir policy.Direction) (out []acl.Rule) {
 	for _, s := range p.of(policy.Namespaced) {
 		for _, r := range s.Rules {
 			if r.Direction == dir && !p.closed {
-				out = append(out, s.about(p, r)...)
+				out = append(out, s.rulesFor(p, r)...)
 			}
 		}
 	}

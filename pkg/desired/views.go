@@ -31,7 +31,7 @@ type viewKey struct {
 	proto policy.Protocol
 }
 
-// String words a view for a warning.
+// String describes a view for a warning.
 func (key viewKey) String() string {
 	return fmt.Sprintf("%s/%s towards %s", key.port, key.proto, key.Reach)
 }
@@ -125,7 +125,7 @@ func (fs *namedPorts) leave(ps *policyState) {
 	ps.views = nil
 }
 
-// touch has those views of a named port settled anew that see a namespace.
+// touch marks the views of a named port that see a namespace to be settled again.
 func (fs *namedPorts) touch(f *portViews, namespace string) {
 	for _, v := range f.views {
 		if fs.has(v, namespace) {
@@ -134,7 +134,7 @@ func (fs *namedPorts) touch(f *portViews, namespace string) {
 	}
 }
 
-// relabeled has the views settled that may see a namespace from now on, or no more.
+// relabeled marks the views that may begin or cease to see a namespace to be settled again.
 func (fs *namedPorts) relabeled(namespace string) {
 	for _, f := range fs.byKey {
 		if f.serving[namespace] == nil {

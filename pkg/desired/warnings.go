@@ -12,8 +12,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Warnings returns what there is to tell of objects by themselves: those over a limit, what texts of
-// policies have and cannot be expressed, and addresses that are contested or nobody's.
+// Warnings returns the warnings that follow from objects alone: objects over a limit, parts of
+// policies that cannot be expressed, and addresses that are contested or that no pod can have.
 func (d *State) Warnings() []state.Warning {
 	out := slices.Concat(d.members.over.warnings(), d.policyWarnings(), d.addressWarnings())
 	for key := range d.problems {
@@ -49,7 +49,7 @@ func (d *State) needs(defs []policy.SetDef, n ipsets.Name) bool {
 	})
 }
 
-// namedRivals is how many of those who claim an address a warning names.
+// namedRivals is the number of claimants of an address that a warning names.
 const namedRivals = 4
 
 // RemotePod is the Kind of warnings about pods of other nodes. The agents of all nodes have these
@@ -104,7 +104,7 @@ func contestedWarning(kind string, pod PodKey, message string) state.Warning {
 	return state.Warning{Object: pod.String(), Kind: kind, Reason: state.ReasonAddressContested, Message: message}
 }
 
-// rivals names who claims an address, the strongest first.
+// rivals names the pods that claim an address, strongest claim first.
 func (d *State) rivals(addr netip.Addr) string {
 	few, all := d.owners.Rivals(addr, namedRivals)
 	names := make([]string, len(few))
@@ -120,7 +120,7 @@ func (d *State) rivals(addr netip.Addr) string {
 	return text
 }
 
-// overBudget are the objects that are over a budget, with what they have too much of.
+// overBudget has the objects that are over a budget, and how they exceed it.
 type overBudget struct {
 	pods       map[string]map[string]string // by namespace and name
 	namespaces map[string]string
@@ -130,7 +130,7 @@ func newOverBudget() overBudget {
 	return overBudget{pods: map[string]map[string]string{}, namespaces: map[string]string{}}
 }
 
-// pod notes what a pod has too much of, "" for nothing.
+// pod records how a pod exceeds its budget, "" if it does not.
 func (o *overBudget) pod(key PodKey, excess string) {
 	in := o.pods[key.Namespace]
 	switch {

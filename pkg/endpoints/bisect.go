@@ -18,7 +18,7 @@ import (
 // rejected alone is quarantined. So a bisection takes at most 2·log2(policies) requests for each
 // policy that HNS rejects.
 
-// bisection is how far the policies of an endpoint are bisected.
+// bisection is the state of a bisection of an endpoint's policies.
 type bisection struct {
 	suspects []policy.Key // in the order in which they are tested
 	testing  int          // how many of them are in the next request
@@ -34,8 +34,8 @@ func (d *State) trial(ep *Endpoint) []hns.ACL {
 	return ep.listWithout(out)
 }
 
-// bisectSteps returns the next request of a bisection, none if the endpoint has all that it can
-// have.
+// bisectSteps returns the next request of a bisection, or none when no suspect is left and the
+// endpoint has the list.
 func (d *State) bisectSteps(ep *Endpoint) []acl.Step {
 	for {
 		list := d.trial(ep)
@@ -58,7 +58,7 @@ func (b *bisection) tested() {
 }
 
 // suspect makes policies suspects of a rejection: first those that the endpoint lacks, then all. It
-// returns false if that leaves nothing out that was not left out before.
+// returns false if the next request would be the same as before.
 func (d *State) suspect(ep *Endpoint) bool {
 	before := d.trial(ep)
 	for ep.widened < 2 {
@@ -90,8 +90,8 @@ func (d *State) suspectsOf(ep *Endpoint, all bool) []policy.Key {
 		slices.DeleteFunc(keys, func(key policy.Key) bool { return denies[key] }))
 }
 
-// refused deals with a write that HNS answered and did not do. After an answer with a code that we
-// do not know the same rules are sent once more, unless the pod is open.
+// refused handles a write that HNS answered and did not carry out. After an unknown code the same
+// rules are sent once more, unless the endpoint is open.
 func (d *State) refused(ep *Endpoint, sent []hns.ACL, err *versioned.Refused) error {
 	if !ep.Bisecting() {
 		ep.state.bisect()
@@ -122,7 +122,7 @@ func (d *State) rejectedWhole(ep *Endpoint, err error) error {
 	return fmt.Errorf("the rules that all policies share: %w", err)
 }
 
-// endBisection has the next request be the one that is desired.
+// endBisection makes the next request the desired list.
 func (ep *Endpoint) endBisection() {
 	ep.bisection = bisection{}
 	ep.state.replan()

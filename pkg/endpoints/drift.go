@@ -42,19 +42,19 @@ func (o drifting) String() string {
 	return o.endpoint
 }
 
-// driftLog keeps what another program changed of our objects. It forgets an object some time
-// after the last change, so it is no larger than the number of our objects.
+// driftLog records which of our objects another program changed. It forgets an object some time
+// after the last change, so the number of our objects bounds its size.
 type driftLog struct {
 	found, repaired map[string]uint64 // by kind
 	objects         map[drifting]*drift
 }
 
-// drift is what another program did to one object.
+// drift records the changes that another program made to one object.
 type drift struct {
 	backoff.Damping
-	open  bool      // found, and not as desired since
+	open  bool      // found changed, and not as desired since then
 	wrote bool      // the agent wrote the object since it was found
-	found string    // in a few words
+	found string    // the change, in a few words
 	had   []hns.ACL // of an open endpoint: its rules before
 }
 
@@ -164,7 +164,7 @@ func (d *State) foundACLs(ep *Endpoint, ours []hns.ACL) {
 	}
 }
 
-// WroteSet records that a set was written, or may have been.
+// WroteSet records that the agent wrote a set, or may have.
 func (d *State) WroteSet(n ipsets.Name) { d.drift.wrote(drifting{set: n}) }
 
 // PausedSet reports whether the repair of a set waits, because another program keeps changing it.
@@ -209,7 +209,7 @@ func (d *State) Repairs() (repairs []state.Repair) {
 	return repairs
 }
 
-// countDrift adds the numbers of objects that another program changed to those of a node.
+// countDrift sets the numbers of objects that another program changed.
 func (d *State) countDrift(s *state.Stats) {
 	s.DriftFound, s.DriftRepaired = maps.Clone(d.drift.found), maps.Clone(d.drift.repaired)
 	s.Damped = map[string]int{driftSet: 0, driftACL: 0}

@@ -18,8 +18,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Copied is the endpoints of a State at one moment. What it points to is
-// replaced when it changes, and what is changed in place was copied.
+// Copied is the endpoints of a State at one moment. It shares only values that State
+// replaces and never changes.
 type Copied struct {
 	View
 	waiting []*desired.PodState
@@ -94,8 +94,8 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 	return out
 }
 
-// net returns the net difference in sets between what was last applied and what
-// is desired.
+// net returns the sets that only the desired rules name (join), and those that only the
+// possible actual rules name (leave).
 func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 	minus := func(a, b []ipsets.Name) []string {
 		out := []string{}
@@ -112,8 +112,8 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 	return minus(wanted, applied), minus(applied, wanted)
 }
 
-// explain adds what is desired and what an explanation of the endpoint's rules
-// needs.
+// explain adds the desired rules, and where each came from, for tools that explain
+// verdicts.
 func explain(ed *state.Endpoint, ep *Endpoint, lists *lists, rejected func(ipsets.Name) bool) {
 	out := ep.quarantined(rejected)
 	want, from := ep.listWithout(out), map[hns.ACL]*acl.ACL{}
@@ -146,7 +146,7 @@ func explain(ed *state.Endpoint, ep *Endpoint, lists *lists, rejected func(ipset
 	}
 }
 
-// next says what the next write of the endpoint depends on.
+// next returns the state that decides when and how the endpoint is written next.
 func (ep *Endpoint) next() state.Next {
 	next := state.Next{
 		Version: ep.version, Due: ep.retryAt, Attempts: ep.tries, Turn: ep.turn,
@@ -166,7 +166,7 @@ func (ep *Endpoint) next() state.Next {
 	return next
 }
 
-// DumpDue puts what waits for its time to what a dump says of that.
+// DumpDue adds the unread endpoints to a dump, with the time of their next read.
 func (d *State) DumpDue(due *state.Due) {
 	for _, id := range slices.Sorted(maps.Keys(d.unread)) {
 		n := d.unread[id]
@@ -178,7 +178,7 @@ func (d *State) DumpDue(due *state.Due) {
 	}
 }
 
-// lists makes the canonical lists of one dump. Equal lists are one slice, which nobody changes:
+// lists makes the canonical lists of one dump. Equal lists share one immutable slice:
 // pods of one workload have the same rules, and there may be thousands of them.
 type lists struct {
 	seed  maphash.Seed
@@ -187,7 +187,7 @@ type lists struct {
 
 func newLists() *lists { return &lists{maphash.MakeSeed(), map[uint64][]hns.ACL{}} }
 
-// canonical returns a copy of a list in canonical form, or the one that is there already.
+// canonical returns a list in canonical form; equal lists are the same slice.
 func (l *lists) canonical(acls []hns.ACL) []hns.ACL {
 	out := acl.Canonical(acls)
 	key := uint64(len(out))
@@ -201,7 +201,7 @@ func (l *lists) canonical(acls []hns.ACL) []hns.ACL {
 	return out
 }
 
-// foreignRules returns the ACLs among the policies of others, canonical.
+// foreignRules returns the ACLs among the policies of other programs, in canonical form.
 func foreignRules(policies []hns.EndpointPolicy) (out []hns.ACL) {
 	for _, p := range policies {
 		if !strings.EqualFold(p.Type, hns.PolicyTypeACL) {

@@ -16,8 +16,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Endpoint is one local HNS endpoint. Applied state belongs to its GUID; the
-// desired rules belong to the pod that owns its address.
+// Endpoint is one local HNS endpoint. Its actual state belongs to its GUID, its desired
+// rules to the pod that owns its address.
 type Endpoint struct {
 	ID    string
 	addrs []netip.Addr // IPv4 addresses
@@ -25,29 +25,29 @@ type Endpoint struct {
 	owner types.UID    // UID of the pod that owns the endpoint, or ""
 	state endpointState
 
-	// As last known: what a write is planned from. After a write with an unknown outcome
-	// there is no version, actual is empty, and attempts has every list that may be there.
+	// The last known state, from which the next write is planned. After a write with an unknown
+	// outcome version and actual are empty, and attempts has every list that may be in HNS.
 	version  hns.Version
 	foreign  []hns.EndpointPolicy
-	open     hns.Defaults // of foreign
+	open     hns.Defaults // the defaults that foreign gives
 	actual   []hns.ACL
 	attempts [][]hns.ACL
 	seen     time.Time // when it was last read
-	// exposed: it had its block, and a read shows that it has not. It is apart from state,
-	// as it outlasts writes that break off, until the endpoint is right.
+	// exposed: the endpoint had its block, and a read shows that the block is gone. It lasts
+	// until the endpoint is right, also while writes have unknown outcomes.
 	exposed bool
-	blind   int // blocks that were added since it was last read
+	blind   int // unread additions of blocks since it was last read
 
-	// bornFor is the first pod that owned it. Another one that gets the address
-	// has inherited the endpoint, and its own may be yet to come.
+	// bornFor is the first pod that owned it. A later pod with the address has only
+	// inherited the endpoint, and may still get one of its own.
 	bornFor types.UID
 	bornIn  string // its sandbox then, "" if the CNI did not tell
-	// came is when it was first listed, zero when that was by a write.
+	// came is when it was first listed.
 	came time.Time
 	// netns is the GUID of the HNS namespace that it was last seen in, "" for none.
 	netns string
-	// writtenFor is the pod for which the endpoint was last seen to be right. As
-	// long as that is not its owner, the block rule goes first.
+	// writtenFor is the pod for which the endpoint was last right. While that is not the
+	// owner, the block rule goes first.
 	writtenFor types.UID
 
 	desired  acl.List
@@ -59,37 +59,36 @@ type Endpoint struct {
 	conflicts int        // conflicts since it was last right
 	since     time.Time  // when it joined the queue
 	changedIn state.Span // the transactions that changed the desired rules, from the first that it waits for
-	// repair: what is pending is only due to what somebody else did in HNS. It is apart
-	// from state, as it is why the endpoint waits, and known before it does.
+	// repair: the pending update only undoes changes of another program.
 	repair  bool
 	tries   int
 	retryAt time.Time
 	lastErr error
 
-	holds map[ipsets.RefKind][]ipsets.Name // what it holds, in order
+	holds map[ipsets.RefKind][]ipsets.Name // the sets that it holds, sorted
 }
 
-// Actual returns our rules that the endpoint has, as far as is known; nobody changes them.
+// Actual returns our rules that the endpoint has, as far as known. The slice is immutable.
 func (ep *Endpoint) Actual() []hns.ACL { return ep.actual }
 
 // Version returns the version that the next write is planned from, "" while it is not known.
 func (ep *Endpoint) Version() hns.Version { return ep.version }
 
-// Known reports whether the rules are known: the outcome of every write is. Until it is,
-// nothing is written but a block (TakeBlindAdd).
+// Known reports whether the rules in HNS are known. While the outcome of a write is unknown,
+// only a block is written (TakeBlindAdd).
 func (ep *Endpoint) Known() bool { return ep.state.rules == rulesKnown }
 
 // Pending reports whether the endpoint waits in the queue of pending updates.
 func (ep *Endpoint) Pending() bool { return ep.state.update != updateSettled }
 
-// Bisecting reports whether it is being found out what of the endpoint's rules HNS rejects.
+// Bisecting reports whether the endpoint's policies are being bisected.
 func (ep *Endpoint) Bisecting() bool { return ep.state.update == updateBisecting }
 
-// Fought reports whether somebody else undoes what is written to an endpoint that
-// was right before: its next write comes at once the first time, with the block
-// first, and then as often as for any other object that is changed all the time. The
-// same goes for an endpoint on which HNS takes every write and shows none: each Add more
-// is one copy more.
+// Fought reports whether a conflict must not lead to isolation, for one of two reasons. Either
+// another program undoes the writes to an endpoint that was right before: then the first retry
+// comes without delay and has the block, and later ones are damped as for any object that another
+// program keeps changing. Or HNS accepts every write and shows none, so each further Add might
+// only add another copy.
 func (ep *Endpoint) Fought(c *versioned.Conflict) bool {
 	return ep.writtenFor == ep.owner || c.Written && c.Cause == nil && ep.conflicts >= quietConflicts
 }
@@ -105,13 +104,13 @@ func (ep *Endpoint) possible() [][]hns.ACL {
 	return ep.attempts
 }
 
-// ErrSetsNotReady is that an ACL waits for a set that could not be written.
+// ErrSetsNotReady is the error of an update that names a set which could not be written yet.
 var ErrSetsNotReady = errors.New("waits for a set that could not be written")
 
-// waitsForSets reports whether the last try failed as sets were not ready.
+// waitsForSets reports whether the last try failed because sets were not ready.
 func (ep *Endpoint) waitsForSets() bool { return errors.Is(ep.lastErr, ErrSetsNotReady) }
 
-// quietConflicts is how many conflicts in a row are nobody's concern.
+// quietConflicts is how many conflicts in a row cause no warning.
 const quietConflicts = 2
 
 // Outstanding reports whether there is something to write to the endpoint.

@@ -16,22 +16,21 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Settings bound what is written at once, and say how often endpoints are looked at.
+// Settings bound the size of writes, and say how often endpoints are looked at.
 type Settings struct {
 	MaxBatchedACLs int // in one Add
-	MaxRepairs     int // endpoints that one transaction writes only because somebody else changed them
+	MaxRepairs     int // endpoints that one transaction writes only because another program changed them
 	LookPeriod     time.Duration
 }
 
-// Dependencies are what a State works on together with whoever writes the sets of the node.
+// Dependencies are what a State shares with the package that writes the sets of the node.
 type Dependencies struct {
 	Cache   *ipsets.Cache
 	Desired *desired.State
 }
 
-// State is the endpoints of a node: what is known of them, what they should have, and the
-// queue of those that wait for an update. HNS bounds the endpoints, and the local pods
-// those that wait. It is not safe for concurrent use.
+// State has the endpoints of a node: their actual and desired rules, and the queue of those that
+// wait for an update. The endpoints in HNS bound its size. It is not safe for concurrent use.
 type State struct {
 	Spellings Spellings // of rules and of sets
 
@@ -40,26 +39,26 @@ type State struct {
 	desired *desired.State
 	drift   driftLog // of sets too
 
-	clock      time.Time // it does not go on by itself
+	clock      time.Time // as Tick set it
 	now        time.Time // when the last transaction began
 	generation uint64    // of transactions
 
 	byID      map[string]*Endpoint
 	byAddr    map[netip.Addr][]*Endpoint
-	fresh     map[string]*hns.Endpoint // what this transaction read, until something else may be there
+	fresh     map[string]*hns.Endpoint // as this transaction read them, until a write may have changed them
 	dirty     map[*Endpoint]bool       // to be rendered again
 	turn      uint64                   // of the queue of pending updates: the last that was served
 	lastTurns map[string]uint64        // by flow: the last turn that is taken, if it was not served
 	listing   listing
 	unread    map[string]*unreadEndpoint // enumerated and not read yet
-	strangers map[string]backoff.Again   // enumerated, and elsewhere, by GUID in lower case; when they are read again
-	lost      time.Time                  // an endpoint was found without its block: others may be, too
+	strangers map[string]backoff.Again   // endpoints of other networks or nodes, by GUID in lower case, and when they are read again
+	lost      time.Time                  // when an endpoint was last found without its block
 	found     []state.EndpointSeen       // endpoints seen for the first time, to be reported
-	ruled     []state.PodStart           // pods that came to have their rules, to be reported
+	ruled     []state.PodStart           // pods that have their rules for the first time, to be reported
 	conflicts state.Conflicts
 }
 
-// New returns a State that knows no endpoint, and wants them enumerated.
+// New returns a State without endpoints, which enumerates them first.
 func New(cfg Settings, with Dependencies) *State {
 	d := &State{
 		cfg: cfg, cache: with.Cache, desired: with.Desired, drift: newDriftLog(),
@@ -78,15 +77,15 @@ func New(cfg Settings, with Dependencies) *State {
 // Tick sets the clock.
 func (d *State) Tick(now time.Time) { d.clock = now }
 
-// Begin notes that a transaction begins.
+// Begin records the start of a transaction.
 func (d *State) Begin(generation uint64, now time.Time) {
 	d.generation, d.now = generation, now
 	clear(d.fresh)
 	maps.DeleteFunc(d.lastTurns, func(_ string, turn uint64) bool { return turn <= d.turn })
 }
 
-// Fresh returns an endpoint as this transaction read it, nil if it has not, or if a write may
-// have changed it since. Additions to it need no other read before them.
+// Fresh returns an endpoint as this transaction read it, or nil if it did not, or if a write may
+// have changed the endpoint since. An Add to a fresh endpoint needs no other read before.
 func (d *State) Fresh(id string) *hns.Endpoint { return d.fresh[id] }
 
 // Endpoint returns the endpoint with a GUID, nil for none.
@@ -95,15 +94,15 @@ func (d *State) Endpoint(id string) *Endpoint { return d.byID[id] }
 // IDs returns the GUIDs of the endpoints, in order.
 func (d *State) IDs() []string { return slices.Sorted(maps.Keys(d.byID)) }
 
-// Unsettled reports whether there may be endpoints that nobody knows of, whose rules need
-// sets: the last enumeration failed or was empty although pods run, or what it showed is
-// not read yet.
+// Unsettled reports whether there may be unknown endpoints whose rules need sets: the last
+// enumeration failed, or was empty although pods run, or listed an endpoint that is not
+// read yet.
 func (d *State) Unsettled() bool {
 	return d.listing.unsettled || d.listing.err != nil || d.hasUnread()
 }
 
-// Report takes what is to be told of endpoints that were seen for the first time, and of pods
-// that came to have their rules, by name.
+// Report returns the endpoints that were seen for the first time since the last call, and the
+// pods that have their rules for the first time, by name.
 func (d *State) Report() (found []state.EndpointSeen, ruled []state.PodStart) {
 	found, ruled = d.found, d.ruled
 	d.found, d.ruled = nil, nil
@@ -111,7 +110,8 @@ func (d *State) Report() (found []state.EndpointSeen, ruled []state.PodStart) {
 	return found, ruled
 }
 
-// Follow marks the endpoints for what came up in the desired state.
+// Follow applies the effects of a change of the desired state: it marks endpoints to be rendered
+// or read again, and starts the search for the endpoints of new pods.
 func (d *State) Follow(came desired.Effects) {
 	if came.All {
 		for _, ep := range d.byID {
@@ -133,7 +133,7 @@ func (d *State) Follow(came desired.Effects) {
 	}
 }
 
-// Wake has the endpoints that wait for sets tried in this transaction.
+// Wake makes the endpoints that wait for sets due in this transaction.
 func (d *State) Wake() {
 	for _, ep := range d.byID {
 		if ep.waitsForSets() {
@@ -142,8 +142,8 @@ func (d *State) Wake() {
 	}
 }
 
-// SetsSeen takes that the sets in HNS may be others: what rules see of them is held, and
-// pending updates pin what they may need.
+// SetsSeen updates the references and pins of all endpoints after the sets were read, because
+// rules may name sets that were unknown before.
 func (d *State) SetsSeen() {
 	for _, ep := range d.byID {
 		d.hold(ep, ipsets.RefActual, d.namesOf(ep.actual))
@@ -151,7 +151,7 @@ func (d *State) SetsSeen() {
 	}
 }
 
-// Count puts the numbers of endpoints to those of a node.
+// Count sets the numbers about endpoints.
 func (d *State) Count(s *state.Stats) {
 	s.Conflicts = d.conflicts
 	d.countDrift(s)
@@ -191,12 +191,12 @@ func (d *State) podOf(uid types.UID) string {
 // not seen.
 func (d *State) Outstanding() int { return len(pending(d.byID)) + len(d.Waiting()) }
 
-// Missing reports whether pods wait for an endpoint that HNS may have and did not show.
+// Missing reports whether pods wait for an endpoint that HNS may have but did not show.
 func (d *State) Missing() bool {
 	return (d.listing.err != nil || d.hasUnread()) && len(d.Waiting()) > 0
 }
 
-// Spans returns the transactions of which something is not on endpoints yet.
+// Spans returns the transactions whose changes are not all on endpoints yet.
 func (d *State) Spans() (out []state.Span) {
 	var all []state.Span
 	for _, ep := range d.byID {
@@ -215,8 +215,8 @@ func (d *State) Spans() (out []state.Span) {
 	return out
 }
 
-// DueAgain adds when endpoints are enumerated, read or written again. With readOnly only
-// enumerations and endpoints that nobody has read count.
+// DueAgain adds the times at which endpoints are enumerated, read or written again. With readOnly
+// only enumerations and unread endpoints count.
 func (d *State) DueAgain(next *backoff.Due, readOnly bool) {
 	next.At(d.listing.retry.At)
 	if d.listing.wanted {
@@ -234,7 +234,8 @@ func (d *State) DueAgain(next *backoff.Due, readOnly bool) {
 	}
 }
 
-// AskAgain adds when HNS is asked again for what it refused or could not show.
+// AskAgain adds the times at which HNS is asked again about quarantined policies and unread
+// endpoints.
 func (d *State) AskAgain(next *backoff.Due) {
 	now := d.clock
 	for _, n := range d.unread {

@@ -10,20 +10,20 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// newborn reports whether the endpoint was never right for its pod, or lost what
-// made it so: then the block goes first.
+// newborn reports whether the endpoint was never right for its pod, or lost its block. Then
+// the block goes first.
 func (ep *Endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }
 
-// Open reports whether a newborn endpoint lacks a block that it is to have, as
-// far as is known.
+// Open reports whether a newborn endpoint lacks a block that it should have, as
+// far as known.
 func (d *State) Open(ep *Endpoint) bool {
 	return ep.owner != "" && ep.newborn() && ep.state.rules != rulesShielded && len(d.Unblocked(ep, ep.shield())) > 0
 }
 
-// Unblocked returns what the endpoint lacks of shared rules, when a block is among
-// it for a direction that nothing else of ours closes (the predecessor's blocks have
-// other Ids); otherwise nothing. Of an endpoint whose list is not known that is all
-// of them.
+// Unblocked returns the shared rules that the endpoint lacks, if one of them is a block for a
+// direction that no other rule of ours closes (the predecessor's blocks have other Ids);
+// otherwise nil. An endpoint whose actual list is unknown counts as one that lacks
+// all of them.
 func (d *State) Unblocked(ep *Endpoint, shared []hns.ACL) []hns.ACL {
 	if !d.leavesOpen(ep, ep.actual, shared) {
 		return nil
@@ -35,15 +35,15 @@ func (d *State) Unblocked(ep *Endpoint, shared []hns.ACL) []hns.ACL {
 // openPause is the longest pause between two tries for an endpoint that is open.
 const openPause = 5 * time.Second
 
-// soonTries is after how many tries HNS is asked no more often than for anything else
-// that it refuses: a minute at openPause.
+// soonTries is the number of tries after which HNS is asked about an open endpoint only as often
+// as about any other rejected object. With openPause they take a minute.
 const soonTries = 12
 
-// maxBlind bounds the blocks that are added to an endpoint which cannot be read, when
-// HNS never says that it took one: it may have taken all of them.
+// maxBlind bounds the additions of blocks to an endpoint that cannot be read, if HNS accepts
+// none of them: it may have carried out all of them.
 const maxBlind = 8
 
-// soon has an endpoint that is open tried again soon.
+// soon lets an open endpoint wait no longer than openPause.
 func (d *State) soon(ep *Endpoint) {
 	if soon := d.clock.Add(openPause); d.Open(ep) && ep.retryAt.After(soon) {
 		ep.retryAt = soon
@@ -56,10 +56,10 @@ type Isolation struct {
 	Verb  hns.Verb
 }
 
-// Isolations are what an endpoint that is open is given, each when the one before
-// failed, and after the first two only if HNS answers. A block without the rest closes
-// more than is asked for; with HNS against a rule of the other direction, or a pair, it
-// is what closes this one.
+// Isolations returns the ways to close an open endpoint, in order. Each is tried if the one
+// before failed; those after the first two only if HNS answered. A block alone closes more than
+// is desired. It closes its direction even if HNS rejects the rule of the other direction, or
+// the allow-all pair.
 func Isolations() []Isolation { return slices.Clone(isolations[:]) }
 
 var isolations = [...]Isolation{
@@ -70,22 +70,22 @@ var isolations = [...]Isolation{
 	{(*Endpoint).essentials, hns.Update},
 }
 
-// block returns the shared rule that closes a direction, if there is to be one.
+// block returns the shared rule that closes a direction, none if the direction is not isolated.
 func (ep *Endpoint) block(dir hns.Direction) []hns.ACL {
 	return slices.DeleteFunc(slices.Clone(ep.shield()), func(a hns.ACL) bool { return a.Direction != dir || !acl.BlocksAll(a) })
 }
 
-// SaysOfRules reports whether an error may be HNS's word against the rules that were
-// sent, so that others may do better.
+// SaysOfRules reports whether an error may mean that HNS rejected the rules that were sent, so
+// that other rules may succeed.
 func SaysOfRules(err error) bool {
 	return hns.Answered(err) && !errors.Is(err, hns.ErrConflict) &&
 		(refusedObject(err) != hns.KindEndpoint || errors.Is(err, hns.ErrUnlisted))
 }
 
-// closingSteps returns the Update that takes away the accepts which name a set
-// that HNS rejects, when what comes in their place has to wait for other sets. A deny of such a
-// set blocks its direction meanwhile. Without this Update, who left that set
-// would stay in it for the rules, and could join no other.
+// closingSteps returns the Update that removes the accepts which name a stuck set, when the new
+// rules still wait for other sets. Meanwhile a deny of a stuck set blocks its whole direction.
+// Without this Update, a pod that left a stuck set would stay in it as the rules see it, and
+// could join no other set.
 func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 	_, removed := acl.Diff(ep.actual, d.listFor(ep))
 	going := map[hns.ACL]int{}
@@ -116,9 +116,9 @@ func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 	return []acl.Step{{Verb: hns.Update, ACLs: slices.Concat(acls, missing)}}
 }
 
-// stuck reports whether others wait for a set that cannot lose who has to leave it, or of
-// deny twins for one that HNS refuses who has to join it. While it is not known what is
-// in a deny twin its rules stay: it is asked for again.
+// stuck reports whether other sets wait for a set because HNS does not let members leave it, or
+// join it if it is a deny twin. While the members of a deny twin in HNS are only unknown, its
+// rules stay: the next read tells.
 func (d *State) stuck(n ipsets.Name) bool {
 	if n.Denies() {
 		return d.cache.Rejected(n)
@@ -126,14 +126,14 @@ func (d *State) stuck(n ipsets.Name) bool {
 	return d.cache.Stuck(n)
 }
 
-// closes reports whether a step takes rules away for which others wait: they
-// name a set that cannot lose who has to leave it, so he joins no other set. Such a
-// step may name sets that lack him.
+// closes reports whether a step removes rules that name a stuck set. Members that have to leave
+// that set wait for this step before they join other sets, so the step may name sets that lack
+// them.
 func (d *State) closes(steps []acl.Step, removed []hns.ACL) bool {
 	return len(steps) == 1 && steps[0].Verb == hns.Update && slices.ContainsFunc(d.namesOf(removed), d.stuck)
 }
 
-// TakeBlindAdd takes what came of rules that were added to an endpoint which cannot be read.
+// TakeBlindAdd records the outcome of an Add to an endpoint that cannot be read.
 func (d *State) TakeBlindAdd(ep *Endpoint, acls []hns.ACL, err error) {
 	d.unknown(ep, acl.Canonical(slices.Concat(ep.actual, acls)))
 	ep.blind++

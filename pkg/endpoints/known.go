@@ -13,16 +13,16 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// read takes over what was read of an endpoint, in place of everything
-// that was thought of it; a new one gets a state. Where that was known, rules of
-// ours that are others now are drift.
+// read records a read of an endpoint, in place of all that was recorded before, and creates the
+// state of a new endpoint. If the rules were known before, changes of our rules
+// are drift.
 func (d *State) read(e hns.Endpoint) *Endpoint {
 	ep := d.byID[e.ID]
 	if ep == nil {
 		ep = &Endpoint{
 			ID: e.ID, holds: map[ipsets.RefKind][]ipsets.Name{},
 			rejected:  map[policy.Key]quarantine{},
-			changedIn: state.Span{From: d.generation, To: d.generation}, // also when nothing of ours should be there and something is
+			changedIn: state.Span{From: d.generation, To: d.generation}, // also for an endpoint that has rules of ours and should have none
 		}
 		d.byID[e.ID] = ep
 		for _, addr := range desired.IPv4(e.Addrs) {
@@ -36,11 +36,11 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 	if ep.Known() {
 		d.foundACLs(ep, parts.Ours)
 	}
-	if lists := ep.possible(); len(lists) > 0 && !d.leavesOpen(ep, lists[0], ep.shield()) { // as it was last known
+	if lists := ep.possible(); len(lists) > 0 && !d.leavesOpen(ep, lists[0], ep.shield()) { // by its last known list
 		ep.exposed = true
 	}
 	ep.exposed = ep.exposed && d.leavesOpen(ep, parts.Ours, ep.shield())
-	if now := d.clock; ep.exposed && now.Sub(d.lost) >= d.cfg.LookPeriod { // not each time that somebody undoes it
+	if now := d.clock; ep.exposed && now.Sub(d.lost) >= d.cfg.LookPeriod { // not each time that another program removes it
 		d.lost = now
 	}
 	ep.state.read()
@@ -66,16 +66,16 @@ func (d *State) address(ep *Endpoint, addrs []netip.Addr) {
 	}
 }
 
-// applied records what is known to be on an endpoint, and the version that
-// it has with it.
+// applied records the actual rules of an endpoint, and its version with
+// them.
 func (d *State) applied(ep *Endpoint, acls []hns.ACL, version hns.Version) {
 	ep.actual, ep.version, ep.attempts = acls, version, nil
 	d.hold(ep, ipsets.RefActual, d.namesOf(acls))
 }
 
-// unknown records that a write has an unknown outcome: besides what may
-// have been there, this list may be. Only pins hold its sets until the endpoint is
-// read, which may never be: a list that is tried again is there once.
+// unknown records a write with an unknown outcome: the endpoint may now have this list, or any
+// that it may have had before. Only pins hold the sets of these lists until the endpoint is read.
+// As that may never happen, a list that is tried again is kept once.
 func (d *State) unknown(ep *Endpoint, list []hns.ACL) {
 	ep.attempts = ep.possible()
 	if !slices.ContainsFunc(ep.attempts, func(other []hns.ACL) bool { return slices.Equal(other, list) }) {
@@ -115,8 +115,8 @@ func (d *State) HasAddr(addr netip.Addr) bool {
 	return len(d.byAddr[addr]) > 0 || len(d.unread) > 0 || d.listing.err != nil || d.listing.unsettled
 }
 
-// TakeLook takes what came of a look at an endpoint. The next transaction reads one that could
-// not be read.
+// TakeLook records the result of a look at an endpoint. If the look failed, the next transaction
+// reads the endpoint.
 func (d *State) TakeLook(id string, e hns.Endpoint, err error) {
 	ep := d.byID[id]
 	if ep == nil {
@@ -128,14 +128,14 @@ func (d *State) TakeLook(id string, e hns.Endpoint, err error) {
 		ep.state.check = true
 	case ep.Known() && ep.version == d.Spellings.Basis(e):
 		ep.state.check = false
-		ep.foreign = d.Spellings.Parts(e).Foreign // no plan is made from what else others have, but explanations are
+		ep.foreign = d.Spellings.Parts(e).Foreign // other rules of other programs matter only to explanations
 	default:
 		d.TakeRead(id, e, nil)
 	}
 }
 
-// Oldest returns the endpoint that was read longest ago, when that was, and how many take
-// turns: those that are read before they are written do not. "" for none.
+// Oldest returns the endpoint that was read longest ago, "" for none, when that was, and the
+// number of endpoints that need looks. Endpoints that a transaction will read do not.
 func (d *State) Oldest() (id string, seen time.Time, n int) {
 	var oldest *Endpoint
 	for _, ep := range d.byID {
@@ -153,7 +153,7 @@ func (d *State) Oldest() (id string, seen time.Time, n int) {
 	return oldest.ID, oldest.seen, n
 }
 
-// LookAge returns for how long the endpoint that was read longest ago has not been.
+// LookAge returns the time since the oldest last read of a known endpoint.
 func (d *State) LookAge() (age time.Duration) {
 	for _, ep := range d.byID {
 		if ep.Known() {

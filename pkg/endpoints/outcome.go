@@ -12,8 +12,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// Failed schedules the next try of an endpoint's update; ep may be gone, or
-// right by somebody else's doing. setsAt is when sets are written again, zero for at once.
+// Failed schedules the next try of an endpoint's update; ep is nil if the endpoint is gone, and may
+// have become right by itself. setsAt is when sets are written again, zero for immediately.
 func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
 	now := d.clock
 	if ep == nil || !ep.Pending() {
@@ -23,7 +23,7 @@ func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
 	case errors.Is(err, hns.ErrConflict):
 		ep.conflicted(err, now)
 		if again := d.resume(ep); again.After(ep.retryAt) {
-			ep.retryAt = again // somebody keeps undoing what was written
+			ep.retryAt = again // another program keeps undoing the writes
 		}
 	default:
 		ep.fail(err, now)
@@ -43,8 +43,8 @@ func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
 	d.Join(ep)
 }
 
-// conflicted schedules the next try after a conflict: in the next round, which
-// comes at once the first time. What goes on is an error like any other.
+// conflicted schedules the next try after a conflict. The first retry is immediate. After
+// quietConflicts in a row, a conflict counts as any other error.
 func (ep *Endpoint) conflicted(err error, now time.Time) {
 	ep.conflicts++
 	switch {
@@ -57,8 +57,8 @@ func (ep *Endpoint) conflicted(err error, now time.Time) {
 	}
 }
 
-// ready reports whether the sets that the steps newly name are in HNS as
-// they should be: a rule must never see one set as it was and another as it is. A rule
+// ready reports whether HNS has the desired members in each set that the steps newly name: a rule
+// must never see the old members of one set with the new ones of another. A rule
 // that denies may name sets with surplus members. On a stale endpoint, a rule that allows may name
 // sets that lack members, because these members may be waiting for this update.
 func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
@@ -79,26 +79,26 @@ func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
 	})
 }
 
-// conflict takes over what a conflict showed, in place of everything that
-// was thought of the endpoint: its list, what others have there, its addresses,
-// the references and pins, and the desired rules, which follow from them.
+// conflict records the endpoint as a conflict showed it, in place of all that was recorded before:
+// its list, the policies of other programs, its addresses, and with these the references,
+// the pins and the desired rules.
 func (d *State) conflict(ep *Endpoint, reached []hns.ACL, c *versioned.Conflict) {
 	if c.Written {
 		d.conflicts.After++
 		d.drift.wrote(drifting{endpoint: ep.ID})
-		ep.actual = reached // what somebody else changed is the difference to this
+		ep.actual = reached // the changes of another program are the difference to this
 		ep.repair = acl.Same(reached, d.listFor(ep))
 	} else {
 		d.conflicts.Before++
 	}
 	e := c.Endpoint
-	e.ID = ep.ID // HNS may show it in the other case
+	e.ID = ep.ID // HNS may show it in another letter case
 	d.read(e)
 	d.render(ep)
 }
 
-// Wrote takes what came of a write of sent. When HNS took it the endpoint has reached, with
-// the version in is. done reports whether it was written; the error is for Failed.
+// Wrote records the outcome of a write of sent. If HNS took it, the endpoint has the list reached,
+// with the version in is. done reports whether it was written; the error is for Failed.
 func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
 	var conflict *versioned.Conflict
 	var refused *versioned.Refused
@@ -110,7 +110,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 		if ep.Bisecting() && ep.testing == 0 { // a block may have come first
 			ep.suspects = d.suspectsOf(ep, false)
 		}
-		d.pin(ep) // an update that ends with this step needs no more what it took away
+		d.pin(ep) // if the update ends with this step, it no longer needs the sets of removed rules
 		if is.Shown != nil {
 			ep.foreign, ep.open, ep.seen = is.After.Foreign, is.After.Defaults, d.clock
 			d.fresh[ep.ID] = is.Shown
@@ -128,7 +128,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 	case errors.Is(err, versioned.ErrUnread):
 		return false, err
 	case errors.As(err, &refused) && refusedObject(err) == hns.KindSet:
-		// The sets are not as they are thought to be. HNS does not say which.
+		// The recorded state of some set is wrong. HNS does not say of which.
 		for _, n := range d.namesOf(sent) {
 			d.cache.Unknown(n)
 		}
@@ -143,8 +143,8 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 	return false, err
 }
 
-// refusedObject returns the kind of object that an error of HNS speaks of, "" for
-// none.
+// refusedObject returns the kind of object that an error of HNS is about, "" if it does
+// not say.
 func refusedObject(err error) string {
 	var op *hns.OpError
 	if !errors.As(err, &op) {
@@ -160,8 +160,8 @@ func (ep *Endpoint) fail(err error, now time.Time) {
 	ep.retryAt = now.Add(backoff.Spread(ep.ID, ep.tries))
 }
 
-// NextSteps plans an endpoint's update; no steps mean that it is done, or that
-// nothing can be done now.
+// NextSteps plans an endpoint's update. Without steps the update is done, or cannot go on
+// now. ready is false if the steps have to wait for sets.
 func (d *State) NextSteps(id string) (ep *Endpoint, steps []acl.Step, ready bool) {
 	ep = d.byID[id]
 	if ep == nil || !ep.Pending() || !ep.Known() {
@@ -177,7 +177,7 @@ func (d *State) NextSteps(id string) (ep *Endpoint, steps []acl.Step, ready bool
 	if d.ready(ep, steps) {
 		return ep, steps, true
 	}
-	// A rule that goes waits for no set: what it sees may never change again.
+	// The removal of a rule waits for no set: the members of its sets may never change again.
 	if closing := d.closingSteps(ep); len(closing) > 0 {
 		return ep, closing, true
 	}

@@ -14,19 +14,19 @@ import (
 )
 
 // A policy that HNS rejects on an endpoint is quarantined there. Its accepts are left out, each of
-// its denies blocks everything of its direction, and its isolation stays. A rule that is no policy's
-// and that is not essential has a key of its own, and is left out. A policy that names a set which
+// its denies blocks everything of its direction, and its isolation stays. A shared rule has a key of
+// its own and is left out, unless it is essential. A policy that names a set which
 // HNS rejects is quarantined on every endpoint that needs it.
 
 // quarantine says why a policy is quarantined on an endpoint, and when HNS is asked again.
 type quarantine struct {
-	rules  []hns.ACL // that HNS rejected, without Ids and priorities
+	rules  []hns.ACL // rejected by HNS, without Ids and priorities
 	trying bool      // HNS is being asked again, so the policy counts as desired
 	backoff.Again
 }
 
-// essential reports whether an ACL is one without which a pod is open, or
-// cut off in the direction that nothing isolates.
+// essential reports whether a pod without the ACL would be open, or cut off in a
+// direction that no policy isolates.
 func essential(a hns.ACL) bool {
 	return a.MatchesAll() && slices.Contains([]string{acl.IDBlockIn, acl.IDBlockOut, acl.IDAllowIn, acl.IDAllowOut}, a.ID)
 }
@@ -58,7 +58,7 @@ func (ep *Endpoint) rulesOf(key policy.Key) (out []hns.ACL) {
 	return out
 }
 
-// keys are policies; the zero value is none.
+// keys is a set of policies; the zero value is empty.
 type keys map[policy.Key]bool
 
 func (k *keys) add(key policy.Key) {
@@ -122,8 +122,8 @@ func (d *State) DueQuarantines(now time.Time) (due []string) {
 	return due
 }
 
-// TryQuarantined has an endpoint wait for an update that tests its quarantined policies again which
-// are due.
+// TryQuarantined queues an update of an endpoint that tests its quarantined policies which are due
+// again.
 func (d *State) TryQuarantined(id string, now time.Time) {
 	ep := d.byID[id]
 	if ep == nil || !ep.dueQuarantine(now) {

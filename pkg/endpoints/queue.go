@@ -12,7 +12,7 @@ import (
 // does not wait for the hundred changes of another tenant, and nothing waits forever: an endpoint
 // that joins has a later turn than the one that was served last.
 
-// Flows that no namespace is called.
+// Names of flows. No namespace can have these names.
 const (
 	flowOfRepairs = "/repair"
 	flowOfRetries = "/retry"
@@ -55,7 +55,7 @@ func (d *State) leave(ep *Endpoint) {
 	ep.state.settle()
 }
 
-// closeGap has the endpoints behind one of a flow move up that gives its turn back unserved.
+// closeGap moves up the endpoints of a flow behind one that leaves its place unserved.
 func (d *State) closeGap(ep *Endpoint) {
 	if ep.turn <= d.turn {
 		return
@@ -68,7 +68,7 @@ func (d *State) closeGap(ep *Endpoint) {
 	}
 }
 
-// Serve notes whose turn it is.
+// Serve records that it is the turn of an endpoint.
 func (d *State) Serve(id string) {
 	if ep := d.byID[id]; ep != nil {
 		d.turn = max(d.turn, ep.turn)
@@ -86,8 +86,8 @@ func pending(endpoints map[string]*Endpoint) (out []*Endpoint) {
 	return out
 }
 
-// sortByTurn sorts endpoints by their turns. Of one turn events go first, then repairs, then what
-// failed.
+// sortByTurn sorts endpoints by their turns. Within a turn, updates for events come first, then
+// repairs, then failed updates.
 func sortByTurn(eps []*Endpoint) {
 	rank := func(ep *Endpoint) int { return slices.Index([]string{flowOfRepairs, flowOfRetries}, ep.flow) }
 	slices.SortFunc(eps, func(a, b *Endpoint) int {
@@ -100,7 +100,7 @@ func sortByTurn(eps []*Endpoint) {
 const maxAhead = 16
 
 // Due returns the endpoints whose update is due, in the order of the queue. After HNS lost
-// everything every endpoint needs a repair, so a transaction makes some of them only. An open
+// everything every endpoint needs a repair, so one transaction makes only some repairs. An open
 // endpoint goes before all others, once: each new pod is open once. A tenant that starts pods all
 // the time has maxAhead of them served before others that wait.
 func (d *State) Due(now time.Time) []*Endpoint {

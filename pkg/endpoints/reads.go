@@ -13,31 +13,31 @@ import (
 
 // listing says when endpoints are enumerated inside a transaction.
 type listing struct {
-	wanted bool          // by this transaction: a new UID on an address
+	wanted bool          // the next transaction enumerates, as a pod is new on an address
 	retry  backoff.Retry // while a pod looks for its endpoint, or after a failure
-	err    error         // of the last one
-	gone   time.Time     // when one was last made because the endpoint of a running pod was gone
-	// unsettled: the last enumeration was empty while local pods run. Until it is
-	// over no set is deleted.
+	err    error         // of the last enumeration
+	gone   time.Time     // when one was last wanted because the endpoint of a running pod was gone
+	// unsettled: the last enumeration was empty while local pods run. Meanwhile no set
+	// is deleted.
 	unsettled bool
 }
 
-// unreadEndpoint is one that was enumerated and never read. Enumerations bound
-// their number, and reads end it: one that is elsewhere is a stranger from then on.
+// unreadEndpoint is an endpoint that was enumerated and never read. Enumerations bound their
+// number. After a read, an endpoint of another network or node is a stranger.
 type unreadEndpoint struct {
 	backoff.Retry
 	came time.Time // when it was enumerated
 	err  error     // of the last read, nil before the first
 }
 
-// unreadTries is how often the read of an unread endpoint fails until nothing waits for it
-// any more: half a minute.
+// unreadTries is the number of failed reads of an unread endpoint after which nothing waits for
+// the endpoint any more. They take half a minute.
 const unreadTries = 5
 
-// hasUnread reports whether an endpoint was enumerated a moment ago and not read
-// yet. Its rules may need sets that nothing else needs, and it may be that of a pod
-// that waits. One that cannot be read at all keeps nothing up: HNS itself refuses to
-// remove what its rules name.
+// hasUnread reports whether an endpoint was enumerated a moment ago and not read yet. Its rules
+// may need sets that nothing else needs, and it may belong to a pod that waits. An endpoint
+// that cannot be read for long does not count: HNS itself refuses to remove the sets that
+// its rules name.
 func (d *State) hasUnread() bool {
 	for _, n := range d.unread {
 		if n.Tries <= unreadTries {
@@ -47,8 +47,8 @@ func (d *State) hasUnread() bool {
 	return false
 }
 
-// unreadErrs returns why endpoints that are enumerated could not be read, of
-// those that never were.
+// unreadErrs returns, by GUID, why unread endpoints could not be
+// read.
 func (d *State) unreadErrs() map[string]error {
 	if len(d.unread) == 0 {
 		return nil
@@ -63,17 +63,17 @@ func (d *State) unreadErrs() map[string]error {
 }
 
 // Each pod without an endpoint of its own is looked for once a second in its first
-// minute. After that it is the rolling look that finds it (pkg/dataplane/observe.go); where nobody
-// looks, every 30 s.
+// minute. After that the looks find it (pkg/dataplane/observe.go); without looks it is looked for
+// every 30 s.
 const (
 	listAgain  = time.Second
 	listsFor   = time.Minute
 	listFailed = 5 * time.Second // the longest pause after a failure
 )
 
-// Singles returns the endpoints that are due to be read by their GUIDs now: first those that
-// nobody has read, as pods may wait for them. Of each kind the one that is due for longest is
-// first, so one that fails slowly does not keep others from being read.
+// Singles returns the endpoints that are due to be read by their GUIDs now: first the unread ones,
+// as pods may wait for them. Within each group the one that has been due longest is first, so
+// one whose reads fail slowly does not keep others from being read.
 func (d *State) Singles(now time.Time) []string {
 	type read struct {
 		id   string
@@ -136,9 +136,9 @@ func (d *State) enumerated(ids []string) {
 	}
 }
 
-// meet takes over which endpoints are there: it returns those that we know, by the GUIDs
-// under which we do, new ones included, and how many may be ours. Strangers that are not
-// enumerated any more are forgotten.
+// meet records which endpoints were enumerated. It returns those that are known, by the GUIDs
+// under which they are known, new ones included, and how many may be ours. It forgets strangers
+// that are not enumerated any more.
 func (d *State) meet(ids []string) (seen map[string]bool, ours int) {
 	seen = make(map[string]bool, len(ids))
 	known := d.knownIDs()
@@ -158,7 +158,7 @@ func (d *State) meet(ids []string) (seen map[string]bool, ours int) {
 }
 
 // admit makes an endpoint that HNS enumerates unread, unless it is among the known ones. It returns
-// the GUID under which it is known, "" for one that is elsewhere.
+// the GUID under which it is known, "" for a stranger.
 func (d *State) admit(id string, known map[string]string) string {
 	key := strings.ToLower(id)
 	if stranger, is := d.strangers[key]; is && !d.strangerDue(stranger) {
@@ -170,7 +170,7 @@ func (d *State) admit(id string, known map[string]string) string {
 	return known[key]
 }
 
-// knownIDs returns the GUIDs of the endpoints that we know, by the same in small letters.
+// knownIDs returns the GUIDs of the known and unread endpoints, by the GUID in lower case.
 func (d *State) knownIDs() map[string]string {
 	known := make(map[string]string, len(d.byID))
 	for id := range d.byID {
@@ -182,14 +182,14 @@ func (d *State) knownIDs() map[string]string {
 	return known
 }
 
-// strangerDue reports whether an endpoint that was elsewhere is read once more:
-// a local pod has none, and one odd read is not to keep its own from it.
+// strangerDue reports whether a stranger is read once more: a local pod lacks its endpoint, and
+// that may be a stranger only because of one wrong read.
 func (d *State) strangerDue(s backoff.Again) bool {
 	return !s.At.After(d.clock) && len(d.Waiting()) > 0
 }
 
-// LookAgain plans the next enumeration for the pods that have no endpoint of their own;
-// none when all have one. What unread ones turn out to be is seen then.
+// LookAgain plans the next enumeration for the pods without an endpoint of their own, none if
+// all have one. Unread endpoints are read by then.
 func (d *State) LookAgain() {
 	now := d.clock
 	if d.listing.err != nil {
@@ -201,7 +201,7 @@ func (d *State) LookAgain() {
 			continue
 		}
 		eps := d.byAddr[p.Addr]
-		own := d.hasOwn(p) || p.InDoubt() && slices.ContainsFunc(eps, func(ep *Endpoint) bool { return ep.bornFor == ep.owner }) // they came at once
+		own := d.hasOwn(p) || p.InDoubt() && slices.ContainsFunc(eps, func(ep *Endpoint) bool { return ep.bornFor == ep.owner }) // claimed by several pods when the endpoint came
 		switch {
 		case own && (p.Sandbox.ID == "" || !p.Listed.IsZero()), d.foundOwn(p):
 		case own:
@@ -221,7 +221,7 @@ func (d *State) LookAgain() {
 	d.listing.retry = backoff.Retry{At: next.First}
 }
 
-// TakeListDue reports whether the endpoints are to be enumerated now, and takes that they
+// TakeListDue reports whether the endpoints are to be enumerated now, and records that they
 // will be.
 func (d *State) TakeListDue() bool {
 	due := d.listDue(d.now)
@@ -229,7 +229,7 @@ func (d *State) TakeListDue() bool {
 	return due
 }
 
-// TakeList takes what came of an enumeration.
+// TakeList records the result of an enumeration.
 func (d *State) TakeList(ids []string, err error) {
 	if d.listing.err = err; err != nil {
 		d.listing.retry.Failed(d.now, d.clock)
@@ -241,8 +241,8 @@ func (d *State) TakeList(ids []string, err error) {
 	d.enumerated(ids)
 }
 
-// TakeRead takes what came of a read of an endpoint. It reports whether one that is open cannot
-// be read.
+// TakeRead records the result of a read of an endpoint. It reports whether the endpoint is open
+// and could not be read.
 func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 	ep, n := d.byID[id], d.unread[id]
 	switch {
@@ -256,7 +256,7 @@ func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 		d.gone(id)
 	case hns.EndpointGone(err), ep != nil && ep.state.lacked && hns.Answered(err):
 		delete(d.unread, id)
-		d.gone(id) // one that HNS does not enumerate either is gone, whatever the code
+		d.gone(id) // HNS does not enumerate it either, so it is gone, whatever the code
 	case err != nil && ep != nil:
 		ep.fail(err, d.clock)
 		d.soon(ep)
@@ -267,7 +267,7 @@ func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 	case err == nil && (ep != nil || n != nil):
 		delete(d.unread, id)
 		delete(d.strangers, strings.ToLower(id))
-		e.ID = id // HNS may show it in the other case
+		e.ID = id // HNS may show it in another letter case
 		ep = d.read(e)
 		if n != nil {
 			ep.came = n.came

@@ -11,8 +11,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// RenderDirty renders the marked endpoints, in order: it decides whose turn
-// comes first.
+// RenderDirty renders the marked endpoints in order of their GUIDs, because the order decides
+// their turns in the queue.
 func (d *State) RenderDirty() {
 	if len(d.dirty) == 0 {
 		return
@@ -32,11 +32,11 @@ func (d *State) MarkHolders(n ipsets.Name) {
 	}
 }
 
-// mark has an endpoint rendered again.
+// mark marks an endpoint to be rendered again.
 func (d *State) mark(ep *Endpoint) { d.dirty[ep] = true }
 
-// render computes what an endpoint should have, holds the sets that this
-// needs, and queues or unqueues the update.
+// render computes the desired rules of an endpoint, holds the sets that they
+// name, and queues or unqueues the update.
 func (d *State) render(ep *Endpoint) {
 	before := d.listFor(ep)
 	home := d.desired.Home(ep.addrs)

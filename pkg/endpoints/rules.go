@@ -9,8 +9,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// listFor returns the list that the endpoint should have now, with the policies quarantined that
-// name rejected sets or are rejected.
+// listFor returns the list that the endpoint should have now. Policies that HNS rejects, or that
+// name rejected sets, are quarantined in it.
 func (d *State) listFor(ep *Endpoint) []hns.ACL {
 	return ep.listWithout(ep.quarantined(d.cache.Rejected))
 }
@@ -24,9 +24,9 @@ func (ep *Endpoint) listWithout(out keys) []hns.ACL {
 	return acls
 }
 
-// shared returns the rules that are no policy's: node, and where the CNI gives none, the allow-all
-// pair that any first ACL makes necessary. An endpoint that its
-// CNI made closed has the pair also where no policy selects its pod. The slice is the caller's.
+// shared returns the rules that belong to no policy: base rules, the node's rule, and where the CNI
+// gives none, the allow-all pair, because any first ACL makes an endpoint deny by default. An endpoint
+// that its CNI made closed has the pair even if no policy selects its pod. The slice is the caller's.
 func (ep *Endpoint) shared(out keys) []hns.ACL {
 	shared := ep.desired.Shared
 	if len(shared)+len(ep.desired.ACLs) == 0 && (ep.owner == "" || !ep.open.Closed) {
@@ -38,8 +38,8 @@ func (ep *Endpoint) shared(out keys) []hns.ACL {
 	return slices.Concat(acl.MissingDefaults(ep.open, shared), shared)
 }
 
-// shield returns the rules that close the endpoint in every direction in which
-// something is to be blocked. They name no set and no policy.
+// shield returns the rules that close the endpoint in every direction in which a desired rule
+// blocks. They name no set and no policy.
 func (ep *Endpoint) shield() []hns.ACL {
 	out := ep.shared(ep.quarantined(func(ipsets.Name) bool { return false }))
 	for _, dir := range policy.Directions {
@@ -64,8 +64,8 @@ func (d *State) leavesOpen(ep *Endpoint, list, shared []hns.ACL) bool {
 	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return acl.BlocksAll(a) && !d.closed(ep, list, a.Direction) })
 }
 
-// closed reports whether a list closes a direction as far as it should be: it blocks everything, or
-// has every ACL that is desired and blocks.
+// closed reports whether a list closes a direction as far as desired: it blocks everything, or
+// has every desired ACL that blocks.
 func (d *State) closed(ep *Endpoint, list []hns.ACL, dir hns.Direction) bool {
 	if slices.ContainsFunc(list, func(a hns.ACL) bool { return a.Direction == dir && acl.BlocksAll(a) }) {
 		return true

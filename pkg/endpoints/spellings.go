@@ -10,22 +10,22 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// maxSpellings bounds what is learned. A tenant's rules may each be spelled in a
-// way of their own; what does not fit is written again, with longer and longer
-// pauses, as for an object that somebody else keeps changing.
+// maxSpellings bounds the learned spellings, as each rule of a tenant may have its own. Beyond
+// that, an object is written again after longer and longer pauses, as one that another program
+// keeps changing.
 const maxSpellings = 1024
 
-// Spellings are what was learned of how HNS shows what it was sent. The zero value has
-// learned nothing.
+// Spellings has the learned forms in which HNS shows rules and sets that it was sent. The zero
+// value has none.
 type Spellings struct {
 	rules map[hns.ACL]hns.ACL // shown → sent, both canonical
 	list  []state.Spelling    // in the order in which they were learned
-	told  int                 // of list: they were taken
-	cut   bool                // others' ACLs go back cut: HNS refused them as they are shown
+	told  int                 // how many of list New has returned
+	cut   bool                // ACLs of other programs are sent cut, because HNS refused them as it shows them
 }
 
-// note keeps what was learned, to be told once. A set is spelled anew with every
-// change, and told of at the first.
+// note records a spelling, which New returns once. A set gets a new spelling with every change,
+// and New returns only the first.
 func (l *Spellings) note(s state.Spelling) {
 	list := l.list
 	if s.Kind == driftSet {
@@ -40,7 +40,7 @@ func (l *Spellings) note(s state.Spelling) {
 	}
 }
 
-// OfSet keeps how HNS spells a set.
+// OfSet records how HNS spells a set.
 func (l *Spellings) OfSet(s ipsets.Spelling) {
 	l.note(state.Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
 }
@@ -53,20 +53,20 @@ func cutText(values []string) string {
 	return text[:min(len(text), maxSpelled)]
 }
 
-// New returns what was learned since the last call.
+// New returns the spellings that were learned since the last call.
 func (l *Spellings) New() []state.Spelling {
 	out := slices.Clone(l.list[l.told:])
 	l.told = len(l.list)
 	return out
 }
 
-// All returns what was learned, in the order in which it was. The slice is the caller's.
+// All returns the spellings in the order in which they were learned. The slice is the caller's.
 func (l *Spellings) All() []state.Spelling { return slices.Clone(l.list) }
 
-// OthersCut reports whether others' ACLs go back to HNS cut to their documented fields.
+// OthersCut reports whether ACLs of other programs are sent cut to their documented fields.
 func (l *Spellings) OthersCut() bool { return l.cut }
 
-// CutOthers keeps how others' ACLs went back to HNS, which refused the other way.
+// CutOthers records that HNS took the ACLs of other programs cut, or whole, and refused the other form.
 func (l *Spellings) CutOthers(cut bool) {
 	if l.cut == cut {
 		return
@@ -79,11 +79,10 @@ func (l *Spellings) CutOthers(cut bool) {
 	l.note(s)
 }
 
-// Learn takes that HNS shows these rules where those were written. It
-// reports whether it can: each rule that is missing has one of its own that is
-// shown in its place, which does the same in the same direction at the same
-// priority, under the same Id or none, and of which some words cannot be read. Two
-// rules whose words can all be read and mean different things are a difference,
+// Learn learns how HNS spells the rules that were written, from what it shows. It returns false,
+// and learns nothing, unless each missing rule has one shown rule of its own in its place: with
+// the same action, direction and priority, the same Id or none, and with a field that cannot be
+// read. Two rules whose fields can all be read and mean different things are a difference,
 // however often it is read.
 func (l *Spellings) Learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	surplus, missing := acl.Diff(wrote, l.Parts(shown).Ours)
@@ -118,7 +117,7 @@ func (l *Spellings) Learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 // was sent.
 func spells(shown, sent hns.ACL) bool {
 	if shown.ID == "" {
-		shown.ID = sent.ID // HNS does not echo it
+		shown.ID = sent.ID // HNS does not show it
 	}
 	if shown.ID != sent.ID || shown.Action != sent.Action || shown.Direction != sent.Direction || shown.Priority != sent.Priority {
 		return false
@@ -143,8 +142,8 @@ func spells(shown, sent hns.ACL) bool {
 	return shown.RuleType == sent.RuleType || shown.RuleType != hns.Switch && shown.RuleType != hns.Host
 }
 
-// readableAddresses reports whether a field, canonical, is of words that we know:
-// literals, or Ids of our sets.
+// readableAddresses reports whether a canonical field consists of literals, or of
+// Ids of our sets.
 func readableAddresses(field string) bool {
 	known := func(id string) *hns.Set {
 		if strings.HasPrefix(id, hns.SetIDPrefix) {
@@ -170,8 +169,8 @@ func nameless(was, shown hns.Endpoint) []hns.ACL {
 	return added
 }
 
-// Parts takes an endpoint's policies apart into our rules, as we send them, and
-// everybody else's.
+// Parts divides an endpoint's policies into our rules, in the form in which they were sent, and
+// the policies of other programs.
 func (l *Spellings) Parts(e hns.Endpoint) hns.Parts {
 	return e.Parts(func(a hns.ACL) (hns.ACL, bool) {
 		if sent, learned := l.rules[a]; learned {

@@ -14,8 +14,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// starts returns the start of a pod that is placed now. Of one that is in the first
-// transaction nobody can say how long it was open.
+// starts returns the start of a pod that is placed now. It returns nil in the first transaction:
+// how long the pods of that were open is unknown.
 func (d *State) starts(p *desired.PodState) *state.Start {
 	if d.generation <= 1 {
 		return nil
@@ -23,16 +23,16 @@ func (d *State) starts(p *desired.PodState) *state.Start {
 	return &state.Start{Since: d.now, Told: p.Sandbox.ID != ""}
 }
 
-// seek has the endpoint of a pod looked for that comes. It may have one of its own even where
-// it loses the address.
+// seek starts the search for the endpoint of a new pod. The pod may have one even if another pod
+// owns the address.
 func (d *State) seek(p *desired.PodState) {
 	d.listing.wanted, d.listing.retry = true, backoff.Retry{}
 	p.Listed, p.Search = time.Time{}, backoff.Retry{}
 	p.Placed, p.Start = d.now, d.starts(p)
 }
 
-// started notes that an endpoint is right. If it is so for the first time, the start of its
-// pod has ended.
+// started ends the start of an endpoint's pod, if the endpoint is right for the first
+// time.
 func (d *State) started(ep *Endpoint) {
 	p := d.desired.Local(ep.owner)
 	switch {
@@ -47,24 +47,24 @@ func (d *State) started(ep *Endpoint) {
 	}
 }
 
-// Which of the endpoints with a pod's address is its own: HNS may still show those that dead
-// pods left there. The namespace that HNS shows an endpoint in says it, where HNS shows
-// namespaces and the CNI told of the pod's. Elsewhere an endpoint is that of the first pod
-// whose address it was seen with.
+// Several endpoints may have a pod's address, because HNS may still show those of dead pods. The
+// pod's own one is known by its network namespace, if HNS shows namespaces and the CNI reported
+// the pod's. Otherwise an endpoint belongs to the first pod with whose address it was
+// seen.
 
-// Bounds of the pauses in the search for a pod that has endpoints of others only, at 1, 2, 4
-// … 30 s. A minute of them has passed after maxRelists, and an old one is the pod's then, but
-// not where namespaces tell. There it is looked for as long as a CNI may wait, 300 s.
+// Bounds of the number of pauses, 1, 2, 4 … 30 s, in the search for the own endpoint of a pod
+// whose address only endpoints of other pods have. After maxRelists, a minute, an old endpoint counts as
+// the pod's, unless namespaces tell. Then the search lasts as long as a CNI may wait, 300 s.
 const (
 	maxRelists     = 6
 	maxRelistsTold = 14
 )
 
-// madeBefore is how long before a CNI asks it has made the pod's endpoint at most: the other
-// plugins of its list run between.
+// madeBefore is the longest time between the creation of a pod's endpoint and the claim of our
+// plugin: other plugins of the list run in between.
 const madeBefore = 5 * time.Second
 
-// bearFor keeps for whom an endpoint came: the first pod that owned it.
+// bearFor records the first pod that owns an endpoint, and its sandbox.
 func (ep *Endpoint) bearFor(p *desired.PodState) {
 	if ep.bornFor != "" {
 		return
@@ -75,8 +75,8 @@ func (ep *Endpoint) bearFor(p *desired.PodState) {
 	}
 }
 
-// isOwn reports whether an endpoint with the pod's address is of the sandbox that the pod
-// has now, as far as we know.
+// isOwn reports whether an endpoint with the pod's address belongs to the present sandbox of the
+// pod, as far as known.
 func (d *State) isOwn(ep *Endpoint, p *desired.PodState) bool {
 	if d.tellsNetns(p) {
 		return strings.EqualFold(ep.netns, p.Sandbox.Netns)
@@ -84,8 +84,8 @@ func (d *State) isOwn(ep *Endpoint, p *desired.PodState) bool {
 	return ep.bornFor == p.UID && ep.bornIn == p.Sandbox.ID
 }
 
-// tellsNetns reports whether namespaces tell which endpoint is the pod's own: the CNI told of
-// the pod's, and HNS shows one of some endpoint. It costs the endpoints.
+// tellsNetns reports whether network namespaces tell which endpoint is the pod's own: the CNI
+// reported the pod's, and HNS shows that of any endpoint. Its cost is linear in the endpoints.
 func (d *State) tellsNetns(p *desired.PodState) bool {
 	if p.Sandbox.Netns != "" {
 		for _, ep := range d.byID {
@@ -102,16 +102,16 @@ func (d *State) hasOwn(p *desired.PodState) bool {
 	return slices.ContainsFunc(d.byAddr[p.Addr], func(ep *Endpoint) bool { return d.isOwn(ep, p) })
 }
 
-// foundOwn reports whether a pod that starts has an endpoint of its own, and needs no search any
-// more. Where namespaces do not tell there may be another one, until all were listed since
-// its CNI told of it.
+// foundOwn reports whether the search for a starting pod's own endpoint is over. If namespaces do
+// not tell, there may be another one until all endpoints were listed after the CNI reported
+// the pod.
 func (d *State) foundOwn(p *desired.PodState) bool {
 	return d.hasOwn(p) && (d.tellsNetns(p) || !p.Listed.IsZero())
 }
 
-// inherits takes that a pod has endpoints of others only: when the pause after the last look
-// is over the next one begins. What HNS shows of these endpoints is read anew, as the
-// namespace may have come later. It returns when the pause ends, zero when there is none.
+// inherits plans the search for a pod whose address only endpoints of other pods have: a new pause
+// begins when the last one is over, and these endpoints are read again, as their namespace may be
+// set later. It returns the end of the pause, zero if the search is over.
 func (d *State) inherits(p *desired.PodState, eps []*Endpoint) time.Time {
 	told := d.tellsNetns(p)
 	if p.Search.Tries >= maxRelistsTold || !told && p.Search.Tries >= maxRelists {
@@ -127,7 +127,7 @@ func (d *State) inherits(p *desired.PodState, eps []*Endpoint) time.Time {
 	return p.Search.At
 }
 
-// What a pod that starts may wait for.
+// The reasons for which a starting pod waits.
 var (
 	errNotStaged  = errors.New("the agent has not come to it yet")
 	errNoAddress  = errors.New("it has no address that a pod can have")
@@ -137,9 +137,9 @@ var (
 	errSetsLate   = errors.New("the sets in HNS do not show its address as they should yet")
 )
 
-// Starting returns the pods whose CNI told of a sandbox, and of which no endpoint for it was
-// seen, or one that was left on the address by somebody whom we do not know: until all
-// endpoints are listed there may be another one. The local pods bound them.
+// Starting returns the pods whose CNI reported a sandbox, and whose search for an endpoint of
+// that sandbox is not over. The number of local pods bounds the
+// result.
 func (d *State) Starting() []*desired.PodState {
 	var out []*desired.PodState
 	for p := range d.desired.Locals() {
@@ -170,8 +170,8 @@ func (d *State) unseen(p *desired.PodState) bool {
 	return false
 }
 
-// PodReady returns nil when the endpoint of a pod's sandbox is what the pod's policies say,
-// and all sets in HNS say the same of its address as we do. An error says what is missing.
+// PodReady returns nil when the endpoint of a pod's sandbox has its desired rules, and every set
+// that rules see has the pod's address if and only if it should. An error says what is missing.
 func (d *State) PodReady(key desired.PodKey, uid types.UID, sandbox state.Sandbox) error {
 	p := d.desired.Pod(key)
 	switch {
@@ -186,7 +186,7 @@ func (d *State) PodReady(key desired.PodKey, uid types.UID, sandbox state.Sandbo
 	}
 	own := false
 	for _, ep := range d.byAddr[p.Addr] {
-		// After so many pauses there is no other one, if everything that is there was read.
+		// After maxRelists pauses there is no other endpoint, if all that HNS listed were read.
 		if !d.isOwn(ep, p) && (p.Search.Tries < maxRelists || len(d.unread) > 0 || d.tellsNetns(p)) {
 			continue
 		}
@@ -207,7 +207,7 @@ func (d *State) PodReady(key desired.PodKey, uid types.UID, sandbox state.Sandbo
 	return nil
 }
 
-// right reports whether the endpoint is known to have what is desired for its pod.
+// right reports whether the endpoint is known to have the desired rules of its pod.
 func (ep *Endpoint) right() bool {
 	return ep.Known() && !ep.state.check && !ep.Pending() && !ep.newborn() && ep.updatable()
 }
@@ -221,8 +221,8 @@ func (d *State) late(ep *Endpoint) error {
 	return err
 }
 
-// TakeNewList takes what came of a search for endpoints that nothing uses yet, for pods that
-// start.
+// TakeNewList records the result of an enumeration of endpoints that no container uses yet, for
+// starting pods.
 func (d *State) TakeNewList(ids []string, err error, starting []*desired.PodState) {
 	known := d.knownIDs()
 	for _, id := range ids {

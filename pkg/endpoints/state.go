@@ -4,40 +4,40 @@ import (
 	"fmt"
 )
 
-// endpointState is where an endpoint is between HNS and what is desired. It is the
-// product of two machines, because something else moves each of them (ADR 25): reads
-// and writes; what is desired and rejected. What HNS enumerates and nobody
-// has read is an unreadEndpoint, and has no endpointState before the first read.
+// endpointState is the state of an endpoint: of the rules that HNS has, and of their update. These
+// are two machines, because different events move them (ADR 25): reads and writes move the first,
+// changes of the desired rules and rejections the second. An endpoint that HNS enumerates and that was
+// not read yet is an unreadEndpoint, and has no endpointState.
 //
-// A method is one thing that happened. One that cannot happen in the present state is a
-// fault of ours and panics, as the next write would be planned from what is not so.
+// Each method records one event. An event that is impossible in the present state is a bug and
+// panics, because the next write would be planned from a wrong state.
 type endpointState struct {
 	rules  rulesState
 	update updateState
 	// lacked: the last enumeration that counts lacked the endpoint. Then any answer to a read but
 	// success means that it is gone.
 	lacked bool
-	// check: it is to be read again, whatever is known of its rules. It is no state of
-	// them, as it says what somebody asks for and not what is known: a write goes on
-	// meanwhile, and its outcome may become unknown.
+	// check: the endpoint is to be read again, even if its rules are known. It is not a state of
+	// the rules, because writes continue meanwhile, and their outcome may become
+	// unknown.
 	check bool
 }
 
 // String names the two states.
 func (s endpointState) String() string { return fmt.Sprintf("%s, %s", s.rules, s.update) }
 
-// impossible is what a method panics with.
+// impossible returns the text of a panic.
 func (s endpointState) impossible(what string) string {
 	return fmt.Sprintf("BUG: an endpoint that is %s %s", s, what)
 }
 
-// rulesState says what is known of the rules that an endpoint has in HNS.
+// rulesState says how much is known about the rules that an endpoint has in HNS.
 type rulesState uint8
 
 const (
-	rulesUnread   rulesState = iota // nobody has read the endpoint
+	rulesUnread   rulesState = iota // the endpoint was never read
 	rulesKnown                      // the list, as of the last read or write
-	rulesUnknown                    // a write broke off: one of several lists
+	rulesUnknown                    // a write had an unknown outcome: one of several lists
 	rulesShielded                   // as rulesUnknown, and HNS took a block that was added unread
 )
 
@@ -46,13 +46,13 @@ func (s rulesState) String() string {
 	return [...]string{"unread", "known", "unknown", "shielded"}[s]
 }
 
-// updateState says what is to be done with the rules of an endpoint.
+// updateState says whether the rules of an endpoint wait for an update.
 type updateState uint8
 
 const (
 	updateSettled   updateState = iota // nothing
 	updatePending                      // it waits in the queue, or is being written
-	updateBisecting                    // the same, and its policies are bisected, as HNS rejected a write
+	updateBisecting                    // the same, and its policies are bisected
 )
 
 // String is the name of the state in the model and in docs/design.md.
@@ -60,17 +60,17 @@ func (s updateState) String() string {
 	return [...]string{"settled", "pending", "bisecting"}[s]
 }
 
-// read takes that the endpoint was read.
+// read records that the endpoint was read.
 func (s *endpointState) read() { s.rules = rulesKnown }
 
-// wrote takes that HNS did a write, which was planned from what is known.
+// wrote records that HNS carried out a write that was planned from known rules.
 func (s *endpointState) wrote() {
 	if s.rules != rulesKnown {
 		panic(s.impossible("was written"))
 	}
 }
 
-// brokeOff takes that a write may have been done, or may not.
+// brokeOff records a write with an unknown outcome.
 func (s *endpointState) brokeOff() {
 	switch s.rules {
 	case rulesUnread:
@@ -81,7 +81,7 @@ func (s *endpointState) brokeOff() {
 	}
 }
 
-// shield takes that the endpoint counts as closed, though it cannot be read.
+// shield records that the endpoint counts as closed, although it cannot be read.
 func (s *endpointState) shield() {
 	if s.rules != rulesUnknown {
 		panic(s.impossible("was closed unread"))
@@ -89,16 +89,16 @@ func (s *endpointState) shield() {
 	s.rules = rulesShielded
 }
 
-// join takes that the endpoint has a turn in the queue.
+// join records that the endpoint has a turn in the queue.
 func (s *endpointState) join() { s.update = max(s.update, updatePending) }
 
-// settle takes that nothing is to be done any more.
+// settle records that no update is needed any more.
 func (s *endpointState) settle() { s.update = updateSettled }
 
-// replan takes that the next write is of all rules that are desired.
+// replan ends a bisection: the next write has all desired rules.
 func (s *endpointState) replan() { s.update = min(s.update, updatePending) }
 
-// bisect takes that HNS rejected a write, or is asked again about policies.
+// bisect records that HNS rejected a write, or is asked again about quarantined policies.
 func (s *endpointState) bisect() {
 	if s.update != updatePending {
 		panic(s.impossible("is to be bisected"))

@@ -12,14 +12,14 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// steps returns the requests that the endpoint's update takes.
+// steps returns the requests of the endpoint's update.
 func (d *State) steps(ep *Endpoint) []acl.Step {
 	c := acl.Change{
 		Actual: ep.actual, Desired: d.listFor(ep), Batch: d.cfg.MaxBatchedACLs,
 		Whole: ep.conflicts > quietConflicts, // what was added is not shown, or not all
 	}
 	for _, a := range ep.desired.Unused {
-		// One that names a rejected set does not stay: who left may still be in it.
+		// A rule that names a rejected set does not stay: pods that left the set may still be in it.
 		if !slices.ContainsFunc(a.Names, d.cache.Rejected) {
 			c.Unused = append(c.Unused, a.ACL)
 		}
@@ -30,9 +30,9 @@ func (d *State) steps(ep *Endpoint) []acl.Step {
 	return acl.Plan(c)
 }
 
-// Queue puts an endpoint that differs from what is desired into the queue of
-// pending updates and pins every set that it may need; one that does not differ
-// leaves. An endpoint without an owner is only read again, never
+// Queue puts an endpoint whose actual rules differ from the desired ones, or are unknown, into the
+// queue of pending updates, and pins every set that it may need. Any other endpoint leaves the queue.
+// An endpoint without an owner is only read again, never
 // written.
 func (d *State) Queue(ep *Endpoint) {
 	pending := ep.updatable() && (!ep.Known() || len(d.steps(ep)) > 0)
@@ -93,9 +93,9 @@ func (ep *Endpoint) sight() ipsets.Sight {
 	return ipsets.SeesActual
 }
 
-// hold makes the endpoint hold exactly these sets with one kind of
-// reference. The new ones are held before the old ones are let go. What rules in
-// HNS turn out to see is fed from then on.
+// hold makes the endpoint hold exactly these sets with one kind of reference. It holds the new
+// ones before it releases the old ones, and defines the orphaned sets that rules in HNS turn
+// out to name.
 func (d *State) hold(ep *Endpoint, kind ipsets.RefKind, names []ipsets.Name) {
 	ref := ipsets.Ref{Kind: kind, Owner: ep.ID}
 	for _, n := range names {
@@ -113,7 +113,7 @@ func (d *State) hold(ep *Endpoint, kind ipsets.RefKind, names []ipsets.Name) {
 		if held(n) {
 			continue
 		}
-		if now, ok := d.cache.Lookup(d.cache.ID(n)); !ok || !held(now) { // an orphan may have got its name
+		if now, ok := d.cache.Lookup(d.cache.ID(n)); !ok || !held(now) { // unless it is an orphan that was renamed
 			left = append(left, n)
 		}
 	}
@@ -121,13 +121,13 @@ func (d *State) hold(ep *Endpoint, kind ipsets.RefKind, names []ipsets.Name) {
 	d.desired.DefineOrphans()
 }
 
-// namesOf returns the sets that ACLs name, of those that the cache knows,
+// namesOf returns the sets in the cache that ACLs name,
 // each once.
 func (d *State) namesOf(lists ...[]hns.ACL) []ipsets.Name {
 	return namesOf(d.cache.Lookup, lists...)
 }
 
-// namesOf returns the sets that ACLs name, of those that lookup knows, each once.
+// namesOf returns the sets that ACLs name and lookup finds, each once.
 func namesOf(lookup func(id string) (ipsets.Name, bool), lists ...[]hns.ACL) []ipsets.Name {
 	var out []ipsets.Name
 	seen := map[string]bool{}

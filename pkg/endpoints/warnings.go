@@ -14,11 +14,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// View is endpoints, as they are or as they were copied, with the names of their pods.
+// View is the endpoints of a State or of a copy of it, with the names of their pods.
 type View struct {
 	byID   map[string]*Endpoint
 	podOf  func(types.UID) string // name of a local pod, "" for none
-	unread map[string]error       // those that are enumerated and were never read, and why
+	unread map[string]error       // enumerated endpoints whose first read failed, and why
 	err    error                  // of the last enumeration
 }
 
@@ -35,8 +35,8 @@ func (s View) Pod(id string) string {
 	return ""
 }
 
-// Warn appends what HNS refuses or does not answer, in no order. node is what a warning
-// about all endpoints is about.
+// Warn appends the warnings about endpoints, in no order. node is the object of a warning
+// about all endpoints.
 func (s View) Warn(out []state.Warning, node string) []state.Warning {
 	for _, ep := range s.byID {
 		out = append(out, s.ofEndpoint(ep)...)
@@ -84,7 +84,7 @@ func (ep *Endpoint) blocksIPv6() (dirs []string) {
 	return dirs
 }
 
-// ofQuarantine tells that HNS rejects a policy, or a rule that policies share, on an endpoint.
+// ofQuarantine returns the warning that HNS rejects a policy, or a shared rule, on an endpoint.
 func (s View) ofQuarantine(ep *Endpoint, key policy.Key, code uint32) state.Warning {
 	switch {
 	case key == policy.Key{}:
@@ -110,8 +110,8 @@ func (s View) onEndpoint(ep *Endpoint, reason state.Reason, message string) stat
 
 func oneLine(err error) string { return fmt.Sprintf("%.300s; it is retried", err.Error()) }
 
-// InBrackets returns a code of HNS behind a blank, as warnings show it: the number, and its name
-// when it has one. It returns "" for none.
+// InBrackets returns a code of HNS in brackets after a blank, as warnings show it: the number, and
+// its name if it has one. It returns "" for code 0.
 func InBrackets(code uint32) string {
 	if code == 0 {
 		return ""

@@ -63,11 +63,11 @@ func NewCache() *Cache {
 	}
 }
 
-// Advance tells the time at which what follows happens.
+// Advance sets the time of the following calls.
 func (c *Cache) Advance(now time.Time) { c.now = now }
 
-// Has reports whether the set is defined, which means fed by the caller. A set that is merely in
-// HNS is not.
+// Has reports whether the set is defined, so that the caller sets its desired members. A set that
+// is only in HNS is not.
 func (c *Cache) Has(n Name) bool {
 	s := c.byName[n]
 	return s != nil && s.defined
@@ -86,8 +86,8 @@ func (c *Cache) EachPodLabel(key, value string, visit func(Name)) {
 	}
 }
 
-// Lookup returns the name of the set with an id, defined or in HNS: what an ACL
-// that was read from HNS means.
+// Lookup returns the name of the set with an id, defined or in HNS. ACLs in HNS name
+// sets by id.
 func (c *Cache) Lookup(id string) (Name, bool) {
 	s := c.byID[id]
 	if s == nil {
@@ -126,7 +126,7 @@ func (c *Cache) AddAddr(n Name, a netip.Addr) {
 	c.setAddr(s, key, desired)
 }
 
-// RemoveAddr removes an address from a leaf; one that is not in it is no error.
+// RemoveAddr removes an address from a leaf. An address that is not in it is no error.
 func (c *Cache) RemoveAddr(n Name, a netip.Addr) {
 	key, ok := addrOf(a)
 	if s := c.byName[n]; ok && s != nil {
@@ -142,7 +142,7 @@ func (c *Cache) setAddr(s *set, a addr, bit uint8) {
 }
 
 // AddMember makes a leaf a desired member of a defined nested set. It reports whether that
-// defined the leaf; the caller fills it then, as after Hold.
+// defined the leaf; then the caller has to fill the leaf, as after Hold.
 func (c *Cache) AddMember(nested, member Name) (created bool) {
 	s := c.must(nested, true)
 	if member.Nested() || !member.known() {
@@ -151,7 +151,7 @@ func (c *Cache) AddMember(nested, member Name) (created bool) {
 	return c.addMember(s, member)
 }
 
-// RemoveMember ends that; a leaf that is not a member is no error.
+// RemoveMember removes a leaf from the desired members. A leaf that is not a member is no error.
 func (c *Cache) RemoveMember(nested, member Name) {
 	if member == Empty() {
 		panic(fmt.Sprintf("BUG: the permanent member of %s removed", nested))

@@ -15,27 +15,27 @@ type SetState struct {
 	InHNS    bool     // as far as known
 	Rejected bool     // HNS rejects the desired content
 	Dirty    bool     // needed, and HNS has something else
-	Fed      bool     // defined, though nothing asks for it: what rules in HNS may see is kept right
+	Fed      bool     // defined only because rules in HNS may name it
 	// Missing are Members that HNS lacks, Surplus those that it has besides. A nested set that
 	// lacks its permanent member is open if it is empty.
 	Missing, Surplus []string
 	// Unknown: the outcome of a write is not known, or HNS holds values that are never ours.
 	Unknown bool
-	// Since is since when a needed set has not been as it should be, or HNS rejects it.
+	// Since is the time since when a needed set has differed, or HNS has rejected it.
 	Since time.Time
-	// Spare is since when it is in HNS and not needed.
+	// Spare is the time since when the set has been in HNS and not needed.
 	Spare  time.Time
-	Called string // what HNS calls the set, where that is not Name
+	Called string // the name of the set in HNS, if that is not Name
 }
 
 // Copy is the state of a Cache at one moment. It shares nothing with the Cache.
 type Copy struct {
 	sets     []copied
 	names    map[string]Name // by id
-	rejected map[Name]bool   // those that are
+	rejected map[Name]bool   // the rejected sets
 }
 
-// copied is a set as it was. The members of its state are neither sorted nor texts yet.
+// copied is a copy of a set. render adds the members to its state.
 type copied struct {
 	state    SetState
 	name     Name
@@ -45,7 +45,7 @@ type copied struct {
 	members  []mark[Name] // without the permanent one
 }
 
-// mark is a member and what a tracker knows of it.
+// mark is a member with its bits in a tracker.
 type mark[K any] struct {
 	key  K
 	bits uint8

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What a tracker knows of one member of a set.
+// The bits of a member in a tracker.
 const (
 	desired uint8 = 1 << iota // it should be in the set
 	actual                    // HNS has it in the set, as far as known
@@ -143,8 +143,8 @@ func addrOf(a netip.Addr) (addr, bool) {
 	return addr(binary.BigEndian.Uint32(b[:])), true
 }
 
-// parseAddr reads a value of a leaf; false for one that is none of ours. HNS may show
-// an address with a mask of all its bits.
+// parseAddr reads a value of a leaf. It returns false if that is not an IPv4 address. HNS may
+// show an address with the mask /32.
 func parseAddr(text string) (addr, bool) {
 	a, err := netip.ParseAddr(strings.TrimSuffix(text, "/32"))
 	if err != nil {
@@ -173,15 +173,15 @@ func textsOf(addrs []addr) []string {
 	return out
 }
 
-// unassignable has the blocks that no pod has an address of: "this network", loopback,
+// unassignable has the blocks in which no pod has an address: "this network", loopback,
 // link-local, multicast and broadcast.
 var unassignable = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
 	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("255.255.255.255/32"),
 }
 
-// Assignable reports whether a pod can have the address: whether it is of IPv4, and
-// not one that no machine of a network has.
+// Assignable reports whether a pod can have the address: it is an IPv4 address outside of the
+// unassignable blocks.
 func Assignable(a netip.Addr) bool {
 	return a.Is4() && !slices.ContainsFunc(unassignable, func(b netip.Prefix) bool { return b.Contains(a) })
 }

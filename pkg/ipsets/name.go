@@ -24,9 +24,9 @@ const (
 	KindNestedLabel                       // nested: pods with one of several values of a label
 	KindNamespaceSelector                 // nested: the namespaces that a selector matches
 	KindNodes                             // leaf: the addresses of the nodes that a selector matches
-	KindInBlocks                          // leaf: the addresses that we know of inside blocks
+	KindInBlocks                          // leaf: the addresses of pods and nodes inside blocks
 	KindDoubt                             // nested: the addresses that may belong to any pod set
-	KindDoubtAddrs                        // leaf: those of them that no namespace says
+	KindDoubtAddrs                        // leaf: the members of KindDoubt that are not in doubt because of their namespace
 	KindOrphan                            // leaf of our prefix in HNS that no name here gives
 	KindOrphanNested                      // nested set of our prefix in HNS that no name here gives
 )
@@ -131,7 +131,7 @@ func InBlocks(blocks string) Name { return Name{kind: KindInBlocks, text: blocks
 // deny name it.
 func Doubt() Name { return Name{kind: KindDoubt, text: "all", deny: true} }
 
-// DoubtAddrs names the member of Doubt that no namespace gives.
+// DoubtAddrs names the member of Doubt for addresses that are in doubt by themselves, not by their namespace.
 func DoubtAddrs() Name { return Name{kind: KindDoubtAddrs, text: "all", deny: true} }
 
 // denyMark stands before the name of a deny twin. No kind's prefix begins with it.
@@ -163,7 +163,7 @@ func (n Name) Nested() bool { return kinds[n.kind].nested }
 // Text returns the name without its prefix: the namespace of an ns- set.
 func (n Name) Text() string { return n.text }
 
-// known reports whether the name is one of ours, not an orphan's.
+// known reports whether the name is one of ours, and not that of an orphan.
 func (n Name) known() bool { return n.kind != KindOrphan && n.kind != KindOrphanNested }
 
 // String returns the readable, prefixed name.

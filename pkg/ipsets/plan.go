@@ -42,7 +42,7 @@ type Request struct {
 
 // Plan returns the requests that create and update sets, in order: leaves are created, then
 // updated, then nested sets created, then updated; each at most one request. They cover the
-// needed sets that differ from what is desired; sets with an unknown outcome or rejected content
+// needed sets that differ from their desired members; sets with an unknown outcome or rejected content
 // are left out. Requests for suspects come last, group by group: see RejectRequest. A member that must
 // wait for another set stays as HNS has it: see HeldBack. A request requires the success of
 // those before it. Plan costs the size of what it writes.
@@ -154,8 +154,8 @@ func (c *Cache) Probe(n Name) (Request, bool) {
 
 // PlanRemovals returns the requests that delete sets: nested sets first, then leaves.
 // They cover the sets in HNS that nothing has needed since idleBefore or
-// earlier, without those of skip, which may be nil, and without those that a nested
-// set which stays may contain. The second request stands on the success of the
+// earlier. They omit sets for which skip, which may be nil, is true, and leaves that a remaining
+// nested set may contain. The second request requires the success of the
 // first.
 func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Request {
 	plan := []Request{{Verb: Remove, Nested: true}, {Verb: Remove}}

@@ -7,15 +7,15 @@ type Observed struct {
 	Values   []string
 }
 
-// Drift is a set that HNS holds otherwise than it was known to.
+// Drift is a set that differs in HNS from its recorded actual state.
 type Drift struct {
 	Name     Name
 	Needed   bool // a rule needs the set, so that a plan brings it back
 	Appeared bool // it was not there
 	Gone     bool // it is not there any more
 	Retyped  bool // a leaf is a nested set now, or the other way round
-	Added    int  // members, of those that the set had not
-	Missing  int  // members that it had
+	Added    int  // members that it did not have
+	Missing  int  // members that it lost
 }
 
 // any reports whether there is a difference.
@@ -40,8 +40,8 @@ func (c *Cache) Removed(n Name) {
 	}
 }
 
-// Used records that HNS rejected the removal of the set because something there names
-// it: it was needed until now.
+// Used records that HNS rejected the removal of the set because a rule or set in HNS names
+// it. The time since which the set is unneeded begins anew.
 func (c *Cache) Used(n Name) {
 	if s := c.find(n); s != nil {
 		if _, spare := c.spare[s]; spare {
@@ -59,14 +59,14 @@ func (c *Cache) Unknown(n Name) {
 	c.refresh(s)
 }
 
-// Observe takes over a complete listing of our sets in HNS: what it shows is
-// there and nothing else is. Sets for which skip is true, because they were
-// written after the listing began, are left as they are; nil skips nothing.
+// Observe records a complete listing of our sets in HNS: the listed sets are
+// there, and no others. Sets for which skip is true, because they were
+// written after the listing began or are paused, are left as they are; nil skips nothing.
 //
 // A set that is not defined here becomes an orphan. It has no desired members, and
 // waits for PlanRemovals, or for the definition of a set with its id.
 //
-// It returns the sets that are not what they were known to be, in no order.
+// It returns the sets that differ from their recorded actual state, in no order.
 func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Drift) {
 	listed := make(map[string]bool, len(sets))
 	for _, nested := range []bool{false, true} { // members before what contains them
@@ -96,8 +96,8 @@ func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Drift)
 	return drifted
 }
 
-// observe takes over one set and returns how it differs from what it was known
-// to be.
+// observe records one listed set and returns how it differs from its recorded
+// state.
 func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 	name := nameOf(o)
 	s := c.byID[o.ID]
@@ -135,8 +135,8 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 	return drift
 }
 
-// apply records what HNS holds of a set and returns how that differs from what
-// was known. A value that no set of ours can have makes the set differ until it
+// apply records the values of a set in HNS and returns how they differ from the recorded
+// ones. A value that no set of ours can have makes the set differ until it
 // is written again.
 func (c *Cache) apply(s *set, values []string) Drift {
 	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien

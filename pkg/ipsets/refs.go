@@ -27,8 +27,8 @@ func (k RefKind) String() string {
 // that only mentions it does not.
 func (k RefKind) needs() bool { return k == RefRule || k == RefActual || k == RefPin }
 
-// defines reports whether a reference of the kind makes callers feed the set.
-// One to what may be in HNS only keeps the set there.
+// defines reports whether a reference of the kind defines the set, so that callers set its
+// members. Other kinds only keep the set in HNS.
 func (k RefKind) defines() bool { return k == RefSelector || k == RefRule }
 
 // Ref is one reference. It is an identity: holding twice is holding once.
@@ -105,9 +105,9 @@ func (s *set) references() []Ref {
 	return out
 }
 
-// An orphan is a set in HNS that rules there see and that nothing asks for: its policy went while
-// no process ran. It has to move along with the sets that the same rules name. Its name may tell
-// which members it should have: then the caller defines it.
+// An orphan is a set that rules in HNS name and no policy mentions, because its policy was deleted
+// while no agent ran. It has to change together with the other sets of the same rules. If its name
+// tells its members, the caller defines it.
 
 // TakeOrphans returns the sets that became orphans since the last call, in no
 // order: needed, known to be in HNS, of a known name and not defined. A nested one

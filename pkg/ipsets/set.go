@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// set is one set: defined, in HNS, or both.
+// set is one set: defined, in HNS, or both, or only held.
 type set struct {
 	name Name
 	id   string
@@ -16,7 +16,7 @@ type set struct {
 	holders int           // of those, the ones that keep it defined
 	users   int           // of those, the ones that are needed
 
-	defined bool // callers feed it; otherwise it has no desired members
+	defined bool // callers set its members; otherwise it has no desired members
 	present bool // in HNS, as far as known
 	unknown bool // the outcome of a write is unknown
 	alien   bool // HNS holds values that are never ours
@@ -69,8 +69,8 @@ func (c *Cache) find(n Name) *set {
 	return c.byID[n.ID()]
 }
 
-// entry is find that makes an undefined entry when there is none. The caller
-// calls refresh, which drops an entry without reason.
+// entry returns the entry of a name, and makes an undefined one if there is none. The caller
+// must call refresh, which drops an entry that nothing needs.
 func (c *Cache) entry(n Name) *set {
 	if s := c.find(n); s != nil {
 		return s
@@ -80,8 +80,8 @@ func (c *Cache) entry(n Name) *set {
 	return s
 }
 
-// define makes a set of callers' content out of an entry and reports whether
-// it was none. What is known of HNS stays known.
+// define defines an entry, so that callers set its members, and reports whether it was
+// undefined. It keeps the recorded state of HNS.
 func (c *Cache) define(s *set, n Name) (created bool) {
 	if s.name != n {
 		if s.defined || s.name.known() {
@@ -99,8 +99,8 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 	return true
 }
 
-// rename gives an undefined entry another name. When that changes its type,
-// what HNS holds is nothing of ours.
+// rename gives an undefined entry another name. If that changes its type, its values in HNS
+// count as alien.
 func (c *Cache) rename(s *set, n Name) {
 	if s.nested() != n.Nested() {
 		s.addrs.setActual(nil)
@@ -142,7 +142,7 @@ func (c *Cache) addMember(nested *set, member Name) (created bool) {
 	return created
 }
 
-// removeMember ends that.
+// removeMember removes a leaf from the desired members of a nested set.
 func (c *Cache) removeMember(nested, leaf *set) {
 	l := leaf.parents[nested]
 	if !l.desired {
@@ -168,7 +168,7 @@ func (c *Cache) include(nested, leaf *set) {
 	}
 }
 
-// relink records how a leaf is in a nested set, and what follows from it for the leaf.
+// relink records the link of a leaf to a nested set, and updates the leaf.
 func (c *Cache) relink(nested, leaf *set, l link) {
 	l.needed = nested.needed && (l.desired || l.actual)
 	before := leaf.parents[nested]

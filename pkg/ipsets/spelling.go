@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// HNS may show a member in another form than it was sent, in a way that nobody foresaw. Then the
+// HNS may show a member in another form than it was sent, which the agent does not know. Then the
 // first read after a write of ours has values without meaning in place of as many that were
 // sent, and nothing else differs. If the next read shows the same, and nothing was written
 // between the two, that is how HNS spells the set. After a read that was as written, any
@@ -19,14 +19,14 @@ type Spelling struct {
 	Shown []string // what it shows in their place, in order
 }
 
-// reading is what is known of how HNS shows a set.
+// reading is the state of learning how HNS shows a set.
 type reading struct {
 	unread  bool   // it was not read since it was written
 	odd     string // the difference that was read last
 	learned bool   // that difference is how HNS spells the set
 }
 
-// setReading records what is known of how HNS shows a set.
+// setReading records the state of learning how HNS shows a set.
 func (c *Cache) setReading(s *set, r reading) {
 	s.reading = r
 	c.list(c.doubted, s, r.odd != "" && !r.learned)

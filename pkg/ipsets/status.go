@@ -56,9 +56,9 @@ func (c *Cache) Stuck(n Name) bool {
 	return s != nil && s.needed && s.defined && s.surplus() > 0 && s.uncertain()
 }
 
-// Lags reports whether HNS may show an address in another way than is desired, in a set
-// that rules see, or does not say what a set has. Sets that HNS rejects do not count: no
-// rule sees them. It costs the sets that differ, and the members of nested ones.
+// Lags reports whether an address is in a needed set in HNS and should not be, or the other way
+// round, or whether the members of a needed set are unknown. Rejected sets do not count, as no
+// rule names them. It costs the sets that differ, and the members of nested ones.
 func (c *Cache) Lags(a netip.Addr) bool {
 	key, ok := addrOf(a)
 	if !ok {
@@ -86,9 +86,9 @@ func (s *set) shows(a addr, bits uint8) bool {
 // Settled reports whether nothing needed differs, is unknown or is rejected.
 func (c *Cache) Settled() bool { return len(c.pending) == 0 }
 
-// Outstanding reports whether HNS is not as it should be about the set: a rule
-// needs it and it differs, or is rejected, or nothing is known of it; or nothing
-// needs it and it is still there.
+// Outstanding reports whether the set is not in its desired state: it is needed and differs, or
+// is rejected, or the outcome of a write is unknown; or it is not needed and still in
+// HNS.
 func (c *Cache) Outstanding(n Name) bool {
 	s := c.byName[n]
 	if s == nil {
@@ -142,8 +142,8 @@ func (c *Cache) Spare(n Name) bool {
 	return s != nil && !s.needed && (s.present || s.unknown)
 }
 
-// NextSpare returns the first time after t since when a set is spare, zero for none:
-// those that have been for longer are due already.
+// NextSpare returns the earliest time after t at which a set became spare, zero for none.
+// Sets that became spare before are due already.
 func (c *Cache) NextSpare(t time.Time) time.Time {
 	var first time.Time
 	for _, since := range c.spare {

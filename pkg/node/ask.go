@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Ask has an agent make the endpoint of a claim ready. It returns no error when the
-// endpoint is. It dials again while c.Wait lasts, as an agent may be starting, or may
-// end with the claim in its hands. The errors are ErrRefused, with the Answer or with
-// what is wrong with the claim, ErrHung and ErrNoAgent.
+// Ask asks the agent to make the endpoint of a claim ready, and returns nil when it is. It
+// dials again until c.Wait is over, because the agent may be starting, or may end before it
+// answers. The errors are ErrRefused, with the Answer or with the fault of the
+// claim, ErrHung and ErrNoAgent.
 func Ask(ctx context.Context, dial func(context.Context) (net.Conn, error), c Claim) (Answer, error) {
 	if err := c.check(); err != nil {
 		return Answer{Code: CodeRefused, Reason: err.Error()}, fmt.Errorf("%w: %w", ErrRefused, err)
@@ -21,7 +21,7 @@ func Ask(ctx context.Context, dial func(context.Context) (net.Conn, error), c Cl
 	var answer Answer
 	err := again(ctx, func() (done bool, err error) {
 		left := time.Until(deadline)
-		// What the agent says at the end of its wait has to arrive before that of ours.
+		// The agent's answer at the end of its wait has to arrive before our wait ends.
 		c.Wait = max(left-min(left/10, 500*time.Millisecond), time.Millisecond)
 		answer, err = ask(ctx, dial, c)
 		return answer != (Answer{}), err
@@ -29,8 +29,8 @@ func Ask(ctx context.Context, dial func(context.Context) (net.Conn, error), c Cl
 	return answer, err
 }
 
-// Reach returns nil when an agent takes a connection before ctx ends, ErrNoAgent when
-// none does. It dials again until then.
+// Reach returns nil when an agent accepts a connection before ctx ends, otherwise ErrNoAgent.
+// It dials again until then.
 func Reach(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
 	return again(ctx, func() (bool, error) {
 		conn, err := dial(ctx)
@@ -42,8 +42,8 @@ func Reach(ctx context.Context, dial func(context.Context) (net.Conn, error)) er
 	})
 }
 
-// again tries until it is done or ctx ends, with a pause after each failure, and returns
-// what the last try said.
+// again calls try until that is done or ctx ends, with a pause after each failure, and returns
+// the error of the last try.
 func again(ctx context.Context, try func() (done bool, err error)) error {
 	for {
 		done, err := try()
@@ -60,8 +60,8 @@ func again(ctx context.Context, try func() (done bool, err error)) error {
 	}
 }
 
-// ask asks once. An agent that ends before it answers is none. The answer is not the
-// zero value when there is one.
+// ask asks once. If the agent ends before it answers, the error is ErrNoAgent. The answer is the
+// zero value if the agent gave none.
 func ask(ctx context.Context, dial func(context.Context) (net.Conn, error), c Claim) (Answer, error) {
 	conn, err := dial(ctx)
 	if err != nil {

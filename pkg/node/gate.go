@@ -14,18 +14,18 @@ import (
 	"unicode"
 )
 
-// DefaultPipe is where agents listen when nobody says otherwise.
+// DefaultPipe is the pipe of agents, unless the configuration names another one.
 const DefaultPipe = `\\.\pipe\winnpm-cni`
 
-// What the plugin does with a pod that has no answer.
+// The modes of the plugin: what it does with a pod for which it gets no answer.
 const (
 	ModeStrict = "strict" // it does not start until its policies are in place
 	ModeWait   = "wait"   // it starts without them when the wait is over
-	ModeOff    = "off"    // it starts at once, and nobody is asked
+	ModeOff    = "off"    // it starts without a question to the agent
 )
 
-// DefaultWait is how long a claim waits when nobody says otherwise, and MaxWait the longest
-// that it may.
+// DefaultWait is how long a claim waits, unless the configuration says otherwise. MaxWait is
+// the longest wait.
 const (
 	DefaultWait = 10 * time.Second
 	MaxWait     = 300 * time.Second
@@ -77,14 +77,14 @@ var (
 	ErrHungUp = errors.New("the plugin waits no longer")
 )
 
-// What Ask may end with.
+// Errors of Ask.
 var (
 	ErrNoAgent = errors.New("no agent answers")
 	ErrHung    = errors.New("the agent took the claim and did not answer in time")
 	ErrRefused = errors.New("the agent says no")
 )
 
-// mostAddresses is how many addresses a pod has at most. Dual stack has two.
+// mostAddresses is the limit of addresses of a pod. Dual stack has two.
 const mostAddresses = 16
 
 // What a caller may write. Names are as Kubernetes has them, so that none can pass for
@@ -96,10 +96,10 @@ var (
 	containers = regexp.MustCompile(`^[A-Za-z0-9][-_.A-Za-z0-9]{0,255}$`)
 )
 
-// mostBytes bounds texts that have no form.
+// mostBytes is the limit of texts without a prescribed form.
 const mostBytes = 512
 
-// check returns what is wrong with a claim, without repeating what is too long.
+// check returns an error for an invalid claim. The error does not repeat texts that are too long.
 func (c Claim) check() error {
 	for _, field := range []struct {
 		what, text string
@@ -135,7 +135,7 @@ func (c Claim) check() error {
 	return nil
 }
 
-// short reports whether text is one line that needs no care.
+// short reports whether text has at most mostBytes, all of them printable.
 func short(text string) bool {
 	if len(text) > mostBytes {
 		return false

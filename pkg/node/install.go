@@ -23,7 +23,7 @@ type Plugin struct {
 	BinDir   string // CNI's programs, as containerd's bin_dir
 	Entry    PluginEntry
 
-	placed bool // the program was compared before: it is enough that it is there
+	placed bool // the program was compared before, so Install only checks that it is there
 }
 
 // Install copies the plugin's program from beside this program into BinDir, then adds Entry to the list of
@@ -61,7 +61,7 @@ func (p *Plugin) with(use func(*installer) error) (err error) {
 	return use(in)
 }
 
-// editTries bounds how often an edit begins anew because another writer was quicker.
+// editTries is how often an edit is tried if another program writes the list at the same time.
 const editTries = 5
 
 var (
@@ -69,15 +69,15 @@ var (
 	errNoList     = errors.New("no .conflist: give --conf-dir as containerd has it, when the CNI is installed")
 )
 
-// installer puts our plugin into CNI and takes it out. The program is there before a
-// list names it, and goes after no list does.
+// installer adds our plugin to CNI and removes it. It copies the program before a list names
+// it, and deletes the program after no list names it.
 type installer struct {
 	source, bin, conf folder // beside npm.exe, of programs, of configurations
 	list              string // the name of the .conflist; "": the one that containerd takes
 	entry             PluginEntry
 	placed            bool // see Plugin
-	// suffix is of this run, so that two at once never write the same file. Nothing of
-	// CNI reads a name that ends so.
+	// suffix is unique to this run, so that two runs never write the same file. CNI does not
+	// read files with such names.
 	suffix string
 }
 
@@ -132,12 +132,12 @@ func (in *installer) place() error {
 	return nil
 }
 
-// sweep removes what killed runs, and failed steps of this one, left. What cannot go yet, as it runs, goes the next
-// time. A run at the same time loses its file and begins anew.
+// sweep removes files that killed runs, and failed steps of this run, left. A program that still runs cannot be
+// removed, and is removed the next time. A run at the same time loses its file and begins anew.
 func (in *installer) sweep(f folder) {
 	names, err := f.names()
 	if err != nil {
-		return // whoever reads the folder next says so
+		return // the next read of the folder returns the error
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, PluginType+".") && (strings.HasSuffix(name, ".new") || strings.HasSuffix(name, ".old")) {
@@ -176,8 +176,8 @@ func (in *installer) chosen() (string, error) {
 	return "", errNoList
 }
 
-// edit changes a list in one step and reports whether it had to. Another writer's file
-// that came in between is read anew.
+// edit changes a list in one step and reports whether a change was necessary. If another program
+// wrote the list in between, it begins anew.
 func (in *installer) edit(which func() (string, error), change func([]byte) ([]byte, error)) (bool, error) {
 	var gone error
 	for range editTries {
@@ -283,7 +283,7 @@ func (d diskFolder) read(name string) (content []byte, mode fs.FileMode, err err
 	if err != nil {
 		return nil, 0, err
 	}
-	// A link would be replaced, and its target stay as it is.
+	// A rename would replace a link, and leave its target unchanged.
 	if !info.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("%s: %s is no regular file: name the file that it leads to", d.root.Name(), name)
 	}
@@ -297,7 +297,7 @@ func (d diskFolder) create(name string, content []byte, mode fs.FileMode) error 
 		return err
 	}
 	_, err = file.Write(content)
-	// The umask does not count: who could read the file can still read it.
+	// Chmod undoes the umask: the new file has the mode of the old one.
 	return errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
 }
 

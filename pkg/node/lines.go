@@ -10,14 +10,14 @@ import (
 	"unicode"
 )
 
-// Lines are at most so long, with their end.
+// Limits of lines, in bytes, including the end of the line.
 const (
 	mostOfClaim  = 64 << 10
 	mostOfAnswer = 16 << 10
 	mostOfReason = 1 << 10 // JSON writes a character in six at most
 )
 
-// errSilent is a caller that hung up before its first byte, as who only looks does.
+// errSilent is the error for a caller that hung up before its first byte, as Reach does.
 var errSilent = errors.New("nothing was said")
 
 // readLine decodes a line of at most most bytes into value. Nothing may follow it.

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockAccess is a security descriptor that gives only SYSTEM and administrators lockAccess to a folder and
+// lockAccess is a security descriptor that gives only SYSTEM and administrators access to a folder and
 // the files in it. A user who can open a lock file can lock it.
 const lockAccess = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 

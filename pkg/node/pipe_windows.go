@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// local is how the pipes of this computer begin. Others would be asked over the network.
+// local is the prefix of the pipes of this computer. Any other pipe is reached over the network.
 const local = `\\.\pipe\`
 
-// errNotLocal is a path that leads elsewhere.
+// errNotLocal is the error for the path of a pipe on another computer.
 var errNotLocal = errors.New(`is no pipe of this computer, \\.\pipe\NAME`)
 
-// bufferBytes is of each direction of a connection, in the memory of the system.
+// bufferBytes is the size of the system's buffer for each direction of a connection.
 const bufferBytes = 4096
 
-// probeTime is how long Listen looks for an instance that nobody serves.
+// probeTime is how long ListenPipe waits for a connection to the instance that is never served.
 const probeTime = 20 * time.Millisecond
 
 func listenPipe(path string) (net.Listener, error) {
@@ -34,8 +34,8 @@ func listenPipe(path string) (net.Listener, error) {
 		return nil, err
 	}
 	// winio makes a first instance that it never serves, as it holds the name of the
-	// pipe. Windows lets nobody connect to that; Wine lets the first caller, who would
-	// wait for good. So we are the first caller.
+	// pipe. Windows lets no caller connect to that. Wine lets the first caller, which would
+	// wait forever, so the agent itself is the first caller.
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime) //nolint:forbidigo // it ends by itself
 	defer cancel()
 	if conn, err := winio.DialPipeContext(ctx, path); err == nil {
@@ -64,8 +64,8 @@ func isLocal(path string) bool {
 	return len(path) > len(local) && strings.EqualFold(path[:len(local)], local)
 }
 
-// ofAnAgent returns an error when the owner of a pipe may be somebody without the rights
-// of an agent, who would let every pod run.
+// ofAnAgent returns an error if the owner of a pipe may lack the rights of an agent: such a
+// process could let every pod run.
 func ofAnAgent(conn net.Conn) error {
 	file, ok := conn.(interface{ Fd() uintptr })
 	if !ok {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// mostAtOnce is how many connections are served at once. Others wait until one is
-	// accepted, so that each costs nothing before. A node starts fewer pods at once.
+	// mostAtOnce is the limit of connections that are served at the same time. Others wait
+	// to be accepted, and cost nothing until then. A node starts fewer pods at a time.
 	mostAtOnce = 256
 
 	// lineTime is how long a caller may take to write its claim, and to read its answer.
@@ -25,8 +25,8 @@ const (
 
 // Serve answers the claims that come in on l, until ctx ends. Then it closes l and all
 // connections without an answer, so that their callers ask the agent that comes next,
-// and returns nil when each call of claimer has returned. An error is that of a
-// listener that somebody else closed.
+// and returns nil when each call of claimer has returned. It returns an error only if
+// l was closed before.
 func Serve(ctx context.Context, l net.Listener, claimer Claimer, logger klog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var served sync.WaitGroup
@@ -79,7 +79,7 @@ func (s server) serve(ctx context.Context, conn net.Conn) {
 	defer func() { _ = conn.Close() }() // all was said
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 
-	_ = conn.SetDeadline(time.Now().Add(lineTime)) // a connection that takes none fails below
+	_ = conn.SetDeadline(time.Now().Add(lineTime)) // a connection that accepts no deadline fails below
 	c, err := readClaim(conn)
 	var answer Answer
 	switch {
@@ -91,11 +91,11 @@ func (s server) serve(ctx context.Context, conn net.Conn) {
 	default:
 		answer = s.claim(ctx, conn, c)
 	}
-	if ctx.Err() != nil { // it is the end of this agent and none of the claim
+	if ctx.Err() != nil { // the agent ends, not the claim
 		return
 	}
 	_ = conn.SetDeadline(time.Now().Add(lineTime))
-	_ = writeLine(conn, answer) // who is gone asks again or does not care
+	_ = writeLine(conn, answer) // a caller that is gone asks again, or needs no answer
 }
 
 // claim asks the claimer, until Wait is over or the caller hangs up.
@@ -105,7 +105,7 @@ func (s server) claim(ctx context.Context, conn net.Conn, c Claim) Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Wait, ErrLate)
 	defer cancel()
 
-	// The caller has no more to say: what comes is its end.
+	// The caller sends nothing after its claim, so a Read returns when it hangs up.
 	_ = conn.SetReadDeadline(time.Time{})
 	listening := make(chan struct{})
 	go func() {

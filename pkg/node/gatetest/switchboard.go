@@ -1,4 +1,4 @@
-// Package gatetest has a listener in memory, for tests of both ends of pkg/gate that run
+// Package gatetest has a listener in memory, for tests of both ends of pkg/node that run
 // in a bubble of testing/synctest.
 package gatetest
 
