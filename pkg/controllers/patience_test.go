@@ -207,8 +207,11 @@ func TestSilentKind(t *testing.T) {
 		require.EqualValues(t, -1, heard(watch.NewFake(), time.Minute))
 		require.Zero(t, heardOf(newCluster().pods), "the server ends a watch")
 		bookmarked := watch.NewFakeWithChanSize(1, false)
-		time.AfterFunc(time.Second, func() { bookmarked.Action(watch.Bookmark, newPod("a", "")) })
-		require.Equal(t, time.Second, heard(bookmarked, 2*time.Second))
+		time.AfterFunc(time.Second, func() {
+			bookmarked.Action(watch.Bookmark, newPod("a", ""))
+			time.AfterFunc(time.Second, bookmarked.Stop)
+		})
+		require.Equal(t, time.Second, heardOf(mute{newCluster().pods, func() watch.Interface { return bookmarked }}))
 	})
 }
 
