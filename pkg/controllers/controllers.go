@@ -158,10 +158,9 @@ func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
 	}
 	h := restful
 	switch {
-	case is == nil: // restful
 	case arrives(was, is):
 		h = urgent
-	case is.Local:
+	case is != nil && is.Local:
 		h = prompt
 	}
 	c.event(key, h)

@@ -42,6 +42,7 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (due bool, err error
 	defer func() { <-d.apply }()
 	r := d.begin(ctx, NewTransaction())
 	defer d.unlock()
+	r.endpoints.Begin(r.generation, r.started)
 	before := r.nextDue()
 	r.progress.Note("reading", "", "", "")
 	err = r.observe(look)

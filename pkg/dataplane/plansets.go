@@ -30,6 +30,9 @@ type removal struct {
 	alone bool // HNS rejected a request with the set, so the next one has no other set
 }
 
+// inDoubt reports whether the sets have to be read before one is written.
+func (n *nodeState) inDoubt() bool { return n.fresh || n.cache.InDoubt() }
+
 // planSets returns the requests that create and update the sets which differ, in order.
 func (n *nodeState) planSets() (plan []ipsets.Request) {
 	if n.cache.Settled() {
@@ -51,7 +54,7 @@ func (n *nodeState) planSets() (plan []ipsets.Request) {
 
 // planLater records whether writes of sets are left to the next transaction.
 func (n *nodeState) planLater() {
-	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.fresh && !n.cache.InDoubt()
+	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.inDoubt()
 	n.due = mayWrite && len(n.planSets()) > 0
 	n.held = !n.cache.Settled() && n.cache.HeldBack()
 }

@@ -13,7 +13,7 @@ func (r *run) read() {
 	r.progress.Note("reading", "", "", "")
 	list := r.endpoints.TakeListDue()
 	// Sets are read first, because rules that are read later refer to them.
-	if (r.fresh || r.cache.InDoubt()) && !r.sets.At.After(r.started) {
+	if r.inDoubt() && !r.sets.At.After(r.started) {
 		r.readUnknownSets()
 	}
 	if list {

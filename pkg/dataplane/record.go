@@ -16,7 +16,7 @@ const keptReports = 20
 // record ends a transaction, and returns its report.
 func (r *run) record() state.Report {
 	r.progress.Note("recording", "", "", "")
-	if r.setsFailed || r.fresh || r.cache.InDoubt() {
+	if r.setsFailed || r.inDoubt() {
 		r.sets.Failed(r.started, r.clock)
 	} else {
 		r.sets = backoff.Retry{}

@@ -80,7 +80,6 @@ func (d *Dataplane) begin(ctx context.Context, tx *Transaction) *run {
 	d.lock()
 	n := d.node
 	n.cache.Advance(n.clock)
-	n.endpoints.Begin(n.generation, n.clock)
 	return &run{nodeState: n, dp: d, ctx: ctx, tx: tx, started: n.clock, calls: map[string]int{}, written: map[written]bool{}}
 }
 

@@ -93,11 +93,6 @@ func sameRequest(a, b ipsets.Request) bool {
 	})
 }
 
-// inDoubt reports whether the sets have to be read before one is written.
-func (r *run) inDoubt() bool {
-	return r.fresh || r.cache.InDoubt()
-}
-
 // searchEnds counts a request of a search before it is sent. It reports whether to leave the
 // request to the next transaction, because that is due or there were maxSearch requests. The first
 // request of a transaction is always sent, so that each search ends.

@@ -189,7 +189,15 @@ func (d *State) podOf(uid types.UID) string {
 
 // Outstanding counts the endpoints that wait for an update, and the pods whose endpoint was
 // not seen.
-func (d *State) Outstanding() int { return len(pending(d.byID)) + len(d.Waiting()) }
+func (d *State) Outstanding() int {
+	n := len(d.Waiting())
+	for _, ep := range d.byID {
+		if ep.Pending() {
+			n++
+		}
+	}
+	return n
+}
 
 // Missing reports whether pods wait for an endpoint that HNS may have but did not show.
 func (d *State) Missing() bool {

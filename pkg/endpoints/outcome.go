@@ -167,9 +167,10 @@ func (d *State) NextSteps(id string) (ep *Endpoint, steps []acl.Step, ready bool
 	if ep == nil || !ep.Pending() || !ep.Known() {
 		return ep, nil, true
 	}
-	steps = d.steps(ep)
 	if ep.Bisecting() {
 		steps = d.bisectSteps(ep)
+	} else {
+		steps = d.steps(ep)
 	}
 	if len(steps) == 0 {
 		d.Queue(ep)
