@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/acl"
-
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )

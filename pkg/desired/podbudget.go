@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/winnpm/winnpm/pkg/acl"
-
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/acl"
-
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )

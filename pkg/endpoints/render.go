@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
-
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
