@@ -120,7 +120,7 @@ func New(cfg Config) *Dataplane {
 	d.node = &nodeState{
 		cfg: cfg, progress: d.progress, cache: cache, desired: objects,
 		endpoints: endpoints.New(
-			endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod},
+			endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod, Node: cfg.Node, DryRun: cfg.DryRun},
 			endpoints.Dependencies{Cache: cache, Desired: objects}),
 		setWork: setWork{
 			fresh: true, omitted: map[ipsets.Name]bool{},
@@ -134,7 +134,7 @@ func New(cfg Config) *Dataplane {
 func (d *Dataplane) lock() {
 	d.mu.Lock()
 	d.node.clock = d.now()
-	d.node.endpoints.Tick(d.node.clock)
+	d.node.endpoints.Clock = d.node.clock
 }
 
 // unlock releases the state lock within a transaction, and wakes the callers of WaitReady.

@@ -40,7 +40,7 @@ func (d *Dataplane) Snapshot() *Snapshot {
 		s.node, s.now, s.reports = n.cfg.Node, n.clock, slices.Clone(n.reports)
 		s.spellings, s.cut, s.lookAge = n.endpoints.Spellings.All(), n.endpoints.Spellings.OthersCut(), n.lookAge()
 		n.endpoints.DumpDue(&s.due)
-		s.warnings, s.again = n.warnings(), n.again()
+		s.warnings, s.again = n.warnings(n.endpoints.Outstanding().Warnings), n.again()
 		s.desired, s.endpoints, s.sets = n.desired.Copy(), n.endpoints.Copy(), n.cache.Copy()
 	})
 	return s
@@ -151,16 +151,17 @@ func (d *Dataplane) Stats() (s state.Stats) {
 
 // Warnings returns the active warnings, sorted. It never waits for HNS.
 func (d *Dataplane) Warnings() (active []state.Warning) {
-	d.with(func(n *nodeState) { active = n.warnings() })
+	d.with(func(n *nodeState) { active = n.warnings(n.endpoints.Outstanding().Warnings) })
 	return active
 }
 
-// warnings returns the active warnings: about objects over a budget, parts of policies that cannot
-// be expressed, sets, endpoints and addresses.
-func (n *nodeState) warnings() []state.Warning {
-	out := n.warnOfSets(n.desired.Warnings())
-	out = n.endpoints.View().Warn(out, n.cfg.Node)
-	out = n.endpoints.WarnOfDrift(out)
+// warnings returns the active warnings, sorted: those of endpoints, and those about objects over a
+// budget, parts of policies that cannot be expressed, sets and addresses.
+func (n *nodeState) warnings(ofEndpoints []state.Warning) []state.Warning {
+	out := append(n.desired.Warnings(), ofEndpoints...)
+	if rejected := n.cache.RejectedSets(); len(rejected)+len(n.removals)+n.sets.Tries > 0 {
+		out = n.warnOfSets(out, rejected)
+	}
 	slices.SortFunc(out, func(a, b state.Warning) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object),
 			cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
@@ -170,14 +171,14 @@ func (n *nodeState) warnings() []state.Warning {
 
 // warnOfSets appends the warnings of sets: HNS rejects a set, does not remove it, or sets cannot be
 // read or written.
-func (n *nodeState) warnOfSets(out []state.Warning) []state.Warning {
+func (n *nodeState) warnOfSets(out []state.Warning, rejected []ipsets.Name) []state.Warning {
 	code := func(a *backoff.Again) string {
 		if a == nil {
 			return ""
 		}
 		return endpoints.InBrackets(a.Code)
 	}
-	for name, needing := range n.desired.Needing(n.cache.RejectedSets()) {
+	for name, needing := range n.desired.Needing(rejected) {
 		in := code(n.refused[name])
 		for _, key := range needing {
 			object, kind := desired.ObjectOf(key)

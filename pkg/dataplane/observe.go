@@ -47,7 +47,7 @@ func (d *Dataplane) Observe(ctx context.Context, look Look) (due bool, err error
 	r.progress.Note("reading", "", "", "")
 	err = r.observe(look)
 	r.renderDirty()
-	r.progress.End()
+	r.progress.move(place{})
 	at := r.nextDue()
 	return !at.Equal(before) || !at.IsZero() && !at.After(r.clock), err
 }
@@ -81,6 +81,13 @@ func (r *run) observe(look Look) error {
 		r.endpoints.TakeLook(id, res.Endpoint, res.Err)
 	}
 	return nil
+}
+
+// nextDue returns when the next empty transaction is due, zero for never.
+func (n *nodeState) nextDue() time.Time {
+	out := n.outstanding()
+	out.Retry.At(out.Probe.First)
+	return out.Retry.First
 }
 
 // NextLook returns what to observe next, and when; a time in the past means at once. Callers must

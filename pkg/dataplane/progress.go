@@ -19,7 +19,7 @@ type progress struct {
 	mu      sync.Mutex // guards at and since; not held during a call or other work; the writer reads without it
 	at      place      // zero: no transaction runs
 	since   time.Time
-	longest state.Piece // the longest slow piece of the running transaction
+	longest *state.Piece // the longest slow piece of the running or last transaction, nil for none
 }
 
 // place is what a transaction works on.
@@ -47,41 +47,20 @@ func (p place) String() string {
 	return cli.Printable(b.String())
 }
 
-// Begin records the start of a transaction.
-func (p *progress) Begin() {
-	p.move(place{work: "beginning"})
-	p.longest = state.Piece{}
-}
-
-// End records the end of the transaction, and returns its longest piece of work if that was slow.
-func (p *progress) End() *state.Piece {
-	p.move(place{})
-	if p.longest.Took == 0 {
-		return nil
-	}
-	longest := p.longest
-	return &longest
-}
-
 // Note records what the transaction does next, and with which object; kind is "" if with none.
 func (p *progress) Note(work, kind, namespace, name string) {
 	p.move(place{work: work, kind: kind, namespace: namespace, name: name})
 }
 
-// Call records the start of a call of HNS. The caller calls returned when HNS has answered.
-func (p *progress) Call(op string) (returned func()) {
-	at := p.at
-	in := at
-	in.call = op
-	p.move(in)
-	return func() { p.move(at) }
-}
-
-// move ends a piece of work and begins the next one.
+// move ends a piece of work and begins the next one. The zero place ends the transaction.
 func (p *progress) move(next place) {
 	now := p.now()
-	if took := now.Sub(p.since); p.at != (place{}) && p.at.call == "" && took >= max(slowPiece, p.longest.Took+1) {
-		p.longest = state.Piece{Doing: p.at.String(), Took: took}
+	took := now.Sub(p.since)
+	switch {
+	case p.at == (place{}):
+		p.longest = nil
+	case p.at.call == "" && took >= slowPiece && (p.longest == nil || took > p.longest.Took):
+		p.longest = &state.Piece{Doing: p.at.String(), Took: took}
 	}
 	p.mu.Lock()
 	p.at, p.since = next, now

@@ -15,7 +15,7 @@ func TestProgress(t *testing.T) {
 	n := &progress{now: func() time.Time { return now }}
 	require.Equal(t, state.Progress{}, n.Now(), "nothing runs")
 
-	n.Begin()
+	n.Note("beginning", "", "", "")
 	require.Equal(t, "beginning", n.Now().Doing)
 	now = now.Add(time.Second)
 	n.Note("staging", "Pod", "shop", "db-0")
@@ -23,9 +23,10 @@ func TestProgress(t *testing.T) {
 
 	n.Note("updating", "endpoint", "", "ep")
 	require.Equal(t, "updating endpoint ep", n.Now().Doing)
-	returned := n.Call("Endpoint/Get")
+	at := n.at
+	n.move(place{work: at.work, kind: at.kind, name: at.name, call: "Endpoint/Get"})
 	require.Equal(t, state.Progress{Doing: "updating endpoint ep, in HNS: Endpoint/Get", Since: now, InHNS: true}, n.Now())
-	returned()
+	n.move(at)
 	require.False(t, n.Now().InHNS)
 	require.Equal(t, "updating endpoint ep", n.Now().Doing)
 
@@ -39,22 +40,24 @@ func TestSlowestPiece(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	n := &progress{now: func() time.Time { return now }}
 	takes := func(d time.Duration) { now = now.Add(d) }
+	end := func() *state.Piece { n.move(place{}); return n.longest }
 
-	n.Begin()
+	n.Note("beginning", "", "", "")
 	n.Note("staging", "Pod", "x", "quick")
 	takes(900 * time.Millisecond)
-	require.Nil(t, n.End())
+	require.Nil(t, end())
 
-	n.Begin()
+	n.Note("beginning", "", "", "")
 	n.Note("staging", "NetworkPolicy", "x", "slow")
 	takes(2 * time.Second)
 	n.Note("staging", "NetworkPolicy", "x", "slowest")
 	takes(3 * time.Second)
-	returned := n.Call("SetPolicy/Update")
+	at := n.at
+	n.move(place{work: at.work, call: "SetPolicy/Update"})
 	takes(time.Minute)
-	returned()
-	require.Equal(t, &state.Piece{Doing: "staging NetworkPolicy x/slowest", Took: 3 * time.Second}, n.End())
+	n.move(at)
+	require.Equal(t, &state.Piece{Doing: "staging NetworkPolicy x/slowest", Took: 3 * time.Second}, end())
 
-	n.Begin()
-	require.Nil(t, n.End(), "each transaction has its own")
+	n.Note("beginning", "", "", "")
+	require.Nil(t, end(), "each transaction has its own")
 }

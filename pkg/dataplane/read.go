@@ -22,14 +22,14 @@ func (r *run) read() {
 		r.endpoints.TakeList(res.IDs, res.Err)
 	}
 	r.readEndpoints()
-	if starting := r.endpoints.Starting(); list && !r.yielded && len(starting) > 0 {
-		// HNS lists endpoints that no container uses yet separately. Endpoints that this list
-		// lacks, and an error of it, mean nothing: the pods are looked for again.
-		res := r.ask(hns.Request{Op: hns.OpEndpointNew})
-		r.endpoints.TakeNewList(res.IDs, res.Err, starting)
-		r.readEndpoints()
-	}
 	if list {
+		if starting := r.endpoints.Starting(); !r.yielded && len(starting) > 0 {
+			// HNS lists endpoints that no container uses yet separately. Endpoints that this list
+			// lacks, and an error of it, mean nothing: the pods are looked for again.
+			res := r.ask(hns.Request{Op: hns.OpEndpointNew})
+			r.endpoints.TakeNewList(res.IDs, res.Err, starting)
+			r.readEndpoints()
+		}
 		r.endpoints.LookAgain()
 	}
 	r.desired.EndLost(r.endpoints.HasAddr)

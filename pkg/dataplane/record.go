@@ -3,9 +3,9 @@ package dataplane
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
+	"github.com/winnpm/winnpm/pkg/endpoints"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -22,7 +22,7 @@ func (r *run) record() state.Report {
 		r.sets = backoff.Retry{}
 	}
 	r.planLater()
-	found, starts := r.endpoints.Report()
+	out := r.outstanding()
 	rep := state.Report{
 		Generation: r.generation,
 		Started:    r.started,
@@ -32,25 +32,22 @@ func (r *run) record() state.Report {
 		Changes:    r.changes.List(),
 		Plan:       r.writtenText(),
 		Calls:      r.calls,
-		Pending:    r.endpoints.Outstanding(),
-		Repairs:    r.endpoints.Repairs(),
-		Warnings:   r.warnings(),
+		Pending:    out.Pending,
+		Waiting:    out.Spans,
+		Warnings:   r.warnings(out.Warnings),
 		Rivals:     r.desired.Rivals(),
-		RetryAfter: r.retryAfter(),
-		ProbeAfter: r.probeAfter(),
-
-		NewEndpoints: found,
-		Starts:       starts,
-		Spellings:    r.endpoints.Spellings.New(),
-		Waiting:      r.waiting(),
+		RetryAfter: out.Retry.After(r.clock),
+		ProbeAfter: out.Probe.After(r.clock),
 	}
+	r.endpoints.Report(&rep)
 	if n := len(rep.Waiting); n > 0 {
 		rep.Unprogrammed = rep.Waiting[n-1].To
 	}
 	for _, err := range r.errs {
 		rep.Errors = append(rep.Errors, err.Error())
 	}
-	rep.Longest = r.progress.End()
+	r.progress.move(place{})
+	rep.Longest = r.progress.longest
 	r.reports = append(r.reports, rep.Clone())
 	if len(r.reports) > keptReports {
 		r.reports = slices.Delete(r.reports, 0, len(r.reports)-keptReports)
@@ -70,58 +67,35 @@ func (r *run) writtenText() string {
 	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.Add], count[hns.Update], count[hns.Remove], count[""])
 }
 
-// waiting returns the transactions whose changes are not all in HNS. A pod whose endpoint HNS does not
-// list does not count, unless endpoints could not be listed or read.
-func (n *nodeState) waiting() []state.Span {
-	if !n.sets.At.IsZero() || n.due || n.held || n.endpoints.Missing() {
-		return []state.Span{{From: 0, To: n.generation}}
+// outstanding returns what the node waits for: sets, endpoints and lost pods. A pod whose endpoint
+// HNS does not list is no outstanding change, unless endpoints could not be listed or read.
+func (n *nodeState) outstanding() endpoints.Outstanding {
+	out := n.endpoints.Outstanding()
+	if !n.sets.At.IsZero() || n.due || n.held || out.Missing {
+		out.Spans = []state.Span{{From: 0, To: n.generation}}
 	}
-	return n.endpoints.Spans()
-}
-
-// retryAfter returns the time until outstanding work is tried again, 0 for none.
-func (n *nodeState) retryAfter() time.Duration {
-	next := backoff.Due{First: n.sets.At}
+	out.Retry.At(n.sets.At)
 	if n.due {
-		next.At(n.clock)
+		out.Retry.At(n.clock)
 	}
-	n.endpoints.DueAgain(&next, n.cfg.DryRun)
-	return next.After(n.clock)
-}
-
-// probeAfter returns the time until the agent asks HNS again about an object that HNS rejected or
-// that could not be read, until it removes an unused set, or until a lost pod ends. 0 means never.
-func (n *nodeState) probeAfter() time.Duration {
-	next := backoff.Due{First: n.desired.LostDue()}
 	if n.cfg.DryRun {
-		return next.After(n.clock)
+		out.Probe = backoff.Due{First: n.desired.LostDue()}
+		return out
 	}
+	out.Probe.At(n.desired.LostDue())
 	if n.sets.At.IsZero() { // else nothing is written before
 		for _, a := range n.refused {
-			next.At(a.At)
+			out.Probe.At(a.At)
 		}
-		next.At(n.readAgain.At)
+		out.Probe.At(n.readAgain.At)
 	}
 	if !n.endpoints.Unsettled() { // else nothing is removed
 		for _, a := range n.removals {
-			next.At(a.At)
+			out.Probe.At(a.At)
 		}
 		if spare := n.cache.NextSpare(n.clock.Add(-n.cfg.GracePeriod)); !spare.IsZero() {
-			next.At(spare.Add(n.cfg.GracePeriod))
+			out.Probe.At(spare.Add(n.cfg.GracePeriod))
 		}
 	}
-	n.endpoints.AskAgain(&next)
-	return next.After(n.clock)
-}
-
-// nextDue returns when the next empty transaction is due, zero for never.
-func (n *nodeState) nextDue() time.Time {
-	after := (state.Report{RetryAfter: n.retryAfter(), ProbeAfter: n.probeAfter()}).Next()
-	switch {
-	case after > time.Millisecond:
-		return n.clock.Add(after)
-	case after > 0:
-		return n.clock
-	}
-	return time.Time{}
+	return out
 }

@@ -27,7 +27,12 @@ func (r *run) removeSets() {
 			break
 		}
 	}
-	r.endRemovals()
+	if len(r.removals) > 0 {
+		r.endRemovals()
+	}
+	if !r.cache.HasUnknown() {
+		r.readAgain = backoff.Retry{}
+	}
 }
 
 // nextRemoval returns the next request: first for all sets together, then for each set alone that
@@ -103,8 +108,5 @@ func (r *run) endRemovals() {
 		if untried := !a.At.After(r.started); untried && r.searched < maxSearch && !r.yielded {
 			a.At = r.started.Add(backoff.FirstRefused)
 		}
-	}
-	if !r.cache.HasUnknown() {
-		r.readAgain = backoff.Retry{}
 	}
 }

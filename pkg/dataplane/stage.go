@@ -23,14 +23,12 @@ func (r *run) stage() {
 // HNS rejects a set that they name, or accepts it again.
 func (n *nodeState) renderDirty() {
 	came := n.desired.TakeEffects()
-	n.endpoints.Follow(came)
 	if told := func(p *desired.PodState) bool { return p.Sandbox.ID != "" }; n.fresh && slices.ContainsFunc(came.Came, told) {
 		n.sets = backoff.Retry{} // the CNI of the new pod may have made the network, so sets are read at once
 	}
-	n.omitRejected()
-	n.endpoints.RenderDirty()
-	if n.omitRejected() { // a new rule may name a rejected set
-		n.endpoints.RenderDirty()
+	n.endpoints.Render(came)
+	if rejected := n.cache.RejectedSets(); len(rejected)+len(n.omitted) > 0 && n.omitRejected(rejected) {
+		n.endpoints.Render(desired.Effects{})
 	}
 }
 
@@ -38,11 +36,8 @@ func (n *nodeState) renderDirty() {
 // that lack a rejected member. It marks the endpoints whose rules name a set that was added or
 // removed here, and reports whether there is one. Its cost is linear in the rejected sets and
 // their holders.
-func (n *nodeState) omitRejected() (changed bool) {
-	candidates := n.cache.RejectedSets()
-	if len(candidates)+len(n.omitted) == 0 {
-		return false
-	}
+func (n *nodeState) omitRejected(rejected []ipsets.Name) (changed bool) {
+	candidates := rejected
 	for name := range n.omitted {
 		candidates = append(candidates, name)
 	}

@@ -76,7 +76,7 @@ type written struct {
 
 // begin takes the state lock for a transaction, which ends with unlock. The caller holds apply.
 func (d *Dataplane) begin(ctx context.Context, tx *Transaction) *run {
-	d.progress.Begin()
+	d.progress.Note("beginning", "", "", "")
 	d.lock()
 	n := d.node
 	n.cache.Advance(n.clock)
@@ -96,7 +96,10 @@ func (r *run) ask(req hns.Request) (res hns.Result) {
 		}
 	}
 	r.unlocked(func() {
-		defer r.progress.Call(req.Op)()
+		at := r.progress.at
+		defer r.progress.move(at)
+		at.call = req.Op
+		r.progress.move(at)
 		began := r.dp.now()
 		res = req.Do(r.ctx, r.dp.client)
 		r.busy += r.dp.now().Sub(began)

@@ -22,7 +22,7 @@ const maxSearch = 64
 func (r *run) writeSets(plan []ipsets.Request) {
 	r.progress.Note("writing sets", "", "", "")
 	done := r.sendPlans(plan)
-	if r.probeSets() {
+	if rejected := r.cache.RejectedSets(); len(rejected)+len(r.refused) > 0 && r.probeSets(rejected) {
 		done = r.sendPlans(r.planSets())
 	}
 	r.renderDirty()
@@ -39,14 +39,19 @@ func (r *run) writeSets(plan []ipsets.Request) {
 func (r *run) sendPlans(plan []ipsets.Request) bool {
 	const attempts = 3
 	var doubted ipsets.Request // the last one that failed although the sets were as recorded
-	for faults := 0; faults < attempts; {
-		if r.inDoubt() {
-			return false
-		}
-		req, err := r.sendPlan(plan)
-		switch {
-		case errors.Is(err, errLater):
+	for faults := 0; faults < attempts && !r.inDoubt(); {
+		if len(plan) == 0 {
 			return true
+		}
+		req := plan[0]
+		if req.Search && r.searchEnds() {
+			return true
+		}
+		err := r.sendSets(req)
+		switch {
+		case err == nil && len(plan) > 1:
+			plan = plan[1:]
+			continue
 		case err == nil:
 		case errors.Is(err, hns.ErrInvalid):
 			r.refuseSets(req, err)
@@ -64,27 +69,9 @@ func (r *run) sendPlans(plan []ipsets.Request) bool {
 				doubted = req
 			}
 		}
-		if plan = r.planSets(); len(plan) == 0 {
-			return true
-		}
+		plan = r.planSets()
 	}
-	return false
-}
-
-// errLater ends a plan during a search.
-var errLater = errors.New("the search goes on in the next transaction")
-
-// sendPlan sends the requests in order. It returns the first one that fails, with its error.
-func (r *run) sendPlan(plan []ipsets.Request) (ipsets.Request, error) {
-	for _, req := range plan {
-		if req.Search && r.searchEnds() {
-			return req, errLater
-		}
-		if err := r.sendSets(req); err != nil {
-			return req, err
-		}
-	}
-	return ipsets.Request{}, nil
+	return len(plan) == 0 && !r.inDoubt()
 }
 
 func sameRequest(a, b ipsets.Request) bool {
@@ -107,31 +94,33 @@ func (r *run) searchEnds() bool {
 // sendSets sends one request and records its outcome. After the first failure, open endpoints are
 // isolated before anything else is sent.
 func (r *run) sendSets(req ipsets.Request) error {
-	err := r.ask(hns.Request{Op: hns.OpSets(hnsVerbs[req.Verb]), Sets: hnsSets(req)}).Err
-	r.recordSets(req, err)
-	if err != nil && req.Verb != ipsets.Remove && !r.isolated {
+	kind, sets := hns.IPSet, make([]hns.SetPolicy, len(req.Sets))
+	if req.Nested {
+		kind = hns.NestedIPSet
+	}
+	for i, s := range req.Sets {
+		sets[i] = hns.SetPolicy{ID: s.ID, Name: s.Text, Type: kind, Values: s.Values}
+	}
+	err := r.ask(hns.Request{Op: hns.OpSets(hnsVerbs[req.Verb]), Sets: sets}).Err
+	remove := req.Verb == ipsets.Remove
+	if nothingDone := errors.Is(err, hns.ErrInvalid) || remove && errors.Is(err, hns.ErrInUse); !nothingDone {
+		for _, s := range req.Sets {
+			switch {
+			case err != nil:
+				r.cache.Unknown(s.Name)
+			case remove:
+				r.cache.Removed(s.Name)
+			default:
+				r.cache.Wrote(s)
+			}
+			r.endpoints.WroteSet(s.Name)
+		}
+	}
+	if err != nil && !remove && !r.isolated {
 		r.isolated = true
 		r.isolateOpen()
 	}
 	return err
-}
-
-// recordSets records the outcome of a request for sets.
-func (n *nodeState) recordSets(req ipsets.Request, err error) {
-	if errors.Is(err, hns.ErrInvalid) || req.Verb == ipsets.Remove && errors.Is(err, hns.ErrInUse) {
-		return // nothing was done
-	}
-	for _, s := range req.Sets {
-		switch {
-		case err == nil && req.Verb == ipsets.Remove:
-			n.cache.Removed(s.Name)
-		case err == nil:
-			n.cache.Wrote(s)
-		default:
-			n.cache.Unknown(s.Name)
-		}
-		n.endpoints.WroteSet(s.Name)
-	}
 }
 
 // refuseSets records that HNS rejected a request. If the request had one set, that set is omitted
@@ -153,8 +142,8 @@ func (r *run) refuseSets(req ipsets.Request, err error) {
 
 // probeSets tries the rejected sets again that are due, each alone. It reports whether HNS
 // accepted one.
-func (r *run) probeSets() (accepted bool) {
-	due := r.dueProbes()
+func (r *run) probeSets(rejected []ipsets.Name) (accepted bool) {
+	due := r.dueProbes(rejected)
 	if len(due) == 0 {
 		return false
 	}
@@ -190,9 +179,9 @@ func (r *run) probeSets() (accepted bool) {
 }
 
 // dueProbes updates the list of rejected sets, and returns those that are due, in that order.
-func (r *run) dueProbes() (due []ipsets.Name) {
+func (r *run) dueProbes(rejected []ipsets.Name) (due []ipsets.Name) {
 	refused := map[ipsets.Name]bool{}
-	for _, name := range r.cache.RejectedSets() {
+	for _, name := range rejected {
 		refused[name] = true
 		if r.refused[name] == nil { // it was not needed when it was rejected
 			r.refused[name] = &backoff.Again{At: r.started}
@@ -212,16 +201,3 @@ func (r *run) dueProbes() (due []ipsets.Name) {
 
 // hnsVerbs translates verbs.
 var hnsVerbs = map[ipsets.Verb]hns.Verb{ipsets.Add: hns.Add, ipsets.Update: hns.Update, ipsets.Remove: hns.Remove}
-
-// hnsSets returns the sets of a request as HNS wants them.
-func hnsSets(req ipsets.Request) []hns.SetPolicy {
-	t := hns.IPSet
-	if req.Nested {
-		t = hns.NestedIPSet
-	}
-	out := make([]hns.SetPolicy, len(req.Sets))
-	for i, s := range req.Sets {
-		out[i] = hns.SetPolicy{ID: s.ID, Name: s.Text, Type: t, Values: s.Values}
-	}
-	return out
-}

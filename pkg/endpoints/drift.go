@@ -165,7 +165,11 @@ func (d *State) foundACLs(ep *Endpoint, ours []hns.ACL) {
 }
 
 // WroteSet records that the agent wrote a set, or may have.
-func (d *State) WroteSet(n ipsets.Name) { d.drift.wrote(drifting{set: n}) }
+func (d *State) WroteSet(n ipsets.Name) {
+	if len(d.drift.objects) > 0 {
+		d.drift.wrote(drifting{set: n})
+	}
+}
 
 // PausedSet reports whether the repair of a set waits, because another program keeps changing it.
 func (d *State) PausedSet(n ipsets.Name) bool {
@@ -186,9 +190,9 @@ func (d *State) resume(ep *Endpoint) time.Time {
 	return until
 }
 
-// Repairs returns the objects that a transaction repaired, by kind and name. Its cost is linear
+// repairs returns the objects that a transaction repaired, by kind and name. Its cost is linear
 // in the objects that another program changed of late.
-func (d *State) Repairs() (repairs []state.Repair) {
+func (d *State) repairs() (repairs []state.Repair) {
 	for object, is := range d.drift.objects {
 		ep := d.byID[object.endpoint]
 		outstanding := ep != nil && ep.Outstanding()
@@ -213,14 +217,14 @@ func (d *State) Repairs() (repairs []state.Repair) {
 func (d *State) countDrift(s *state.Stats) {
 	s.DriftFound, s.DriftRepaired = maps.Clone(d.drift.found), maps.Clone(d.drift.repaired)
 	s.Damped = map[string]int{driftSet: 0, driftACL: 0}
-	for _, object := range d.drift.flapping(d.clock) {
+	for _, object := range d.drift.flapping(d.Clock) {
 		s.Damped[object.kind()]++
 	}
 }
 
-// WarnOfDrift appends a warning for each object that another program keeps changing.
-func (d *State) WarnOfDrift(out []state.Warning) []state.Warning {
-	for _, object := range d.drift.flapping(d.clock) {
+// warnOfDrift appends a warning for each object that another program keeps changing.
+func (d *State) warnOfDrift(out []state.Warning) []state.Warning {
+	for _, object := range d.drift.flapping(d.Clock) {
 		w := state.Warning{Object: object.String(), Kind: "Set", Reason: state.ReasonForeignWrites}
 		what := "the set"
 		if object.endpoint != "" {

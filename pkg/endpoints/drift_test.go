@@ -51,9 +51,9 @@ func TestRepairs(t *testing.T) {
 	d := newTestEndpoints()
 	d.drift.foundRules("ep", []hns.ACL{web, block}, nil, start)
 	d.drift.wrote(drifting{endpoint: "ep"})
-	require.Equal(t, []state.Repair{{Kind: driftACL, Object: "ep", Found: "2 rules missing"}}, d.Repairs())
+	require.Equal(t, []state.Repair{{Kind: driftACL, Object: "ep", Found: "2 rules missing"}}, d.repairs())
 	require.Empty(t, d.drift.objects)
-	require.Empty(t, d.Repairs())
+	require.Empty(t, d.repairs())
 }
 
 // TestFlapping: who changes an object again and again makes its repair wait, longer each

@@ -21,22 +21,20 @@ import (
 // Copied is the endpoints of a State at one moment. It shares only values that State
 // replaces and never changes.
 type Copied struct {
-	View
+	byID    map[string]*Endpoint
+	pods    map[types.UID]string // names of the local pods that own endpoints
 	waiting []*desired.PodState
 }
 
 // Copy returns the endpoints as they are now.
 func (d *State) Copy() Copied {
-	names := map[types.UID]string{}
-	podOf := func(uid types.UID) string { return names[uid] }
-	out := Copied{View: View{byID: make(map[string]*Endpoint, len(d.byID)), podOf: podOf, unread: d.unreadErrs(), err: d.listing.err}}
+	out := Copied{byID: make(map[string]*Endpoint, len(d.byID)), pods: map[types.UID]string{}, waiting: d.Waiting()}
 	for id, ep := range d.byID {
 		is := *ep
 		is.rejected, is.holds = maps.Clone(ep.rejected), nil
 		out.byID[id] = &is
-		names[ep.owner] = d.podOf(ep.owner)
+		out.pods[ep.owner] = d.podOf(ep.owner)
 	}
-	out.waiting = d.Waiting()
 	return out
 }
 
@@ -56,7 +54,7 @@ func (s *Copied) ByAddr() map[netip.Addr][]string {
 func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
 	out := []state.Pending{}
 	for _, ep := range pending(s.byID) {
-		pd := state.Pending{Pod: s.podOf(ep.owner), UID: string(ep.owner), Endpoint: ep.ID, Attempts: ep.tries}
+		pd := state.Pending{Pod: s.pods[ep.owner], UID: string(ep.owner), Endpoint: ep.ID, Attempts: ep.tries}
 		if ep.lastErr != nil {
 			pd.Error = ep.lastErr.Error()
 		}
@@ -69,6 +67,17 @@ func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
 	return out
 }
 
+// pending returns the endpoints with an outstanding update, in the order of their turns.
+func pending(endpoints map[string]*Endpoint) (out []*Endpoint) {
+	for _, ep := range endpoints {
+		if ep.Pending() {
+			out = append(out, ep)
+		}
+	}
+	sortByTurn(out)
+	return out
+}
+
 // Dump lists the endpoints by id.
 func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 	out := make([]state.Endpoint, 0, len(s.byID))
@@ -76,7 +85,7 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.Endpoint{
-			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.podOf(ep.owner), Applied: lists.canonical(ep.actual), Known: ep.Known(),
+			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods[ep.owner], Applied: lists.canonical(ep.actual), Known: ep.Known(),
 			Foreign: len(ep.foreign),
 		}
 		for i, a := range ep.addrs {

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -21,6 +20,8 @@ type Settings struct {
 	MaxBatchedACLs int // in one Add
 	MaxRepairs     int // endpoints that one transaction writes only because another program changed them
 	LookPeriod     time.Duration
+	Node           string // for warnings
+	DryRun         bool   // endpoints are only read
 }
 
 // Dependencies are what a State shares with the package that writes the sets of the node.
@@ -33,13 +34,13 @@ type Dependencies struct {
 // wait for an update. The endpoints in HNS bound its size. It is not safe for concurrent use.
 type State struct {
 	Spellings Spellings // of rules and of sets
+	Clock     time.Time // callers set it whenever time passed
 
 	cfg     Settings
 	cache   *ipsets.Cache
 	desired *desired.State
 	drift   driftLog // of sets too
 
-	clock      time.Time // as Tick set it
 	now        time.Time // when the last transaction began
 	generation uint64    // of transactions
 
@@ -74,9 +75,6 @@ func New(cfg Settings, with Dependencies) *State {
 	return d
 }
 
-// Tick sets the clock.
-func (d *State) Tick(now time.Time) { d.clock = now }
-
 // Begin records the start of a transaction.
 func (d *State) Begin(generation uint64, now time.Time) {
 	d.generation, d.now = generation, now
@@ -93,45 +91,6 @@ func (d *State) Endpoint(id string) *Endpoint { return d.byID[id] }
 
 // IDs returns the GUIDs of the endpoints, in order.
 func (d *State) IDs() []string { return slices.Sorted(maps.Keys(d.byID)) }
-
-// Unsettled reports whether there may be unknown endpoints whose rules need sets: the last
-// enumeration failed, or was empty although pods run, or listed an endpoint that is not
-// read yet.
-func (d *State) Unsettled() bool {
-	return d.listing.unsettled || d.listing.err != nil || d.hasUnread()
-}
-
-// Report returns the endpoints that were seen for the first time since the last call, and the
-// pods that have their rules for the first time, by name.
-func (d *State) Report() (found []state.EndpointSeen, ruled []state.PodStart) {
-	found, ruled = d.found, d.ruled
-	d.found, d.ruled = nil, nil
-	slices.SortFunc(ruled, func(a, b state.PodStart) int { return cmp.Compare(a.Pod, b.Pod) })
-	return found, ruled
-}
-
-// Follow applies the effects of a change of the desired state: it marks endpoints to be rendered
-// or read again, and starts the search for the endpoints of new pods.
-func (d *State) Follow(came desired.Effects) {
-	if came.All {
-		for _, ep := range d.byID {
-			d.mark(ep)
-		}
-	}
-	for addr := range came.Changed {
-		for _, ep := range d.byAddr[addr] {
-			d.mark(ep)
-		}
-	}
-	for addr := range came.Check {
-		for _, ep := range d.byAddr[addr] {
-			ep.state.check = true
-		}
-	}
-	for _, p := range came.Came {
-		d.seek(p)
-	}
-}
 
 // Wake makes the endpoints that wait for sets due in this transaction.
 func (d *State) Wake() {
@@ -151,25 +110,6 @@ func (d *State) SetsSeen() {
 	}
 }
 
-// Count sets the numbers about endpoints.
-func (d *State) Count(s *state.Stats) {
-	s.Conflicts = d.conflicts
-	d.countDrift(s)
-	since := func(t time.Time) {
-		s.Pending++
-		s.OldestPending = max(s.OldestPending, d.clock.Sub(t))
-	}
-	for _, ep := range d.byID {
-		s.ACLs += len(ep.actual)
-		if ep.Pending() {
-			since(ep.since)
-		}
-	}
-	for _, p := range d.Waiting() {
-		since(p.Placed)
-	}
-}
-
 // Pod returns the name of the pod that an endpoint belongs to, "" for
 // none.
 func (d *State) Pod(ep *Endpoint) string {
@@ -185,81 +125,4 @@ func (d *State) podOf(uid types.UID) string {
 		return p.Key().String()
 	}
 	return ""
-}
-
-// Outstanding counts the endpoints that wait for an update, and the pods whose endpoint was
-// not seen.
-func (d *State) Outstanding() int {
-	n := len(d.Waiting())
-	for _, ep := range d.byID {
-		if ep.Pending() {
-			n++
-		}
-	}
-	return n
-}
-
-// Missing reports whether pods wait for an endpoint that HNS may have but did not show.
-func (d *State) Missing() bool {
-	return (d.listing.err != nil || d.hasUnread()) && len(d.Waiting()) > 0
-}
-
-// Spans returns the transactions whose changes are not all on endpoints yet.
-func (d *State) Spans() (out []state.Span) {
-	var all []state.Span
-	for _, ep := range d.byID {
-		if ep.Pending() {
-			all = append(all, ep.changedIn)
-		}
-	}
-	slices.SortFunc(all, func(a, b state.Span) int { return cmp.Compare(a.From, b.From) })
-	for _, s := range all {
-		if n := len(out); n > 0 && s.From <= out[n-1].To+1 {
-			out[n-1].To = max(out[n-1].To, s.To)
-		} else {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// DueAgain adds the times at which endpoints are enumerated, read or written again. With readOnly
-// only enumerations and unread endpoints count.
-func (d *State) DueAgain(next *backoff.Due, readOnly bool) {
-	next.At(d.listing.retry.At)
-	if d.listing.wanted {
-		next.At(d.clock)
-	}
-	for _, n := range d.unread {
-		if n.Tries == 0 {
-			next.At(d.clock)
-		}
-	}
-	for _, ep := range d.byID {
-		if !readOnly && (ep.Pending() || !ep.Known() || ep.state.check) {
-			next.At(cmp.Or(ep.retryAt, d.clock))
-		}
-	}
-}
-
-// AskAgain adds the times at which HNS is asked again about quarantined policies and unread
-// endpoints.
-func (d *State) AskAgain(next *backoff.Due) {
-	now := d.clock
-	for _, n := range d.unread {
-		next.At(n.At)
-	}
-	for _, ep := range d.byID {
-		if ep.owner == "" {
-			continue
-		}
-		for _, q := range ep.rejected {
-			if q.At.After(now) {
-				next.At(q.At)
-			}
-		}
-	}
-	if len(d.DueQuarantines(now)) > 0 { // what is due and cannot be tried waits for something else
-		next.At(now)
-	}
 }

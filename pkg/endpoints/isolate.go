@@ -45,7 +45,7 @@ const maxBlind = 8
 
 // soon lets an open endpoint wait no longer than openPause.
 func (d *State) soon(ep *Endpoint) {
-	if soon := d.clock.Add(openPause); d.Open(ep) && ep.retryAt.After(soon) {
+	if soon := d.Clock.Add(openPause); d.Open(ep) && ep.retryAt.After(soon) {
 		ep.retryAt = soon
 	}
 }
@@ -183,7 +183,7 @@ func (ep *Endpoint) shut() bool {
 // closeStale marks a stale endpoint to be closed by its next write, if members of sets wait for the
 // endpoint and its updates have failed for closeAfter.
 func (d *State) closeStale(ep *Endpoint) {
-	if d.clock.Sub(ep.since) >= closeAfter && d.cache.Awaited(ep.ID) {
+	if d.Clock.Sub(ep.since) >= closeAfter && d.cache.Awaited(ep.ID) {
 		ep.exposed = true
 	}
 }

@@ -40,12 +40,12 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 		ep.exposed = true
 	}
 	ep.exposed = ep.exposed && d.leavesOpen(ep, parts.Ours, ep.shield())
-	if now := d.clock; ep.exposed && now.Sub(d.lost) >= d.cfg.LookPeriod { // not each time that another program removes it
+	if now := d.Clock; ep.exposed && now.Sub(d.lost) >= d.cfg.LookPeriod { // not each time that another program removes it
 		d.lost = now
 	}
 	ep.state.read()
 	ep.blind = 0
-	ep.seen = d.clock
+	ep.seen = d.Clock
 	d.fresh[ep.ID] = &e
 	ep.foreign, ep.open = parts.Foreign, parts.Defaults
 	d.applied(ep, parts.Ours, hns.Basis(e.Addrs, parts.Ours, ep.open))
@@ -122,7 +122,7 @@ func (d *State) TakeLook(id string, e hns.Endpoint, err error) {
 	if ep == nil {
 		return
 	}
-	ep.seen = d.clock
+	ep.seen = d.Clock
 	switch {
 	case err != nil:
 		ep.state.check = true
@@ -157,7 +157,7 @@ func (d *State) Oldest() (id string, seen time.Time, n int) {
 func (d *State) LookAge() (age time.Duration) {
 	for _, ep := range d.byID {
 		if ep.Known() {
-			age = max(age, d.clock.Sub(ep.seen))
+			age = max(age, d.Clock.Sub(ep.seen))
 		}
 	}
 	return age

@@ -22,9 +22,8 @@ var testStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func (d *State) follow(do func(*desired.Objects)) {
 	in := desired.NewObjects()
 	do(&in)
-	d.desired.Stage(&in, d.clock)
-	d.Follow(d.desired.TakeEffects())
-	d.RenderDirty()
+	d.desired.Stage(&in, d.Clock)
+	d.Render(d.desired.TakeEffects())
 }
 
 // begun returns a State in whose first transaction HNS listed these endpoints, each with an
@@ -38,7 +37,7 @@ func begun(t require.TestingT, ids ...string) *State {
 func begunWith(t require.TestingT, more func(*desired.Objects), ids ...string) *State {
 	d := newTestEndpoints()
 	d.cfg.MaxBatchedACLs = 30
-	d.Tick(testStart)
+	d.Clock = testStart
 	d.Begin(1, testStart)
 	d.follow(func(o *desired.Objects) {
 		more(o)
@@ -133,5 +132,5 @@ func noPods(d *State) {
 	for _, id := range []string{"a", "b"} {
 		in.DeletePod(desired.PodKey{Namespace: "x", Name: id})
 	}
-	d.desired.Stage(&in, d.clock)
+	d.desired.Stage(&in, d.Clock)
 }

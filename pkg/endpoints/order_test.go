@@ -25,7 +25,7 @@ type queue struct {
 
 func newQueue() *queue {
 	q := &queue{State: newTestEndpoints()}
-	q.Tick(testStart)
+	q.Clock = testStart
 	q.Begin(2, testStart)
 	return q
 }
@@ -194,8 +194,8 @@ func TestPausesOfRepairs(t *testing.T) {
 		d.Queue(ep)
 		require.False(t, ep.Pending())
 
-		now := d.clock.Add(time.Second)
-		d.Tick(now)
+		now := d.Clock.Add(time.Second)
+		d.Clock = now
 		d.Begin(uint64(3+i), now)
 		d.TakeRead("a", hns.Endpoint{ID: "a", Addrs: []netip.Addr{testAddr(0)}}, nil) // somebody took all rules away
 		require.True(t, ep.Pending())
@@ -207,12 +207,12 @@ func TestPausesOfRepairs(t *testing.T) {
 		if last = pause; i == 0 {
 			require.Zero(t, pause)
 		}
-		d.Tick(now.Add(pause))
-		require.Len(t, d.Due(d.clock), 1)
+		d.Clock = now.Add(pause)
+		require.Len(t, d.Due(d.Clock), 1)
 		ep.state.check = false
 	}
 	require.NotZero(t, last)
-	ep.fail(hns.ErrUnavailable, d.clock)
+	ep.fail(hns.ErrUnavailable, d.Clock)
 	d.follow(func(o *desired.Objects) { o.SetPolicy(fromApp("q", "web")) })
 	require.Zero(t, ep.retryAt, "a change of ours does not wait")
 	require.Equal(t, "x", ep.flow, "and is no other try")

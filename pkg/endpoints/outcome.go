@@ -15,7 +15,7 @@ import (
 // Failed schedules the next try of an endpoint's update; ep is nil if the endpoint is gone, and may
 // have become right by itself. setsAt is when sets are written again, zero for immediately.
 func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
-	now := d.clock
+	now := d.Clock
 	if ep == nil || !ep.Pending() {
 		return
 	}
@@ -112,7 +112,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 		}
 		d.pin(ep) // if the update ends with this step, it no longer needs the sets of removed rules
 		if is.Shown != nil {
-			ep.foreign, ep.open, ep.seen = is.After.Foreign, is.After.Defaults, d.clock
+			ep.foreign, ep.open, ep.seen = is.After.Foreign, is.After.Defaults, d.Clock
 			d.fresh[ep.ID] = is.Shown
 		}
 		if is.Cut || is.Whole {

@@ -86,15 +86,16 @@ func TestOutcomes(t *testing.T) {
 			}
 			if tt.state == "" {
 				require.Nil(t, d.Endpoint("a"))
-				require.True(t, d.listDue(d.now.Add(listAgain)), "its pod runs on")
+				d.now = d.now.Add(listAgain)
+				require.True(t, d.TakeListDue(), "its pod runs on")
 				require.Empty(t, d.cache.Refs(ipsets.PodLabel("app", "web"))[1:], "but for the policy nobody needs the set")
 				return
 			}
 			require.Equal(t, tt.state, ep.state.String())
 			require.Len(t, ep.attempts, tt.lists)
 			require.Equal(t, tt.lists == 0, ep.version != "", "a write is planned from a version")
-			d.Tick(testStart.Add(time.Minute))
-			require.Equal(t, tt.read, slices.Contains(d.Singles(d.clock), "a"))
+			d.Clock = testStart.Add(time.Minute)
+			require.Equal(t, tt.read, slices.Contains(d.Singles(d.Clock), "a"))
 			if tt.read {
 				_, steps, _ := d.NextSteps("a")
 				require.Empty(t, steps, "nothing is planned from what is not known")
@@ -151,16 +152,23 @@ func TestGone(t *testing.T) {
 		_, err := d.Wrote(d.Endpoint(id), reached, s.ACLs, versioned.Done{}, &hns.OpError{Kind: hns.KindEndpoint, Err: hns.ErrNotFound})
 		require.NoError(t, err)
 	}
+	due := func(after time.Duration) bool { // without taking it
+		was := d.listing
+		d.now = d.Clock.Add(after)
+		is := d.TakeListDue()
+		d.listing = was
+		return is
+	}
 	gone("a")
 	require.True(t, d.TakeListDue())
 	d.TakeList([]string{"b"}, nil)
-	require.False(t, d.listDue(d.clock))
+	require.False(t, due(0))
 	gone("b")
-	require.False(t, d.listDue(d.clock))
-	require.True(t, d.listDue(d.clock.Add(listAgain)))
-	d.Tick(d.clock.Add(listAgain / 2))
+	require.False(t, due(0))
+	require.True(t, due(listAgain))
+	d.Clock = d.Clock.Add(listAgain / 2)
 	d.listSoon()
-	require.True(t, d.listDue(d.clock.Add(listAgain/2)), "it is not put off")
+	require.True(t, due(listAgain/2), "it is not put off")
 }
 
 // TestBlindAdds: a block that HNS took closes an endpoint that cannot be read. One that never
@@ -301,7 +309,7 @@ func TestOutstandingModel(t *testing.T) {
 				_, steps, _ := d.NextSteps("a")
 				require.Empty(t, steps)
 				require.True(t, ep.Pending())
-				require.Contains(t, d.Singles(d.clock.Add(time.Hour)), "a")
+				require.Contains(t, d.Singles(d.Clock.Add(time.Hour)), "a")
 				require.Empty(t, ep.actual)
 				require.Empty(t, ep.version)
 				for i, list := range ep.attempts {

@@ -87,7 +87,7 @@ func (ep *Endpoint) quarantined(rejected func(ipsets.Name) bool) (out keys) {
 func (d *State) quarantine(ep *Endpoint, key policy.Key, err error) {
 	q := ep.rejected[key]
 	q.rules, q.trying = ep.rulesOf(key), false
-	q.Failed(err, d.clock)
+	q.Failed(err, d.Clock)
 	ep.rejected[key] = q
 	d.pin(ep)
 }
@@ -114,7 +114,7 @@ func (ep *Endpoint) dueQuarantine(now time.Time) bool {
 // again now, in order.
 func (d *State) DueQuarantines(now time.Time) (due []string) {
 	for id, ep := range d.byID {
-		if ep.dueQuarantine(now) {
+		if len(ep.rejected) > 0 && ep.dueQuarantine(now) {
 			due = append(due, id)
 		}
 	}

@@ -75,17 +75,6 @@ func (d *State) Serve(id string) {
 	}
 }
 
-// pending returns the endpoints with an outstanding update, in the order of their turns.
-func pending(endpoints map[string]*Endpoint) (out []*Endpoint) {
-	for _, ep := range endpoints {
-		if ep.Pending() {
-			out = append(out, ep)
-		}
-	}
-	sortByTurn(out)
-	return out
-}
-
 // sortByTurn sorts endpoints by their turns. Within a turn, updates for events come first, then
 // repairs, then failed updates.
 func sortByTurn(eps []*Endpoint) {
@@ -105,21 +94,25 @@ const maxAhead = 16
 // the time has maxAhead of them served before others that wait.
 func (d *State) Due(now time.Time) []*Endpoint {
 	var due []*Endpoint
+	for _, ep := range d.byID {
+		if ep.Pending() && !ep.retryAt.After(now) {
+			due = append(due, ep)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	sortByTurn(due)
 	repairs := 0
-	next := map[string]uint64{} // by flow: the first turn
-	for _, ep := range pending(d.byID) {
-		if ep.retryAt.After(now) {
-			continue
-		}
+	due = slices.DeleteFunc(due, func(ep *Endpoint) bool {
 		if ep.repair {
-			if repairs++; repairs > d.cfg.MaxRepairs {
-				continue
-			}
+			repairs++
 		}
-		if _, served := next[ep.flow]; !served {
-			next[ep.flow] = ep.turn
-		}
-		due = append(due, ep)
+		return ep.repair && repairs > d.cfg.MaxRepairs
+	})
+	next := map[string]uint64{} // by flow: the first turn
+	for _, ep := range slices.Backward(due) {
+		next[ep.flow] = ep.turn
 	}
 	d.delay(due)
 	sortByTurn(due)

@@ -47,21 +47,6 @@ func (d *State) hasUnread() bool {
 	return false
 }
 
-// unreadErrs returns, by GUID, why unread endpoints could not be
-// read.
-func (d *State) unreadErrs() map[string]error {
-	if len(d.unread) == 0 {
-		return nil
-	}
-	out := map[string]error{}
-	for id, n := range d.unread {
-		if n.err != nil {
-			out[id] = n.err
-		}
-	}
-	return out
-}
-
 // Each pod without an endpoint of its own is looked for once a second in its first
 // minute. After that the looks find it (pkg/dataplane/observe.go); without looks it is looked for
 // every 30 s.
@@ -105,19 +90,13 @@ func (d *State) Singles(now time.Time) []string {
 // another one for it. It is at most once in listAgain, because HNS may also go on listing an
 // endpoint that it does not find.
 func (d *State) listSoon() {
-	if d.clock.Sub(d.listing.gone) >= listAgain {
-		d.listing.gone, d.listing.wanted = d.clock, true
+	if d.Clock.Sub(d.listing.gone) >= listAgain {
+		d.listing.gone, d.listing.wanted = d.Clock, true
 		return
 	}
-	if at := d.clock.Add(listAgain); d.listing.retry.At.IsZero() || at.Before(d.listing.retry.At) {
+	if at := d.Clock.Add(listAgain); d.listing.retry.At.IsZero() || at.Before(d.listing.retry.At) {
 		d.listing.retry = backoff.Retry{Tries: 1, At: at}
 	}
-}
-
-// listDue reports whether the endpoints are to be enumerated now.
-func (d *State) listDue(now time.Time) bool {
-	at := d.listing.retry.At
-	return d.listing.wanted || !at.IsZero() && !at.After(now)
 }
 
 // enumerated applies an enumeration. New endpoints are unread. Known ones that it lacks are
@@ -165,7 +144,7 @@ func (d *State) admit(id string, known map[string]string) string {
 		return ""
 	}
 	if known[key] == "" {
-		d.unread[id], known[key] = &unreadEndpoint{came: d.clock}, id
+		d.unread[id], known[key] = &unreadEndpoint{came: d.Clock}, id
 	}
 	return known[key]
 }
@@ -185,13 +164,13 @@ func (d *State) knownIDs() map[string]string {
 // strangerDue reports whether a stranger is read once more: a local pod lacks its endpoint, and
 // that may be a stranger only because of one wrong read.
 func (d *State) strangerDue(s backoff.Again) bool {
-	return !s.At.After(d.clock) && len(d.Waiting()) > 0
+	return !s.At.After(d.Clock) && len(d.Waiting()) > 0
 }
 
 // LookAgain plans the next enumeration for the pods without an endpoint of their own, none if
 // all have one. Unread endpoints are read by then.
 func (d *State) LookAgain() {
-	now := d.clock
+	now := d.Clock
 	if d.listing.err != nil {
 		return // it is tried again
 	}
@@ -224,7 +203,8 @@ func (d *State) LookAgain() {
 // TakeListDue reports whether the endpoints are to be enumerated now, and records that they
 // will be.
 func (d *State) TakeListDue() bool {
-	due := d.listDue(d.now)
+	at := d.listing.retry.At
+	due := d.listing.wanted || !at.IsZero() && !at.After(d.now)
 	d.listing.wanted = false
 	return due
 }
@@ -232,8 +212,8 @@ func (d *State) TakeListDue() bool {
 // TakeList records the result of an enumeration.
 func (d *State) TakeList(ids []string, err error) {
 	if d.listing.err = err; err != nil {
-		d.listing.retry.Failed(d.now, d.clock)
-		if latest := d.clock.Add(listFailed); d.listing.retry.At.After(latest) {
+		d.listing.retry.Failed(d.now, d.Clock)
+		if latest := d.Clock.Add(listFailed); d.listing.retry.At.After(latest) {
 			d.listing.retry.At = latest
 		}
 		return
@@ -248,8 +228,8 @@ func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 	switch {
 	case errors.Is(err, hns.ErrElsewhere):
 		stranger := d.strangers[strings.ToLower(id)]
-		if stranger.Failed(err, d.clock); stranger.Tries == 1 {
-			stranger.At = d.clock.Add(openPause)
+		if stranger.Failed(err, d.Clock); stranger.Tries == 1 {
+			stranger.At = d.Clock.Add(openPause)
 		}
 		d.strangers[strings.ToLower(id)] = stranger
 		delete(d.unread, id)
@@ -258,12 +238,12 @@ func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 		delete(d.unread, id)
 		d.gone(id) // HNS does not enumerate it either, so it is gone, whatever the code
 	case err != nil && ep != nil:
-		ep.fail(err, d.clock)
+		ep.fail(err, d.Clock)
 		d.soon(ep)
 		return d.Open(ep)
 	case err != nil && n != nil:
 		n.err = err
-		n.Failed(d.now, d.clock)
+		n.Failed(d.now, d.Clock)
 	case err == nil && (ep != nil || n != nil):
 		delete(d.unread, id)
 		delete(d.strangers, strings.ToLower(id))

@@ -7,14 +7,31 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// RenderDirty renders the marked endpoints in order of their GUIDs, because the order decides
-// their turns in the queue.
-func (d *State) RenderDirty() {
-	if len(d.dirty) == 0 {
-		return
+// Render applies the effects of a change of the desired state: it starts the search for the
+// endpoints of new pods, marks endpoints to be read again, and renders those whose rules may have
+// changed, in order of their GUIDs, because the order decides their turns in the queue.
+func (d *State) Render(came desired.Effects) {
+	for _, p := range came.Came {
+		d.seek(p)
+	}
+	for addr := range came.Check {
+		for _, ep := range d.byAddr[addr] {
+			ep.state.check = true
+		}
+	}
+	for addr := range came.Changed {
+		for _, ep := range d.byAddr[addr] {
+			d.dirty[ep] = true
+		}
+	}
+	for _, ep := range d.byID {
+		if came.All {
+			d.dirty[ep] = true
+		}
 	}
 	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *Endpoint) int { return cmp.Compare(a.ID, b.ID) }) {
 		d.render(ep)
@@ -26,13 +43,10 @@ func (d *State) RenderDirty() {
 func (d *State) MarkHolders(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
 		if ep := d.byID[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefActual) {
-			d.mark(ep)
+			d.dirty[ep] = true
 		}
 	}
 }
-
-// mark marks an endpoint to be rendered again.
-func (d *State) mark(ep *Endpoint) { d.dirty[ep] = true }
 
 // render computes the desired rules of an endpoint, holds the sets that they
 // name, and queues or unqueues the update.

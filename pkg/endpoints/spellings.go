@@ -20,12 +20,12 @@ const maxSpellings = 1024
 type Spellings struct {
 	rules map[hns.ACL]hns.ACL // shown → sent, both canonical
 	list  []state.Spelling    // in the order in which they were learned
-	told  int                 // how many of list New has returned
+	told  int                 // how many of list reports had
 	cut   bool                // ACLs of other programs are sent cut, because HNS refused them as it shows them
 }
 
-// note records a spelling, which New returns once. A set gets a new spelling with every change,
-// and New returns only the first.
+// note records a spelling, which one report has. A set gets a new spelling with every change,
+// and only the first is reported.
 func (l *Spellings) note(s state.Spelling) {
 	list := l.list
 	if s.Kind == driftSet {
@@ -51,13 +51,6 @@ const maxSpelled = 300
 func cutText(values []string) string {
 	text := strings.Join(values, ",")
 	return text[:min(len(text), maxSpelled)]
-}
-
-// New returns the spellings that were learned since the last call.
-func (l *Spellings) New() []state.Spelling {
-	out := slices.Clone(l.list[l.told:])
-	l.told = len(l.list)
-	return out
 }
 
 // All returns the spellings in the order in which they were learned. The slice is the caller's.

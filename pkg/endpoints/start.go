@@ -41,7 +41,7 @@ func (d *State) started(ep *Endpoint) {
 		p.Start = nil
 	default:
 		until := *p.Start
-		until.Until = d.clock
+		until.Until = d.Clock
 		p.Start = &until
 		d.ruled = append(d.ruled, state.PodStart{Pod: p.Key().String(), Start: until})
 	}
@@ -117,9 +117,9 @@ func (d *State) inherits(p *desired.PodState, eps []*Endpoint) time.Time {
 	if p.Search.Tries >= maxRelistsTold || !told && p.Search.Tries >= maxRelists {
 		return time.Time{}
 	}
-	if !p.Search.At.After(d.clock) {
+	if !p.Search.At.After(d.Clock) {
 		p.Search.Tries++
-		p.Search.At = d.clock.Add(backoff.Pause(p.Search.Tries))
+		p.Search.At = d.Clock.Add(backoff.Pause(p.Search.Tries))
 		for _, ep := range eps {
 			ep.state.check = ep.state.check || told && ep.netns == ""
 		}
@@ -233,7 +233,7 @@ func (d *State) TakeNewList(ids []string, err error, starting []*desired.PodStat
 	}
 	for _, p := range starting {
 		if p.Listed.IsZero() {
-			p.Listed = d.clock
+			p.Listed = d.Clock
 		}
 	}
 }

@@ -1,12 +1,10 @@
 package endpoints
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/acl"
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -65,20 +63,6 @@ func (d *State) pin(ep *Endpoint) {
 	d.hold(ep, ipsets.RefPin, pins)
 	d.cache.See(ep.ID, ep.sight())
 	d.cache.Await(ep.ID, d.stale(ep)...)
-}
-
-// Waiting returns the local pods whose endpoint was not seen yet, by name.
-func (d *State) Waiting() []*desired.PodState {
-	var out []*desired.PodState
-	for p := range d.desired.Locals() {
-		if len(d.byAddr[p.Addr]) == 0 && !p.IsLost() {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, func(a, b *desired.PodState) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return out
 }
 
 // sight returns which sets the rules of an endpoint name in HNS. An endpoint without a pod counts

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -14,54 +12,17 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// View is the endpoints of a State or of a copy of it, with the names of their pods.
-type View struct {
-	byID   map[string]*Endpoint
-	podOf  func(types.UID) string // name of a local pod, "" for none
-	unread map[string]error       // enumerated endpoints whose first read failed, and why
-	err    error                  // of the last enumeration
-}
-
-// View returns the endpoints as they are. It is valid until they change.
-func (d *State) View() View {
-	return View{byID: d.byID, podOf: d.podOf, unread: d.unreadErrs(), err: d.listing.err}
-}
-
-// Pod returns the name of the pod that an endpoint belongs to, "" for none.
-func (s View) Pod(id string) string {
-	if ep := s.byID[id]; ep != nil {
-		return s.podOf(ep.owner)
-	}
-	return ""
-}
-
-// Warn appends the warnings about endpoints, in no order. node is the object of a warning
-// about all endpoints.
-func (s View) Warn(out []state.Warning, node string) []state.Warning {
-	for _, ep := range s.byID {
-		out = append(out, s.ofEndpoint(ep)...)
-	}
-	for id, err := range s.unread {
-		out = append(out, state.Warning{Object: id, Kind: "Endpoint", Reason: state.ReasonHNSUnavailable,
-			Message: fmt.Sprintf("HNS lists the endpoint and does not show it, so a pod may be without rules: %s", oneLine(err))})
-	}
-	if s.err != nil {
-		out = append(out, state.Warning{Object: node, Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: oneLine(s.err)})
-	}
-	return out
-}
-
-func (s View) ofEndpoint(ep *Endpoint) []state.Warning {
-	var out []state.Warning
+// warn appends the warnings about an endpoint.
+func (d *State) warn(out []state.Warning, ep *Endpoint) []state.Warning {
 	for key, q := range ep.rejected {
-		out = append(out, s.ofQuarantine(ep, key, q.Code))
+		out = append(out, d.ofQuarantine(ep, key, q.Code))
 	}
 	if dirs := ep.blocksIPv6(); len(dirs) > 0 {
-		out = append(out, s.onEndpoint(ep, state.ReasonIPv6Blocked, fmt.Sprintf(
+		out = append(out, d.onEndpoint(ep, state.ReasonIPv6Blocked, fmt.Sprintf(
 			"endpoint %s has IPv6 addresses, but HNS sets hold IPv4 addresses only: its IPv6 %s is blocked, also for peers that policies accept; use IPv4", ep.ID, strings.Join(dirs, " and "))))
 	}
 	if ep.lastErr != nil {
-		w := s.onEndpoint(ep, state.ReasonHNSUnavailable, oneLine(ep.lastErr))
+		w := d.onEndpoint(ep, state.ReasonHNSUnavailable, oneLine(ep.lastErr))
 		if errors.Is(ep.lastErr, hns.ErrInvalid) {
 			w.Reason = state.ReasonHNSRejected
 		}
@@ -85,13 +46,13 @@ func (ep *Endpoint) blocksIPv6() (dirs []string) {
 }
 
 // ofQuarantine returns the warning that HNS rejects a policy, or a shared rule, on an endpoint.
-func (s View) ofQuarantine(ep *Endpoint, key policy.Key, code uint32) state.Warning {
+func (d *State) ofQuarantine(ep *Endpoint, key policy.Key, code uint32) state.Warning {
 	switch {
 	case key == policy.Key{}:
-		return s.onEndpoint(ep, state.ReasonHNSRejected, fmt.Sprintf(
+		return d.onEndpoint(ep, state.ReasonHNSRejected, fmt.Sprintf(
 			"HNS refuses the rules on endpoint %s that isolate the pod%s: each blocks everything of its direction there, and is tried again", ep.ID, InBrackets(code)))
 	case key.Namespace == "":
-		return s.onEndpoint(ep, state.ReasonHNSRejected,
+		return d.onEndpoint(ep, state.ReasonHNSRejected,
 			fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.ID, InBrackets(code)))
 	}
 	object, kind := desired.ObjectOf(key)
@@ -101,8 +62,8 @@ func (s View) ofQuarantine(ep *Endpoint, key policy.Key, code uint32) state.Warn
 }
 
 // onEndpoint returns a warning about an endpoint, or the pod that owns it.
-func (s View) onEndpoint(ep *Endpoint, reason state.Reason, message string) state.Warning {
-	if pod := s.podOf(ep.owner); pod != "" {
+func (d *State) onEndpoint(ep *Endpoint, reason state.Reason, message string) state.Warning {
+	if pod := d.podOf(ep.owner); pod != "" {
 		return state.Warning{Object: pod, Kind: "Pod", Reason: reason, Message: message}
 	}
 	return state.Warning{Object: ep.ID, Kind: "Endpoint", Reason: reason, Message: message}
