@@ -177,8 +177,8 @@ func (n *nodeState) warnOfSets(out []state.Warning) []state.Warning {
 		}
 		return endpoints.InBrackets(a.Code)
 	}
-	for name, needing := range n.desired.Needing(n.cache.RejectedSets()) {
-		in := code(n.refused[name])
+	for _, name := range n.cache.RejectedSets() {
+		needing, in := n.desired.Needing(name), code(n.refused[name])
 		for _, key := range needing {
 			object, kind := desired.ObjectOf(key)
 			out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected,
