@@ -178,8 +178,8 @@ func (n *nodeState) warnOfSets(out []state.Warning, rejected []ipsets.Name) []st
 		}
 		return endpoints.InBrackets(a.Code)
 	}
-	for name, needing := range n.desired.Needing(rejected) {
-		in := code(n.refused[name])
+	for _, name := range rejected {
+		needing, in := n.desired.Needing(name), code(n.refused[name])
 		for _, key := range needing {
 			object, kind := desired.ObjectOf(key)
 			out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected,

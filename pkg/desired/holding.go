@@ -117,7 +117,9 @@ func (d *State) Release(ref ipsets.Ref, names ...ipsets.Name) {
 			continue
 		}
 		delete(d.members.defs, n)
-		delete(d.namedPorts.sets, n)
+		if n.Kind() == ipsets.KindNamedPort {
+			d.namedPorts.release(n)
+		}
 	}
 }
 
@@ -145,10 +147,8 @@ func (d *State) defineUnused(n ipsets.Name) {
 		return
 	}
 	d.fillNew(policy.SetDef{Name: n})
-	if f := d.namedPorts.byKey[set.portKey]; f != nil {
-		for _, v := range f.views {
-			d.namedPorts.tell(v)
-		}
+	for _, v := range d.namedPorts.byKey[set.portKey].views {
+		d.renderUsers(v, false)
 	}
 }
 

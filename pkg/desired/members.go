@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"strings"
@@ -25,7 +24,8 @@ type members struct {
 	nodes      map[string]*state.Node // of the cluster
 	// defs has the definitions of held sets that are not determined by the name alone.
 	defs map[ipsets.Name]*policy.SetDef
-	over overBudget
+	// over says how objects exceed their budget: pods, and Namespaces under their name alone.
+	over map[PodKey]string
 }
 
 func newMembers(cache *ipsets.Cache) *members {
@@ -35,7 +35,7 @@ func newMembers(cache *ipsets.Cache) *members {
 		namespaces: map[string]Namespace{},
 		nodes:      map[string]*state.Node{},
 		defs:       map[ipsets.Name]*policy.SetDef{},
-		over:       newOverBudget(),
+		over:       map[PodKey]string{},
 	}
 	m.ports = newNamedPorts(m)
 	return m
@@ -68,8 +68,8 @@ func (m *members) put(p *PodState) {
 		m.pods[p.Namespace] = in
 	}
 	in[p.Name] = p
-	if !p.IsLost() { // a lost pod has no object that a warning could be about
-		m.over.pod(p.Key(), p.OverBudget)
+	if delete(m.over, p.Key()); p.OverBudget != "" && !p.IsLost() { // a lost pod has no object that a warning could be about
+		m.over[p.Key()] = p.OverBudget
 	}
 	if len(in) == 1 {
 		m.fillAfter(func(made nameSet) { m.doubt(p.Namespace, made) })
@@ -79,7 +79,7 @@ func (m *members) put(p *PodState) {
 // drop forgets a pod.
 func (m *members) drop(key PodKey) {
 	delete(m.pods[key.Namespace], key.Name)
-	m.over.pod(key, "")
+	delete(m.over, key)
 	if len(m.pods[key.Namespace]) == 0 {
 		delete(m.pods, key.Namespace)
 		m.fillAfter(func(made nameSet) { m.doubt(key.Namespace, made) })
@@ -89,67 +89,51 @@ func (m *members) drop(key PodKey) {
 // removePod removes the pod's address from every set that its old state matched.
 func (m *members) removePod(was *PodState) {
 	m.eachSet(was, func(n ipsets.Name) {
-		if n.Kind() != ipsets.KindInBlocks || !m.isNode(was.Addr) {
+		if len(m.nodes) == 0 || n.Kind() != ipsets.KindInBlocks || !m.isNode(was.Addr) {
 			m.cache.RemoveAddr(n, was.Addr)
 		}
 	})
-	m.ports.count(was, -1)
+	if len(was.Ports) > 0 {
+		m.ports.count(was, -1)
+	}
 }
 
 // addPod adds the pod's address to every set that it matches.
 func (m *members) addPod(is *PodState) {
 	m.eachSet(is, func(n ipsets.Name) { m.cache.AddAddr(n, is.Addr) })
-	m.ports.count(is, 1)
+	if len(is.Ports) > 0 {
+		m.ports.count(is, 1)
+	}
 }
 
-// eachSet visits the held leaves that contain a pod's address; p may be nil. Its cost is linear in
-// the pod's labels, the sets in m.defs, and for a pod with ports the sets of named ports.
+// eachSet visits the held leaves that contain a pod's address. Its cost is linear in the pod's labels
+// and ports, and the sets in m.defs.
 func (m *members) eachSet(p *PodState, visit func(ipsets.Name)) {
-	if p == nil {
-		return
-	}
-	own := ipsets.Namespace(p.Namespace)
-	for _, n := range [...]ipsets.Name{own, own.Deny(), ipsets.DoubtAddrs()} {
-		if contains(&policy.SetDef{Name: n}, p) && m.cache.Has(n) {
-			visit(n)
-		}
-	}
 	for n, def := range m.defs {
 		if contains(def, p) {
 			visit(n)
 		}
 	}
-	if !p.inSets() {
-		return
-	}
-	for key, value := range p.Labels {
-		m.cache.EachPodLabel(key, value, visit)
-	}
-	if len(p.Ports) == 0 {
-		return
-	}
-	for n, s := range m.ports.sets {
-		if s.contains(p) {
-			visit(n)
+	switch {
+	case p.inSets:
+		m.cache.EachOfPod(p.Namespace, p.Labels, visit)
+		if len(p.Ports) > 0 {
+			m.ports.eachOfPod(p, visit)
 		}
+	case p.doubtful && m.cache.Has(ipsets.DoubtAddrs()):
+		visit(ipsets.DoubtAddrs())
 	}
 }
 
-// contains reports whether a set contains a pod's address. It returns false for sets of labels and
-// of named ports.
+// contains reports whether a set that m.defs defines contains a pod's address.
 func contains(def *policy.SetDef, p *PodState) bool {
-	switch def.Name.Kind() {
-	case ipsets.KindNamespace:
-		return p.inSets() && p.Namespace == def.Name.Text()
-	case ipsets.KindPodSelector:
-		return p.inSets() && (def.Namespace == "" || def.Namespace == p.Namespace) && def.Pods.Matches(p.Labels)
-	case ipsets.KindInBlocks:
-		return (p.inSets() || def.Name.Denies() && p.doubtful()) && inBlocks(def.Blocks, p.Addr)
-	case ipsets.KindDoubtAddrs:
-		return p.doubtful()
-	default:
-		return false
+	switch {
+	case def.Pods != nil:
+		return p.inSets && (def.Namespace == "" || def.Namespace == p.Namespace) && def.Pods.Matches(p.Labels)
+	case def.Blocks != nil:
+		return (p.inSets || def.Name.Denies() && p.doubtful) && inBlocks(def.Blocks, p.Addr)
 	}
+	return false // a set of nodes or of namespaces
 }
 
 // define records the definition of a set that is new in the cache, and adds the members of a nested
@@ -174,11 +158,7 @@ func (m *members) define(def policy.SetDef, made nameSet) {
 		m.defs[def.Name] = &def
 		made[def.Name] = true
 	case ipsets.KindNamedPort:
-		set, ok := m.ports.parse(def.Name)
-		if !ok {
-			panic(fmt.Sprintf("BUG: rules name %s, which no named port has", def.Name))
-		}
-		m.ports.sets[def.Name] = set
+		m.ports.hold(def.Name)
 		made[def.Name] = true
 	default:
 		made[def.Name] = true
@@ -213,11 +193,12 @@ func (m *members) fill(made nameSet) {
 			key, _, _ := strings.Cut(n.Text(), ":")
 			keys[key] = true
 		case ipsets.KindNamespace:
-			m.fillSet(n, maps.Values(m.pods[n.Text()]), (*PodState).inSets)
+			m.fillSet(n, maps.Values(m.pods[n.Text()]), func(p *PodState) bool { return p.inSets })
 		case ipsets.KindNamedPort:
-			m.fillSet(n, m.all(), m.ports.sets[n].contains)
+			set, _ := m.ports.parse(n)
+			m.fillSet(n, m.all(), set.contains)
 		case ipsets.KindDoubtAddrs:
-			m.fillSet(n, m.all(), (*PodState).doubtful)
+			m.fillSet(n, m.all(), func(p *PodState) bool { return p.doubtful })
 		default:
 			if def := m.defs[n]; def != nil { // the permanent empty set has none, and no members
 				defs = append(defs, def)
@@ -249,17 +230,19 @@ func (m *members) fillSet(n ipsets.Name, pods iter.Seq[*PodState], has func(*Pod
 
 // fillLabels adds a pod to those new sets of labels with these keys that it matches.
 func (m *members) fillLabels(p *PodState, keys map[string]bool, made nameSet) {
-	if len(keys) == 0 || !p.inSets() {
+	if len(keys) == 0 || !p.inSets {
 		return
 	}
 	for key, value := range p.Labels {
 		if !keys[key] {
 			continue
 		}
-		m.cache.EachPodLabel(key, value, func(n ipsets.Name) {
-			if made[n] {
-				m.cache.AddAddr(n, p.Addr)
+		for _, n := range [...]ipsets.Name{ipsets.PodLabelKey(key), ipsets.PodLabel(key, value)} {
+			for _, n := range [...]ipsets.Name{n, n.Deny()} {
+				if made[n] {
+					m.cache.AddAddr(n, p.Addr)
+				}
 			}
-		})
+		}
 	}
 }

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -28,46 +29,24 @@ func (key portKey) set(number uint16) ipsets.Name {
 	return ipsets.NamedPortIn(key.blocks, key.port, string(key.proto), number)
 }
 
-// namedPort is a named port that egress rules use.
+// named returns the port as rules have it.
+func (key portKey) named() policy.Port { return policy.Port{Protocol: key.proto, Name: key.port} }
+
+// namedPort is a named port of egress rules. A set of it has the pods of the whole cluster that serve
+// it under one number; rules combine it with the sets of their peers. A view has the numbers within a
+// reach. The named port is dropped with the last of its sets and views.
 type namedPort struct {
 	portKey
-	prefixes []netip.Prefix // of the blocks; disjoint and in order
-}
-
-// number returns the number under which a member pod serves the port; p may be nil.
-func (f *namedPort) number(p *PodState) (uint16, bool) {
-	if p == nil || !p.inSets() {
-		return 0, false
-	}
-	number, ok := p.port(f.port, f.proto)
-	return number, ok && (len(f.prefixes) == 0 || inBlocks(f.prefixes, p.Addr))
-}
-
-// portSet is a set of a named port: the pods of the whole cluster that serve it under a number.
-// Rules combine it with the sets of their peers.
-type portSet struct {
-	namedPort
-	served uint16
-}
-
-// contains reports whether the set contains a pod.
-func (s *portSet) contains(p *PodState) bool {
-	number, ok := s.number(p)
-	return ok && number == s.served
-}
-
-// portViews is a named port with its views. It is dropped with its last view.
-type portViews struct {
-	namedPort
-	sets  map[ipsets.Name]*portSet // of all named ports
-	views map[viewKey]*view
-	// serving counts the pods that serve the port, by namespace and number. The pods bound it.
+	prefixes []netip.Prefix           // of the blocks; disjoint and in order
+	sets     map[uint16][]ipsets.Name // those that are held, by number: the plain one, its deny twin, or both
+	views    map[viewKey]*view
+	// serving counts the pods that serve the port, by namespace and number. It is nil without views.
 	serving map[string]map[uint16]int
 }
 
 // count adds more to the number of pods of a namespace that serve the port under a number. It
 // reports whether the number came into use in the namespace, or out of use.
-func (f *portViews) count(namespace string, number uint16, more int) (changed bool) {
+func (f *namedPort) count(namespace string, number uint16, more int) (changed bool) {
 	in := f.serving[namespace]
 	if in == nil {
 		in = map[uint16]int{}
@@ -101,84 +80,136 @@ func (p *PodState) port(name string, proto policy.Protocol) (uint16, bool) {
 	return 0, false
 }
 
-// namedPorts are the named ports that egress rules use, and their sets.
+// serves returns the number under which a pod in sets serves a named port, inside its blocks.
+func (p *PodState) serves(key portKey, prefixes []netip.Prefix) (uint16, bool) {
+	number, ok := p.port(key.port, key.proto)
+	return number, ok && p.inSets && (len(prefixes) == 0 || inBlocks(prefixes, p.Addr))
+}
+
+// namedPorts are the named ports that egress rules use.
 type namedPorts struct {
 	among  *members
-	sets   map[ipsets.Name]*portSet // those that are held
-	byKey  map[portKey]*portViews
-	byPort map[PodPort][]*portViews // by name and protocol; Number is 0
+	byKey  map[portKey]*namedPort
+	byPort map[PodPort][]*namedPort // by name and protocol; Number is 0
 	stale  map[*view]bool           // to be settled
-	// changed is called for the policies of a view in which a number came into use. fewer is
-	// called if a number went out of use, because a list of tiers then loses its rules.
-	changed, fewer func(*policyState)
+	// render is called for a view whose users need other rules: all pods that a user selects if a
+	// number came into use, and otherwise only those with lists of tiers.
+	render func(v *view, tieredOnly bool)
 }
 
 func newNamedPorts(among *members) *namedPorts {
-	return &namedPorts{
-		among: among, sets: map[ipsets.Name]*portSet{}, byKey: map[portKey]*portViews{}, byPort: map[PodPort][]*portViews{}, stale: map[*view]bool{},
-	}
+	return &namedPorts{among: among, byKey: map[portKey]*namedPort{}, byPort: map[PodPort][]*namedPort{}, stale: map[*view]bool{}}
 }
 
-// port returns the named port of a key. The cost of a new one is linear in the pods.
-func (fs *namedPorts) port(key portKey, prefixes []netip.Prefix) *portViews {
-	if f := fs.byKey[key]; f != nil {
-		return f
+// get returns the named port of a key, and makes it if there is none.
+func (fs *namedPorts) get(key portKey, prefixes []netip.Prefix) *namedPort {
+	f := fs.byKey[key]
+	if f == nil {
+		f = &namedPort{portKey: key, prefixes: prefixes, sets: map[uint16][]ipsets.Name{}, views: map[viewKey]*view{}}
+		fs.byKey[key] = f
+		at := PodPort{Name: key.port, Protocol: key.proto}
+		fs.byPort[at] = append(fs.byPort[at], f)
 	}
-	f := &portViews{namedPort: namedPort{key, prefixes}, sets: fs.sets, views: map[viewKey]*view{}, serving: map[string]map[uint16]int{}}
-	for p := range fs.among.all() {
-		if number, ok := f.number(p); ok {
-			f.count(p.Namespace, number, 1)
-		}
-	}
-	fs.byKey[key] = f
-	at := PodPort{Name: key.port, Protocol: key.proto}
-	fs.byPort[at] = append(fs.byPort[at], f)
 	return f
 }
 
-// forget drops a named port without views.
-func (fs *namedPorts) forget(f *portViews) {
+// tidy ends the count of a named port without views, and drops one that has no sets either.
+func (fs *namedPorts) tidy(f *namedPort) {
+	if len(f.views) > 0 {
+		return
+	}
+	f.serving = nil
+	if len(f.sets) > 0 {
+		return
+	}
 	delete(fs.byKey, f.portKey)
 	at := PodPort{Name: f.port, Protocol: f.proto}
-	fs.byPort[at] = slices.DeleteFunc(fs.byPort[at], func(o *portViews) bool { return o == f })
+	fs.byPort[at] = slices.DeleteFunc(fs.byPort[at], func(o *namedPort) bool { return o == f })
 	if len(fs.byPort[at]) == 0 {
 		delete(fs.byPort, at)
 	}
 }
 
-// count adds a pod to those that serve its ports (more is 1), or removes it (-1). p may be nil.
-func (fs *namedPorts) count(p *PodState, more int) {
-	if p == nil {
-		return
-	}
+// eachOfPod visits the held sets of named ports that contain a pod.
+func (fs *namedPorts) eachOfPod(p *PodState, visit func(ipsets.Name)) {
 	for _, port := range p.Ports {
 		for _, f := range fs.byPort[PodPort{Name: port.Name, Protocol: port.Protocol}] {
-			if number, ok := f.number(p); ok && f.count(p.Namespace, number, more) {
+			if number, ok := p.serves(f.portKey, f.prefixes); ok {
+				for _, n := range f.sets[number] {
+					visit(n)
+				}
+			}
+		}
+	}
+}
+
+// count adds a pod to those that serve its ports (more is 1), or removes it (-1).
+func (fs *namedPorts) count(p *PodState, more int) {
+	for _, port := range p.Ports {
+		for _, f := range fs.byPort[PodPort{Name: port.Name, Protocol: port.Protocol}] {
+			if number, ok := p.serves(f.portKey, f.prefixes); ok && f.serving != nil && f.count(p.Namespace, number, more) {
 				fs.touch(f, p.Namespace)
 			}
 		}
 	}
 }
 
+// hold records that a set is held.
+func (fs *namedPorts) hold(n ipsets.Name) {
+	set, ok := fs.parse(n)
+	if !ok {
+		panic(fmt.Sprintf("BUG: rules name %s, which no named port has", n))
+	}
+	f := fs.get(set.portKey, set.prefixes)
+	f.sets[set.served] = append(f.sets[set.served], n)
+}
+
+// release records that a set is not held any more.
+func (fs *namedPorts) release(n ipsets.Name) {
+	set, _ := fs.parse(n)
+	f := fs.byKey[set.portKey]
+	if f == nil {
+		return
+	}
+	f.sets[set.served] = slices.DeleteFunc(f.sets[set.served], func(o ipsets.Name) bool { return o == n })
+	if len(f.sets[set.served]) == 0 {
+		delete(f.sets, set.served)
+	}
+	fs.tidy(f)
+}
+
+// portSet is what the name of a set of a named port says.
+type portSet struct {
+	portKey
+	prefixes []netip.Prefix
+	served   uint16 // the number
+}
+
+// contains reports whether the set contains a pod.
+func (s *portSet) contains(p *PodState) bool {
+	number, ok := p.serves(s.portKey, s.prefixes)
+	return ok && number == s.served
+}
+
 // parse reads the definition of a set from its name. Blocks that the name shortens are known only
-// while a policy uses them.
-func (fs *namedPorts) parse(set ipsets.Name) (*portSet, bool) {
-	text, in, _ := strings.Cut(set.Text(), "@")
+// while a policy uses them, or another set of them is held.
+func (fs *namedPorts) parse(n ipsets.Name) (set portSet, ok bool) {
+	text, in, _ := strings.Cut(n.Text(), "@")
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
-		return nil, false
+		return set, false
 	}
-	n, err := strconv.ParseUint(parts[2], 10, 16)
+	number, err := strconv.ParseUint(parts[2], 10, 16)
 	if err != nil {
-		return nil, false
+		return set, false
 	}
-	s := &portSet{namedPort{portKey{parts[0], policy.Protocol(parts[1]), in}, parseBlocks(in)}, uint16(n)}
-	if f := fs.byKey[s.portKey]; f != nil {
-		s.prefixes = f.prefixes
+	set = portSet{portKey{parts[0], policy.Protocol(parts[1]), in}, parseBlocks(in), uint16(number)}
+	if f := fs.byKey[set.portKey]; f != nil {
+		set.prefixes = f.prefixes
 	}
-	inOrder := slices.IsSortedFunc(s.prefixes, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
-	name := s.set(s.served)
-	return s, inOrder && acl.BlocksInName(s.prefixes) == in && (name == set || name.Deny() == set)
+	inOrder := slices.IsSortedFunc(set.prefixes, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+	name := set.set(set.served)
+	return set, inOrder && acl.BlocksInName(set.prefixes) == in && (name == n || name.Deny() == n)
 }
 
 // parseBlocks reads the blocks of a name of acl.BlocksInName that was not shortened. It skips

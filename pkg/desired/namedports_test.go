@@ -26,7 +26,7 @@ import (
 func TestNumbersAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Uint16Range(1, 200)
-		f := &portViews{serving: map[string]map[uint16]int{}}
+		f := &namedPort{serving: map[string]map[uint16]int{}}
 		for namespace, most := range map[string]int{"own": 100, "a": 30, "b": 30, "c": 30, "evil": 200} {
 			for _, n := range rapid.SliceOfN(number, 0, most).Draw(t, namespace) {
 				f.count(namespace, n, 1)
@@ -65,7 +65,7 @@ func TestNamedPortSetName(t *testing.T) {
 	fs := func(known ...*namedPort) *namedPorts {
 		out := newNamedPorts(newMembers(nil))
 		for _, f := range known {
-			out.port(f.portKey, f.prefixes)
+			out.get(f.portKey, f.prefixes)
 		}
 		return out
 	}
@@ -74,13 +74,13 @@ func TestNamedPortSetName(t *testing.T) {
 		for i := range rapid.IntRange(0, 6).Draw(t, "blocks") {
 			blocks = append(blocks, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), rapid.SampledFrom([]int{16, 31, 32}).Draw(t, "bits")))
 		}
-		f := &namedPort{portKey{"http", policy.TCP, acl.BlocksInName(blocks)}, blocks}
+		f := &namedPort{portKey: portKey{"http", policy.TCP, acl.BlocksInName(blocks)}, prefixes: blocks}
 		number := rapid.Uint16().Draw(t, "number")
 		for _, known := range []*namedPorts{fs(), fs(f)} {
 			set, ok := known.parse(f.set(number))
 			require.Equal(t, len(blocks) <= 4 || len(known.byKey) > 0, ok)
 			if ok {
-				require.Equal(t, &portSet{*f, number}, set)
+				require.Equal(t, portSet{f.portKey, blocks, number}, set)
 			}
 		}
 	})
@@ -97,19 +97,18 @@ func TestNamedPortSetName(t *testing.T) {
 // TestPodPortOfOneName: of several ports with one name and protocol the first
 // counts, for the pod itself and for its peers.
 func TestPodPortOfOneName(t *testing.T) {
-	p := &PodState{Pod: &Pod{Ports: []PodPort{{"http", policy.UDP, 53}, {"http", policy.TCP, 80}, {"http", policy.TCP, 81}}}, member: true}
+	p := &PodState{Pod: &Pod{Ports: []PodPort{{"http", policy.UDP, 53}, {"http", policy.TCP, 80}, {"http", policy.TCP, 81}}}, inSets: true}
 	number, ok := p.port("http", policy.TCP)
 	require.True(t, ok)
 	require.Equal(t, uint16(80), number)
 	_, ok = p.port("https", policy.TCP)
 	require.False(t, ok)
 
-	f := &namedPort{portKey: portKey{port: "http", proto: policy.TCP}}
-	number, ok = f.number(p)
+	number, ok = p.serves(portKey{port: "http", proto: policy.TCP}, nil)
 	require.True(t, ok)
 	require.Empty(t, cmp.Diff(uint16(80), number))
-	p.member = false
-	_, ok = f.number(p)
+	p.inSets = false
+	_, ok = p.serves(portKey{port: "http", proto: policy.TCP}, nil)
 	require.False(t, ok, "who does not own its address serves nothing")
 }
 

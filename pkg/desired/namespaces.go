@@ -13,11 +13,11 @@ import (
 // namespaces that match it, and removes it from the others.
 func (m *members) setNamespace(name string, ns *Namespace) {
 	delete(m.namespaces, name)
-	delete(m.over.namespaces, name)
+	delete(m.over, PodKey{Namespace: name})
 	if ns != nil {
 		m.namespaces[name] = *ns
 		if ns.OverBudget != "" {
-			m.over.namespaces[name] = ns.OverBudget
+			m.over[PodKey{Namespace: name}] = ns.OverBudget
 		}
 	}
 	m.fillAfter(func(made nameSet) {
@@ -61,17 +61,10 @@ func (m *members) doubt(namespace string, made nameSet) {
 	}
 }
 
-// doubtful reports whether the pod owns its address, and it is unknown to which sets the address
-// belongs: pods of other namespaces have equal claims, or the pod is lost or over its budget.
-func (p *PodState) doubtful() bool { return p.Claims() && p.owner && !p.inSets() }
-
 // setNodes records nodes of the cluster, nil for deleted ones, and adds their addresses to the sets
 // of nodes and of blocks, or removes them. Its cost is linear in the nodes, and for each
 // address that a node loses in the pods.
 func (m *members) setNodes(changed map[string]*state.Node) {
-	if len(changed) == 0 {
-		return
-	}
 	touched := map[netip.Addr]bool{}
 	for name, is := range changed {
 		for _, a := range append(nodeAddrs(m.nodes[name]), nodeAddrs(is)...) {

@@ -52,9 +52,9 @@ func (d *State) settle(addr netip.Addr, before ownership, moves map[PodKey]*podM
 			d.owners.Set(addr, &next)
 			is = &next
 		}
-		is.owner, is.member, is.Home = owner, member, home
+		is.own(owner, member, home)
 	}
-	if delete(d.contested, addr); d.owners.Live(addr) > 1 {
+	if delete(d.contested, addr); d.owners.Live(addr) > 1 || slices.Contains(d.nodeAddrs, addr) && d.owners.Count(addr) > 0 {
 		d.contested[addr] = true
 	}
 }

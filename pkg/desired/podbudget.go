@@ -53,6 +53,9 @@ func (d *State) policyWarnings() (out []state.Warning) {
 	told := map[state.Warning]bool{}
 	for _, p := range d.local {
 		for _, s := range p.selected {
+			if p.cut == 0 && !p.closed && !p.silent && len(s.views) == 0 {
+				continue // nothing is over a limit
+			}
 			for _, message := range d.excesses(p, s.policyState) {
 				object, kind := ObjectOf(s.Key)
 				w := state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: message}

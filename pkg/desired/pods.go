@@ -19,8 +19,21 @@ type PodState struct {
 	owner bool
 	// Home: endpoints of this node with the address belong to the pod, or may do so.
 	Home bool
+	// inSets: the pod is in sets. A pod over its budget is in none, not even in those that match pods
+	// without labels.
+	inSets bool
+	// doubtful: the pod owns its address, and it is unknown to which sets the address belongs. Pods of
+	// other namespaces have equal claims, or the pod is lost or over its budget.
+	doubtful bool
 	// early: its start was in the future when the pod was staged, so it is ignored.
 	early bool
+}
+
+// own records what follows from the claims to the pod's address.
+func (p *PodState) own(owner, member, home bool) {
+	p.owner, p.member, p.Home = owner, member, home
+	p.inSets = member && p.OverBudget == ""
+	p.doubtful = owner && !p.inSets
 }
 
 // Claim says how strong the pod's claim to its address is.
@@ -35,10 +48,6 @@ func (p *PodState) Claim() ipsets.Claim {
 	}
 	return c
 }
-
-// inSets reports whether the pod is in sets. A pod over its budget is in none, not even
-// in those that match pods without labels.
-func (p *PodState) inSets() bool { return p.member && p.OverBudget == "" }
 
 // Placement is the state that only local pods have. All states of a pod share it.
 type Placement struct {
@@ -83,6 +92,7 @@ const clockSkew = time.Minute
 // with their owners so far.
 func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs map[netip.Addr]ownership, c Changes) {
 	moves := map[PodKey]*podMove{}
+	gone := false // a pod is
 	for key, pod := range pods {
 		d.note("staging", "Pod", key.Namespace, key.Name)
 		was := d.members.pod(key)
@@ -91,19 +101,28 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 		}
 		c.add(changedPod, was != nil, pod != nil)
 		moves[key] = d.movePod(key, was, pod, addrs)
+		gone = gone || was != nil && (pod == nil || pod.UID != was.UID)
 	}
-	d.stageLost(finished, addrs, moves)
+	if gone || len(d.lost) > 0 {
+		d.stageLost(finished, addrs, moves)
+	}
 	for addr, before := range addrs {
 		d.settle(addr, before, moves)
 	}
 	for _, m := range moves {
-		d.members.removePod(m.was)
+		if m.was != nil {
+			d.members.removePod(m.was)
+		}
 	}
 	for _, m := range moves {
-		d.members.addPod(m.is)
+		if m.is != nil {
+			d.members.addPod(m.is)
+		}
 	}
 	for _, m := range moves {
-		d.place(m)
+		if m.was != nil && m.was.Local || m.is != nil && m.is.Local {
+			d.place(m)
+		}
 	}
 }
 
@@ -116,19 +135,26 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		}
 	}
 	m := &podMove{was: was}
-	if was != nil && was.Claims() {
-		contest(was.Addr)
-	}
 	if pod != nil {
 		m.is = &PodState{Pod: pod, early: d.now.Year() > 1 && pod.Started.After(d.now.Add(clockSkew))}
 		if was != nil && was.UID == pod.UID {
 			m.is.Placement = was.Placement
 		}
-		if m.is.Claims() {
-			contest(m.is.Addr)
-		}
 	}
-	if was != nil && was.Claims() {
+	claimed, claims := was != nil && was.Claims(), m.is != nil && m.is.Claims()
+	if claimed && claims && was.Addr == pod.Addr && was.Claim() == m.is.Claim() { // so no owner changes
+		m.is.own(was.owner, was.member, was.Home)
+		d.members.put(m.is)
+		d.owners.Set(pod.Addr, m.is)
+		return m
+	}
+	if claimed {
+		contest(was.Addr)
+	}
+	if claims {
+		contest(pod.Addr)
+	}
+	if claimed {
 		d.owners.Drop(was.Addr, was.Claim().UID)
 	}
 	delete(d.misplaced, key)
@@ -143,18 +169,12 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		return m
 	}
 	d.members.put(m.is)
-	if pod.misplaced() {
+	if claims {
+		d.owners.Set(pod.Addr, m.is)
+	} else if pod.Local && pod.Addr.Is4() && !pod.HostNetwork && !pod.Finished {
 		d.misplaced[key] = true
 	}
-	if m.is.Claims() {
-		d.owners.Set(m.is.Addr, m.is)
-	}
 	return m
-}
-
-// misplaced reports whether a local pod reports an address that no pod can have.
-func (p *Pod) misplaced() bool {
-	return p.Local && p.Addr.Is4() && !p.HostNetwork && !p.Finished && !ipsets.Assignable(p.Addr)
 }
 
 // place updates d.local, the policies that select a local pod, and the effects on

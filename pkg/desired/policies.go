@@ -229,15 +229,12 @@ func (d *State) relabeledSubjects(namespace string) {
 	}
 }
 
-// renderSelected marks the endpoints of the pods that a policy selects.
-func (d *State) renderSelected(ps *policyState) { d.renderIf(ps, func(*PodState) bool { return true }) }
-
-// renderTiered marks the endpoints of those of these pods that a ClusterNetworkPolicy with rules selects.
-func (d *State) renderTiered(ps *policyState) { d.renderIf(ps, (*PodState).Tiered) }
-
-func (d *State) renderIf(ps *policyState, when func(*PodState) bool) {
+// renderUsers marks the endpoints of the pods that a user of a view selects, or only of those of them
+// that a ClusterNetworkPolicy with rules selects.
+func (d *State) renderUsers(v *view, tieredOnly bool) {
 	for _, p := range d.local {
-		if slices.ContainsFunc(p.selected, func(s subjection) bool { return s.policyState == ps }) && when(p) {
+		uses := slices.ContainsFunc(p.selected, func(s subjection) bool { return v.users[s.Key] == s.policyState })
+		if uses && (!tieredOnly || p.Tiered()) {
 			d.renderAddr(p.Addr)
 		}
 	}

@@ -24,11 +24,13 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		d.nodeAddrs = *in.nodeAddrs
 		d.effects.All = true
 	}
-	for name, n := range in.nodes {
-		_, known := d.members.nodes[name]
-		c.add(changedNode, known, n != nil)
+	if len(in.nodes) > 0 {
+		for name, n := range in.nodes {
+			_, known := d.members.nodes[name]
+			c.add(changedNode, known, n != nil)
+		}
+		d.members.setNodes(in.nodes)
 	}
-	d.members.setNodes(in.nodes)
 	for name, ns := range in.namespaces {
 		d.stageNamespace(name, ns, c)
 	}
@@ -44,7 +46,9 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		d.stagePolicy(key, newPolicyState(nil, cnp))
 	}
 	d.stagePods(in.pods, in.finished, addrs, c)
-	d.activate()
+	if len(d.switched)+len(d.namedPorts.stale) > 0 {
+		d.activate()
+	}
 	return c
 }
 

@@ -40,7 +40,7 @@ type State struct {
 	problems   map[policy.Key]bool                    // policies with warnings
 	switched   map[*policyState]struct{}              // policies that may become active or idle; empty between stagings
 	local      map[types.UID]*PodState                // local pods to which endpoints with their address belong
-	contested  map[netip.Addr]bool                    // addresses that several live pods claim
+	contested  map[netip.Addr]bool                    // addresses that several live pods claim, and those of this node that a pod claims
 	lost       map[netip.Addr]PodKey                  // lost pods (lost.go)
 	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
@@ -66,7 +66,7 @@ func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, nam
 		misplaced: map[PodKey]bool{},
 	}
 	d.namedPorts = d.members.ports
-	d.namedPorts.changed, d.namedPorts.fewer = d.renderSelected, d.renderTiered
+	d.namedPorts.render = d.renderUsers
 	return d
 }
 

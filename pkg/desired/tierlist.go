@@ -120,7 +120,7 @@ func (ps *policyState) rulesFor(p *PodState, r policy.Rule) []acl.Rule {
 	closed := acl.Rule{Direction: r.Direction, Action: policy.Deny, From: whole.From, Atoms: []acl.Atom{doubt}}
 	for _, peer := range r.Peers {
 		for _, v := range ps.views[acl.ReachOf(ps.own(), peer)] {
-			if slices.Contains(named, v.named()) {
+			if slices.Contains(named, v.port.named()) {
 				closed.Atoms = append(closed.Atoms, allPorts(peer, v.key.proto, v.above(ps.numbersOn(p)))...)
 			}
 		}

@@ -39,7 +39,7 @@ func (key viewKey) String() string {
 // namespace share it.
 type view struct {
 	key     viewKey
-	port    *portViews
+	port    *namedPort
 	match   policy.LabelMatcher // of the namespaces of a selector; nil without one
 	users   map[policy.Key]*policyState
 	numbers []uint16       // the numbers within the limit, sorted
@@ -86,9 +86,18 @@ func (fs *namedPorts) use(ps *policyState) {
 	}
 }
 
-// view makes a policy a user of a view.
+// view makes a policy a user of a view. The cost of the first view of a named port is linear in the
+// pods.
 func (fs *namedPorts) view(key viewKey, peer policy.Peer, ps *policyState) {
-	f := fs.port(portKey{key.port, key.proto, key.Blocks}, peer.Blocks)
+	f := fs.get(portKey{key.port, key.proto, key.Blocks}, peer.Blocks)
+	if f.serving == nil {
+		f.serving = map[string]map[uint16]int{}
+		for p := range fs.among.all() {
+			if number, ok := p.serves(f.portKey, f.prefixes); ok {
+				f.count(p.Namespace, number, 1)
+			}
+		}
+	}
 	v := f.views[key]
 	if v == nil {
 		v = &view{key: key, port: f, users: map[policy.Key]*policyState{}}
@@ -115,9 +124,8 @@ func (fs *namedPorts) leave(ps *policyState) {
 			}
 			if len(v.users) == 0 {
 				delete(fs.stale, v)
-				if delete(v.port.views, v.key); len(v.port.views) == 0 {
-					fs.forget(v.port)
-				}
+				delete(v.port.views, v.key)
+				fs.tidy(v.port)
 			}
 		}
 	}
@@ -125,7 +133,7 @@ func (fs *namedPorts) leave(ps *policyState) {
 }
 
 // touch marks the views of a named port that see a namespace to be settled again.
-func (fs *namedPorts) touch(f *portViews, namespace string) {
+func (fs *namedPorts) touch(f *namedPort, namespace string) {
 	for _, v := range f.views {
 		if fs.has(v, namespace) {
 			fs.stale[v] = true
@@ -155,17 +163,11 @@ func (fs *namedPorts) settle() {
 		v.numbers, v.rank, v.counts = fs.choose(v)
 		v.over = v.above(maxNumbers)
 		v.settled = true
-		if !slices.Equal(v.over, over) {
-			for _, ps := range v.users {
-				fs.fewer(ps) // a Deny may now cover all ports, or single numbers again
-			}
-		}
-		if settled && slices.ContainsFunc(v.numbers, func(n uint16) bool { return !slices.Contains(was, n) }) {
-			fs.tell(v)
-		} else if settled && len(v.numbers) < len(was) {
-			for _, ps := range v.users {
-				fs.fewer(ps)
-			}
+		switch {
+		case settled && slices.ContainsFunc(v.numbers, func(n uint16) bool { return !slices.Contains(was, n) }):
+			fs.render(v, false)
+		case !slices.Equal(v.over, over), settled && len(v.numbers) < len(was):
+			fs.render(v, true) // a Deny may now cover all ports, or single numbers again
 		}
 	}
 	clear(fs.stale)
@@ -207,9 +209,9 @@ func (fs *namedPorts) choose(v *view) (numbers []uint16, rank map[uint16]int, co
 // each namespace other than the policy's own it returns at most the each lowest numbers.
 func (v *view) served(each int) []acl.ServedPort {
 	var unused []uint16
-	for set, s := range v.port.sets {
-		if !set.Denies() && s.portKey == v.port.portKey && !v.uses(s.served) {
-			unused = append(unused, s.served)
+	for number, sets := range v.port.sets {
+		if !v.uses(number) && slices.Contains(sets, v.port.set(number)) {
+			unused = append(unused, number)
 		}
 	}
 	slices.Sort(unused)
@@ -220,25 +222,15 @@ func (v *view) served(each int) []acl.ServedPort {
 			if v.rank[n] >= each {
 				continue
 			}
-			out = append(out, acl.ServedPort{Port: v.named(), Set: v.port.set(n), Number: n, Unused: !v.uses(n)})
+			out = append(out, acl.ServedPort{Port: v.port.named(), Set: v.port.set(n), Number: n, Unused: !v.uses(n)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b acl.ServedPort) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 
-// named returns the named port as rules have it.
-func (v *view) named() policy.Port { return policy.Port{Protocol: v.key.proto, Name: v.key.port} }
-
 // uses reports whether a number is within the limit and in use.
 func (v *view) uses(number uint16) bool {
 	_, used := slices.BinarySearch(v.numbers, number)
 	return used
-}
-
-// tell marks the users of a view to be rendered again.
-func (fs *namedPorts) tell(v *view) {
-	for _, ps := range v.users {
-		fs.changed(ps)
-	}
 }

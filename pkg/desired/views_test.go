@@ -113,7 +113,7 @@ func (m *viewModel) check(t require.TestingT) {
 		}
 		require.Equal(t, slices.Sorted(maps.Keys(numbers)), f.views[key].numbers, where)
 		for number := range numbers {
-			require.Contains(t, named.sets, f.set(number), "a rule needs the set of each")
+			require.Contains(t, f.sets[number], f.set(number), "a rule needs the set of each")
 			require.Positive(t, m.d.cache.Len(f.set(number)))
 		}
 	}

@@ -15,31 +15,29 @@ import (
 // Warnings returns the warnings that follow from objects alone: objects over a limit, parts of
 // policies that cannot be expressed, and addresses that are contested or that no pod can have.
 func (d *State) Warnings() []state.Warning {
-	out := slices.Concat(d.members.over.warnings(), d.policyWarnings(), d.addressWarnings())
+	out := d.policyWarnings()
+	if len(d.members.over) > 0 {
+		out = append(out, d.budgetWarnings()...)
+	}
+	if len(d.contested)+len(d.misplaced) > 0 {
+		out = append(out, d.addressWarnings()...)
+	}
 	for key := range d.problems {
 		out = append(out, d.policies[key].warnings...)
 	}
 	return out
 }
 
-// Needing returns, for each of these sets, the active policies that mention it, or a set
-// that contains it.
-func (d *State) Needing(sets []ipsets.Name) map[ipsets.Name][]policy.Key {
-	if len(sets) == 0 {
-		return nil
-	}
-	out := make(map[ipsets.Name][]policy.Key, len(sets))
-	for _, n := range sets {
-		out[n] = nil
-		for _, p := range d.local {
-			for _, ps := range p.selected {
-				if !slices.Contains(out[n], ps.Key) && d.needs(ps.Sets, n) {
-					out[n] = append(out[n], ps.Key)
-				}
+// Needing returns the active policies that mention a set, or a set that contains it.
+func (d *State) Needing(n ipsets.Name) (keys []policy.Key) {
+	for _, p := range d.local {
+		for _, ps := range p.selected {
+			if !slices.Contains(keys, ps.Key) && d.needs(ps.Sets, n) {
+				keys = append(keys, ps.Key)
 			}
 		}
 	}
-	return out
+	return keys
 }
 
 // needs reports whether a set is among definitions, or in one of them.
@@ -120,46 +118,25 @@ func (d *State) rivals(addr netip.Addr) string {
 	return text
 }
 
-// overBudget has the objects that are over a budget, and how they exceed it.
-type overBudget struct {
-	pods       map[string]map[string]string // by namespace and name
-	namespaces map[string]string
-}
-
-func newOverBudget() overBudget {
-	return overBudget{pods: map[string]map[string]string{}, namespaces: map[string]string{}}
-}
-
-// pod records how a pod exceeds its budget, "" if it does not.
-func (o *overBudget) pod(key PodKey, excess string) {
-	in := o.pods[key.Namespace]
-	switch {
-	case excess != "" && in == nil:
-		o.pods[key.Namespace] = map[string]string{key.Name: excess}
-	case excess != "":
-		in[key.Name] = excess
-	default:
-		if delete(in, key.Name); len(in) == 0 {
-			delete(o.pods, key.Namespace)
+// budgetWarnings returns one warning for each Namespace that is over its budget, and one for all such
+// pods of a namespace.
+func (d *State) budgetWarnings() (out []state.Warning) {
+	pods := map[string][]string{}
+	for key, excess := range d.members.over {
+		if key.Name != "" {
+			pods[key.Namespace] = append(pods[key.Namespace], key.Name)
+			continue
 		}
+		out = append(out, state.Warning{Object: key.Namespace, Kind: "Namespace", Reason: state.ReasonOverBudget,
+			Message: fmt.Sprintf("it has %s: no namespaceSelector matches it", excess)})
 	}
-}
-
-// warnings returns one warning for each kind and namespace. It costs the objects that
-// are over their budget.
-func (o *overBudget) warnings() []state.Warning {
-	var out []state.Warning
-	for namespace, in := range o.pods {
-		first := slices.Min(slices.Collect(maps.Keys(in)))
-		message := fmt.Sprintf("it has %s: it is in no set, and closed in both directions", in[first])
-		if n := len(in) - 1; n > 0 {
+	for namespace, names := range pods {
+		first := PodKey{namespace, slices.Min(names)}
+		message := fmt.Sprintf("it has %s: it is in no set, and closed in both directions", d.members.over[first])
+		if n := len(names) - 1; n > 0 {
 			message += fmt.Sprintf("; so are %d more pods of the namespace", n)
 		}
-		out = append(out, state.Warning{Object: PodKey{namespace, first}.String(), Kind: "Pod", Reason: state.ReasonOverBudget, Message: message})
-	}
-	for ns, excess := range o.namespaces {
-		out = append(out, state.Warning{Object: ns, Kind: "Namespace", Reason: state.ReasonOverBudget,
-			Message: fmt.Sprintf("it has %s: no namespaceSelector matches it", excess)})
+		out = append(out, state.Warning{Object: first.String(), Kind: "Pod", Reason: state.ReasonOverBudget, Message: message})
 	}
 	return out
 }

@@ -73,16 +73,20 @@ func (c *Cache) Has(n Name) bool {
 	return s != nil && s.defined
 }
 
-// EachPodLabel visits the defined sets of the pods that have a label.
-func (c *Cache) EachPodLabel(key, value string, visit func(Name)) {
-	exact := key + ":" + value
-	for _, n := range [...]Name{
-		{kind: KindPodLabel, text: key}, {kind: KindPodLabel, text: key, deny: true},
-		{kind: KindPodLabel, text: exact}, {kind: KindPodLabel, text: exact, deny: true},
-	} {
-		if s := c.byName[n]; s != nil && s.defined {
-			visit(n)
+// EachOfPod visits the defined sets whose names alone say that they contain a pod: those of its
+// namespace and of its labels.
+func (c *Cache) EachOfPod(namespace string, labels map[string]string, visit func(Name)) {
+	twins := func(plain Name) {
+		for _, n := range [...]Name{plain, {kind: plain.kind, text: plain.text, deny: true}} {
+			if s := c.byName[n]; s != nil && s.defined {
+				visit(n)
+			}
 		}
+	}
+	twins(Name{kind: KindNamespace, text: namespace})
+	for key, value := range labels {
+		twins(Name{kind: KindPodLabel, text: key})
+		twins(Name{kind: KindPodLabel, text: key + ":" + value})
 	}
 }
 
@@ -120,7 +124,7 @@ func (c *Cache) must(n Name, nested bool) *set {
 func (c *Cache) AddAddr(n Name, a netip.Addr) {
 	s := c.must(n, false)
 	key, ok := addrOf(a)
-	if s.filler() || !ok {
+	if s.name.kind == KindEmpty || !ok {
 		panic(fmt.Sprintf("BUG: address %s for %s", a, n))
 	}
 	c.setAddr(s, key, desired)
@@ -136,7 +140,9 @@ func (c *Cache) RemoveAddr(n Name, a netip.Addr) {
 
 func (c *Cache) setAddr(s *set, a addr, bit uint8) {
 	if s.addrs.setDesired(a, bit) {
-		c.setRejected(s, false)
+		if s.rejected {
+			c.setRejected(s, false)
+		}
 		c.refresh(s)
 	}
 }
@@ -191,7 +197,7 @@ func (c *Cache) Len(n Name) int {
 	switch {
 	case s == nil || !s.defined:
 		return 0
-	case s.nested():
+	case s.nested:
 		return s.members.desires + s.members.omits - 1
 	}
 	return s.addrs.desires

@@ -69,10 +69,10 @@ func (c *Cache) Copy() *Copy {
 func (c *Cache) copySet(s *set) copied {
 	out := copied{
 		state: SetState{
-			ID: s.id, Name: s.name.String(), Nested: s.nested(), Refs: s.references(), InHNS: s.present, Rejected: s.rejected,
+			ID: s.id, Name: s.name.String(), Nested: s.nested, Refs: s.references(), InHNS: s.present, Rejected: s.rejected,
 			Dirty: s.needed && s.dirty(), Fed: s.fed(), Unknown: s.unknown || s.alien, Since: c.pending[s], Spare: c.spare[s],
 		},
-		name: s.name, defined: s.defined, unfilled: s.nested() && s.present && !c.filled(s),
+		name: s.name, defined: s.defined, unfilled: s.nested && s.present && !c.filled(s),
 		addrs:   make([]mark[addr], 0, len(s.addrs.bits)),
 		members: make([]mark[Name], 0, len(s.members.bits)),
 	}

@@ -88,7 +88,7 @@ func (c *Cache) seen(s *set) bool {
 		}
 	}
 	for l, how := range s.parents {
-		if (how.actual || how.desired && (s.name.Denies() || l.unknown || !l.present)) && c.seen(l) {
+		if (how.actual || how.desired && (s.name.deny || l.unknown || !l.present)) && c.seen(l) {
 			return true
 		}
 	}
@@ -111,14 +111,14 @@ func (c *Cache) hold() held {
 	h := held{map[any]bool{}, map[any]bool{}}
 	for s := range c.pending {
 		switch {
-		case !s.defined || !s.differs() || s.surplus() == 0 && !s.name.Denies(): // nothing has to move first
-		case s.name.Denies() && c.seen(s) && s.lacking():
+		case !s.defined || s.missing+s.surplus == 0 || s.surplus == 0 && !s.name.deny: // nothing has to move first
+		case s.name.deny && c.seen(s) && s.lacking():
 			s.addTo(h.members, desired)
-		case s.name.Denies() && c.seen(s):
+		case s.name.deny && c.seen(s):
 			for leaf := range s.members.only(desired) {
 				leaf.addAddrsTo(h.nesting)
 			}
-		case !s.name.Denies() && s.uncertain() && c.seen(s):
+		case !s.name.deny && s.uncertain() && c.seen(s):
 			s.addTo(h.members, actual)
 		}
 	}
@@ -149,7 +149,7 @@ func (s *set) uncertain() bool { return s.unknown || s.rejected || s.group > 0 |
 // lacking reports whether a deny twin lacks members, and the next requests may fail to add them.
 func (s *set) lacking() bool {
 	if s.uncertain() {
-		return s.missing() > 0
+		return s.missing > 0
 	}
 	for m := range s.members.only(desired) {
 		if m.untried() {
@@ -175,7 +175,7 @@ func (h held) holds(leaf *set) bool {
 // waitingBit says which members of a set may have to wait: those that join an allow set, or
 // that leave a deny twin.
 func (s *set) waitingBit() uint8 {
-	if s.name.Denies() {
+	if s.name.deny {
 		return actual
 	}
 	return desired
@@ -184,13 +184,13 @@ func (s *set) waitingBit() uint8 {
 // waiting returns the members of a set that stay as HNS has them for now.
 func (c *Cache) waiting(s *set, h held) map[any]bool {
 	w := map[any]bool{}
-	free := len(h.members)+len(c.awaited) == 0 && !s.name.Denies() // as in nearly every plan
-	if free || !s.defined || !s.differs() || !c.seen(s) {
+	free := len(h.members)+len(c.awaited) == 0 && !s.name.deny
+	if free || !s.defined || s.missing+s.surplus == 0 || !c.seen(s) {
 		return w
 	}
 	bit := s.waitingBit()
 	for a := range s.addrs.only(bit) {
-		if h.members[a] || s.name.Denies() && h.nesting[a] {
+		if h.members[a] || s.name.deny && h.nesting[a] {
 			w[a] = true
 		}
 	}

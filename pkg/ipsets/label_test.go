@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPodLabelSets: the sets that are visited for a label are those that are
+// TestSetsOfPod: the sets that are visited for a pod are those that are
 // defined, whatever came and went before.
-func TestPodLabelSets(t *testing.T) {
-	names := []Name{PodLabelKey("a"), PodLabel("a", ""), PodLabel("a", "x"), PodLabel("a", "y"), PodLabelKey("b"), Namespace("a")}
+func TestSetsOfPod(t *testing.T) {
+	names := []Name{PodLabelKey("a"), PodLabel("a", ""), PodLabel("a", "x"), PodLabel("a", "y"), PodLabelKey("b"), Namespace("a"), Namespace("a").Deny(), Namespace("b"), PodLabelKey("a").Deny()}
 	rapid.Check(t, func(t *rapid.T) {
 		c, held := NewCache(), map[Name]bool{}
 		t.Repeat(map[string]func(*rapid.T){
@@ -30,11 +30,11 @@ func TestPodLabelSets(t *testing.T) {
 				for _, value := range []string{"", "x", "z"} {
 					var want, got []Name
 					for n := range held {
-						if hasPodLabel(n, map[string]string{"a": value}) {
+						if hasPod(n, "a", map[string]string{"a": value}) {
 							want = append(want, n)
 						}
 					}
-					c.EachPodLabel("a", value, func(n Name) { got = append(got, n) })
+					c.EachOfPod("a", map[string]string{"a": value}, func(n Name) { got = append(got, n) })
 					require.ElementsMatch(t, want, got)
 				}
 			},
@@ -42,9 +42,9 @@ func TestPodLabelSets(t *testing.T) {
 	})
 }
 
-// hasPodLabel reports whether pods with these labels are in a set of a label.
-func hasPodLabel(n Name, labels map[string]string) bool {
+// hasPod reports whether pods of a namespace with these labels are in a set of a label, or of a namespace.
+func hasPod(n Name, namespace string, labels map[string]string) bool {
 	key, value, exact := strings.Cut(n.Text(), ":")
 	have, has := labels[key]
-	return n.Kind() == KindPodLabel && has && (!exact || have == value)
+	return n.Kind() == KindNamespace && n.Text() == namespace || n.Kind() == KindPodLabel && has && (!exact || have == value)
 }

@@ -16,15 +16,20 @@ const (
 	listed                    // scratch mark of setActual
 )
 
+// counts are the numbers of members of a set.
+type counts struct {
+	desires int // that are desired
+	missing int // that are desired and not actual
+	surplus int // that are actual and not desired
+	omits   int // that are omitted
+}
+
 // tracker keeps the desired and the actual members of a set side by side, one byte for each,
 // and counts where they differ. One change costs O(1); setActual and clearDesired cost the size
-// of the set. The zero tracker is empty.
+// of the set. A tracker without bits is empty.
 type tracker[K comparable] struct {
-	bits    map[K]uint8
-	desires int // members that are desired
-	missing int // members that are desired and not actual
-	surplus int // members that are actual and not desired
-	omits   int // members that are omitted
+	bits map[K]uint8
+	*counts
 }
 
 // put gives a member these bits.

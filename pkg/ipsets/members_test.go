@@ -29,7 +29,7 @@ func keysOf(m map[int]bool) []int {
 
 func TestTrackerModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var tr tracker[int]
+		tr := tracker[int]{counts: &counts{}}
 		m := trackerModel{want: map[int]bool{}, omit: map[int]bool{}, have: map[int]bool{}}
 		key := rapid.IntRange(0, 7)
 		t.Repeat(map[string]func(*rapid.T){
@@ -94,7 +94,7 @@ func TestTrackerModel(t *testing.T) {
 }
 
 func TestTrackerIterationStops(t *testing.T) {
-	var tr tracker[int]
+	tr := tracker[int]{counts: &counts{}}
 	for k := range 5 {
 		tr.setDesired(k, desired)
 	}
@@ -107,7 +107,7 @@ func TestTrackerIterationStops(t *testing.T) {
 }
 
 func TestTrackerMayChangeWhileIterated(t *testing.T) {
-	var tr tracker[int]
+	tr := tracker[int]{counts: &counts{}}
 	for k := range 100 {
 		tr.setDesired(k, desired)
 	}

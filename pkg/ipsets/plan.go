@@ -1,6 +1,7 @@
 package ipsets
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -46,31 +47,53 @@ type Request struct {
 // are left out. Requests for suspects come last, group by group: see RejectRequest. A member that must
 // wait for another set stays as HNS has it: see HeldBack. A request requires the success of
 // those before it. Plan costs the size of what it writes.
-func (c *Cache) Plan() []Request {
-	groups := map[int][]*set{} // 0 for those that are no suspects
-	for _, s := range inOrder(c.pending) {
-		if s.dirty() && !s.unknown && !s.rejected && !s.blocked() {
-			groups[s.group] = append(groups[s.group], s)
+func (c *Cache) Plan() (plan []Request) {
+	sets := make([]*set, 0, len(c.pending))
+	waits := len(c.awaited) > 0 // a member may have to wait
+	for s := range c.pending {
+		writable := s.dirty() && !s.unknown && !s.rejected && !(s.nested && s.blocked())
+		if writable {
+			sets = append(sets, s)
 		}
+		waits = waits || !writable || s.group > 0 || s.name.deny
 	}
-	h, plan := c.hold(), []Request(nil)
-	for _, id := range slices.Sorted(maps.Keys(groups)) {
-		plan = append(plan, c.requests(groups[id], h, id > 0)...)
+	slices.SortFunc(sets, func(a, b *set) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.step(), b.step()), Compare(a.name, b.name))
+	})
+	var h held
+	if waits {
+		h = c.hold()
+	}
+	var last *set
+	for _, s := range sets {
+		v, all := SetValue{}, true
+		if waits {
+			v, all = c.allowed(s, h)
+		} else {
+			v = s.value(desired, nil)
+		}
+		if !all && !s.moves(v) {
+			continue
+		}
+		if last == nil || s.group != last.group || s.step() != last.step() {
+			plan = append(plan, s.request())
+		}
+		r := &plan[len(plan)-1]
+		r.Sets, last = append(r.Sets, v), s
 	}
 	return plan
 }
 
-// requests returns the requests for some sets: leaves are created, then updated, then nested
-// sets.
-func (c *Cache) requests(sets []*set, h held, search bool) []Request {
-	plan := []Request{{Verb: Add}, {Verb: Update}, {Verb: Add, Nested: true}, {Verb: Update, Nested: true}}
-	for _, s := range sets {
-		if v, all := c.allowed(s, h); all || s.moves(v) {
-			r := &plan[2*count(s.nested())+count(s.present)]
-			r.Sets, r.Search = append(r.Sets, v), search
-		}
+// step returns the place of the set's request in a plan.
+func (s *set) step() int { return 2*count(s.nested) + count(s.present) }
+
+// request returns the request that writes the set, still without it.
+func (s *set) request() Request {
+	r := Request{Verb: Update, Nested: s.nested, Search: s.group > 0}
+	if !s.present {
+		r.Verb = Add
 	}
-	return nonEmpty(plan)
+	return r
 }
 
 // moves reports whether writing the value changes anything.
@@ -120,7 +143,7 @@ func (c *Cache) Rejected(n Name) bool {
 	return s != nil && s.rejects()
 }
 
-func (s *set) rejects() bool { return s.rejected || s.name.Denies() && s.members.omits > 0 }
+func (s *set) rejects() bool { return s.rejected || s.name.deny && s.members.omits > 0 }
 
 // RejectedSets returns the needed sets that HNS rejects, in no order. It costs the sets that
 // plans are about.
@@ -145,10 +168,8 @@ func (c *Cache) Probe(n Name) (Request, bool) {
 	if !all && !s.moves(v) {
 		return Request{}, false
 	}
-	r := Request{Verb: Update, Nested: s.nested(), Sets: []SetValue{v}, Search: true}
-	if !s.present {
-		r.Verb = Add
-	}
+	r := s.request()
+	r.Sets, r.Search = []SetValue{v}, true
 	return r, true
 }
 
@@ -157,30 +178,38 @@ func (c *Cache) Probe(n Name) (Request, bool) {
 // earlier. They omit sets for which skip, which may be nil, is true, and leaves that a remaining
 // nested set may contain. The second request requires the success of the
 // first.
-func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) []Request {
-	plan := []Request{{Verb: Remove, Nested: true}, {Verb: Remove}}
+func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) (plan []Request) {
+	if len(c.spare) == 0 {
+		return nil
+	}
+	nested, leaf := Request{Verb: Remove, Nested: true}, Request{Verb: Remove}
 	going, leaves := map[*set]bool{}, []*set(nil)
 	for _, s := range inOrder(c.spare) {
 		switch {
 		case s.unknown || c.spare[s].After(idleBefore) || skip != nil && skip(s.name):
-		case s.nested():
+		case s.nested:
 			going[s] = true
-			plan[0].Sets = append(plan[0].Sets, s.value(actual, nil))
+			nested.Sets = append(nested.Sets, s.value(actual, nil))
 		default:
 			leaves = append(leaves, s)
 		}
 	}
 	for s := range c.unknown {
-		if s.nested() {
-			return nonEmpty(plan[:1]) // it may contain any leaf
+		if s.nested {
+			leaves = nil // it may contain any leaf
 		}
 	}
 	for _, s := range leaves {
 		if !s.stays(going) {
-			plan[1].Sets = append(plan[1].Sets, s.value(actual, nil))
+			leaf.Sets = append(leaf.Sets, s.value(actual, nil))
 		}
 	}
-	return nonEmpty(plan)
+	for _, r := range [...]Request{nested, leaf} {
+		if len(r.Sets) > 0 {
+			plan = append(plan, r)
+		}
+	}
+	return plan
 }
 
 // blocked reports whether a nested set cannot be written because it is not
@@ -206,8 +235,8 @@ func (s *set) stays(going map[*set]bool) bool {
 
 // value returns a set with the members that have the bit, but those of stay as HNS has them.
 func (s *set) value(bit uint8, stay map[any]bool) SetValue {
-	v := SetValue{ID: s.id, Name: s.name, Text: s.name.Called()}
-	if !s.nested() {
+	v := SetValue{ID: s.id, Name: s.name, Text: s.called}
+	if !s.nested {
 		v.Values = textsOf(s.addrs.take(bit, stay))
 		return v
 	}
@@ -221,13 +250,4 @@ func (s *set) value(bit uint8, stay map[any]bool) SetValue {
 // inOrder returns the sets by name.
 func inOrder(sets map[*set]time.Time) []*set {
 	return slices.SortedFunc(maps.Keys(sets), func(a, b *set) int { return Compare(a.name, b.name) })
-}
-
-// nonEmpty drops requests without sets.
-func nonEmpty(plan []Request) []Request {
-	plan = slices.DeleteFunc(plan, func(r Request) bool { return len(r.Sets) == 0 })
-	if len(plan) == 0 {
-		return nil
-	}
-	return plan
 }

@@ -28,7 +28,9 @@ func (d Drift) any() bool {
 func (c *Cache) Wrote(v SetValue) {
 	s := c.entry(v.Name)
 	s.group = 0
-	c.setRejected(s, false)
+	if s.rejected {
+		c.setRejected(s, false)
+	}
 	c.apply(s, v.Values)
 	c.setReading(s, reading{unread: true})
 }
@@ -110,7 +112,7 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 	if s == nil {
 		s = c.entry(name)
 	}
-	if s.present && !s.unknown && s.name == name && s.nested() == o.Nested && c.respelled(s, o.Values) {
+	if s.present && !s.unknown && s.name == name && s.nested == o.Nested && c.respelled(s, o.Values) {
 		return Drift{}
 	}
 	c.setReading(s, reading{})
@@ -119,7 +121,7 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 		c.rename(s, name)
 	}
 	var drift Drift
-	if s.nested() != o.Nested {
+	if s.nested != o.Nested {
 		drift = c.apply(s, nil)
 		drift.Retyped = !alien
 		s.alien = true
@@ -142,7 +144,7 @@ func (c *Cache) apply(s *set, values []string) Drift {
 	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien
 	s.present, s.unknown = true, false
 	s.entries = len(values)
-	if s.nested() {
+	if s.nested {
 		members := make([]*set, 0, len(values))
 		for _, v := range values {
 			m := c.byID[v]

@@ -7,8 +7,10 @@ import (
 
 // set is one set: defined, in HNS, or both, or only held.
 type set struct {
-	name Name
-	id   string
+	name   Name
+	id     string
+	called string // the name in HNS
+	nested bool
 
 	refs    map[Ref]struct{}
 	direct  int           // references that keep it in HNS
@@ -26,6 +28,7 @@ type set struct {
 	group    int  // of suspects; 0 for a set that is none
 	reading  reading
 
+	counts                // of both trackers
 	addrs   tracker[addr] // of a leaf
 	members tracker[*set] // of a nested set
 
@@ -44,21 +47,10 @@ type link struct {
 
 func (l link) holds() bool { return l.desired || l.actual && l.needed }
 
-func (s *set) nested() bool { return s.name.Nested() }
-
 func (s *set) filler() bool { return s.name.kind == KindEmpty }
 
-// differs reports whether the desired and the actual members differ.
-func (s *set) differs() bool { return s.missing()+s.surplus() > 0 }
-
-// missing is the number of desired members that HNS lacks.
-func (s *set) missing() int { return s.addrs.missing + s.members.missing }
-
-// surplus is the number of members in HNS that are not desired.
-func (s *set) surplus() int { return s.addrs.surplus + s.members.surplus }
-
 // dirty reports whether HNS has something else than what is desired.
-func (s *set) dirty() bool { return s.defined && (!s.present || s.alien || s.differs()) }
+func (s *set) dirty() bool { return s.defined && (!s.present || s.alien || s.missing+s.surplus > 0) }
 
 // find returns the entry of a name, also by the id, for a set that was read
 // under another name. A miss costs a hash.
@@ -75,7 +67,8 @@ func (c *Cache) entry(n Name) *set {
 	if s := c.find(n); s != nil {
 		return s
 	}
-	s := &set{name: n, id: n.ID()}
+	s := &set{name: n, id: n.ID(), called: n.Called(), nested: n.Nested()}
+	s.addrs.counts, s.members.counts = &s.counts, &s.counts
 	c.byName[n], c.byID[s.id] = s, s
 	return s
 }
@@ -93,7 +86,7 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 		return false
 	}
 	s.defined = true
-	if s.nested() {
+	if s.nested {
 		c.addMember(s, Empty())
 	}
 	return true
@@ -102,13 +95,13 @@ func (c *Cache) define(s *set, n Name) (created bool) {
 // rename gives an undefined entry another name. If that changes its type, its values in HNS
 // count as alien.
 func (c *Cache) rename(s *set, n Name) {
-	if s.nested() != n.Nested() {
+	if s.nested != n.Nested() {
 		s.addrs.setActual(nil)
 		c.setMembers(s, nil)
 		s.alien = s.present
 	}
 	delete(c.byName, s.name)
-	s.name = n
+	s.name, s.called, s.nested = n, n.Called(), n.Nested()
 	c.byName[n] = s
 }
 

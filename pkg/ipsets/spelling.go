@@ -96,7 +96,7 @@ func (c *Cache) spelling(s *set, values []string) (Spelling, bool) {
 
 // read returns a value as we write it, if it is one that the set may have.
 func (c *Cache) read(s *set, v string) (string, bool) {
-	if s.nested() {
+	if s.nested {
 		return v, c.byID[v] != nil
 	}
 	a, ok := parseAddr(v)
@@ -106,7 +106,7 @@ func (c *Cache) read(s *set, v string) (string, bool) {
 // means reports whether a value that is none of ours means something: a block or a
 // range of addresses, or the id of a set that is no member of this one. Letter case means nothing.
 func (s *set) means(v string) bool {
-	if !s.nested() {
+	if !s.nested {
 		_, err := netip.ParsePrefix(v)
 		return err == nil || strings.Contains(v, "-")
 	}

@@ -42,9 +42,9 @@ func (s *set) known() bool { return s.defined && s.present && !s.unknown }
 
 func (s *set) ready() bool { return s.known() && !s.dirty() && !s.rejected }
 
-func (s *set) closed() bool { return s.known() && !s.alien && !s.rejected && s.surplus() == 0 }
+func (s *set) closed() bool { return s.known() && !s.alien && !s.rejected && s.surplus == 0 }
 
-func (s *set) covers() bool { return s.known() && !s.rejects() && s.missing() == 0 }
+func (s *set) covers() bool { return s.known() && !s.rejects() && s.missing == 0 }
 
 // filled reports whether HNS has the permanent member in the nested set.
 func (c *Cache) filled(nested *set) bool { return nested.members.has(c.byName[Empty()], actual) }
@@ -53,7 +53,7 @@ func (c *Cache) filled(nested *set) bool { return nested.members.has(c.byName[Em
 // remove. For a deny twin see Rejected instead: no set waits for it to lose members.
 func (c *Cache) Stuck(n Name) bool {
 	s := c.byName[n]
-	return s != nil && s.needed && s.defined && s.surplus() > 0 && s.uncertain()
+	return s != nil && s.needed && s.defined && s.surplus > 0 && s.uncertain()
 }
 
 // Lags reports whether an address is in a needed set in HNS and should not be, or the other way
@@ -124,7 +124,7 @@ func (c *Cache) Programmed() []Programmed {
 	var out []Programmed
 	for _, s := range c.byID {
 		if s.present {
-			out = append(out, Programmed{ID: s.id, Name: s.name.String(), Nested: s.nested(), Entries: s.entries})
+			out = append(out, Programmed{ID: s.id, Name: s.name.String(), Nested: s.nested, Entries: s.entries})
 		}
 	}
 	return out
