@@ -52,18 +52,18 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	t := &podClaim{sandbox: sandboxOf(claim, began), addr: addr, end: end}
 	sandbox, ended := c.claims.come(p, t)
 	for _, other := range ended {
-		c.event(podKey(other), prompt)
+		c.event(keyOfPod(other), prompt)
 	}
 	if is := c.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name}); is == nil || is.UID != p.UID || is.Finished {
 		c.claims.giveUp(p.Key(), t) // it went before the claim came, so no event of it comes any more
 	}
-	c.event(podKey(p.Key()), urgent)
+	c.event(keyOfPod(p.Key()), urgent)
 	err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
 	if err == nil {
 		// What came while the rules were written waits in the queue, and may be about this
 		// pod. It counts too; what comes from now on does not, as there may always be more.
 		sandbox = c.claims.again(t)
-		c.event(podKey(p.Key()), urgent)
+		c.event(keyOfPod(p.Key()), urgent)
 		err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
 	}
 	switch cause := context.Cause(ctx); {
@@ -73,7 +73,7 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 		return errReplaced
 	case claim.Strict && (errors.Is(cause, gate.ErrHungUp) || errors.Is(cause, gate.ErrLate)):
 		if c.claims.giveUp(p.Key(), t) {
-			c.event(podKey(p.Key()), prompt)
+			c.event(keyOfPod(p.Key()), prompt)
 		}
 	}
 	return err

@@ -138,7 +138,7 @@ func TestListOfClusterPolicies(t *testing.T) {
 
 	const is = `"apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicyList"`
 	for text, problem := range map[string]string{
-		`{"items": [` + onePolicy + `]}`:          "'Kind' is missing",
+		`{"items": [` + onePolicy + `]}`:          `the answer is of kind ""`,
 		`{` + is + `, "items": [` + onePolicy:     "unexpected end of JSON input",
 		`{` + is + `, "items": {}}`:               "cannot unmarshal object",
 		`[1, 2, 3]`:                               "cannot unmarshal array",

@@ -33,12 +33,12 @@ func (c *contests) setRivals(rivals [][2]string) {
 	for _, r := range rivals {
 		key := desired.PodKey{Namespace: r[0], Name: r[1]}
 		if is[key] = true; !c.rivals[key] {
-			c.queue.Add(podKey(key))
+			c.queue.Add(keyOfPod(key))
 		}
 	}
 	for key := range c.rivals {
 		if !is[key] {
-			c.queue.Add(podKey(key))
+			c.queue.Add(keyOfPod(key))
 		}
 	}
 	if c.rivals = is; len(is) > 0 {
@@ -50,7 +50,7 @@ func (c *contests) setRivals(rivals [][2]string) {
 func (c *contests) again() {
 	c.judged = time.Now()
 	for key := range c.rivals {
-		c.queue.Add(podKey(key))
+		c.queue.Add(keyOfPod(key))
 	}
 }
 

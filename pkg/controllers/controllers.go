@@ -154,7 +154,7 @@ func (c *Controller) event(key Key, h haste) { c.queue.AddEvent(key, time.Now(),
 // is written.
 func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
 	if is == nil || is.Local {
-		c.claims.sees(key.pod(), is)
+		c.claims.sees(desired.PodKey(key.ObjectName), is)
 	}
 	h := restful
 	switch {

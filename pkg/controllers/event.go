@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/cli"
@@ -27,46 +30,79 @@ const (
 	maxName     = 253
 )
 
-// event returns the Event of a fact. Its name is the same for everybody who says the same:
-// this process, where this node alone knows the fact, and all processes on all nodes,
-// where it follows from the policy as it is written.
-func (l *ledger) event(f *fact, now time.Time) *eventsv1.Event {
-	s := l.subjects[f.of]
-	where, origin, kind := "on node "+l.node, fmt.Sprint(l.node, f.since.UnixNano()), corev1.EventTypeWarning
-	switch {
-	case f.reason == reasonProgrammed:
+// event returns the Event of a fact. Its name follows from what it says. What is wrong with the policy
+// itself has the same name on every node and after a restart: the server takes the first such Event
+// and refuses the others. What this node alone knows has the name of this node in it.
+func (r *Recorder) event(f *fact, now time.Time) *eventsv1.Event {
+	where, origin, kind := "on node "+r.cfg.Node, fmt.Sprint(r.cfg.Node, f.since.UnixNano()), corev1.EventTypeWarning
+	if np, ok := r.cfg.Policy(f.policy); ok && f.everywhere {
+		origin = fmt.Sprint(np.GetGeneration())
+	}
+	if f.reason == reasonProgrammed {
 		kind = corev1.EventTypeNormal
-		if !s.hereOnly {
-			origin = fmt.Sprint(s.generation)
-		}
-	case f.everywhere():
-		where, origin = where+" and every other Windows node", fmt.Sprint(s.generation)
+	} else if f.everywhere {
+		where += " and every other Windows node"
+	}
+	what := f.text
+	if f.pods {
+		what = ""
 	}
 	regarding := corev1.ObjectReference{
 		APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy",
-		Namespace: f.of.Namespace, Name: f.of.Name, UID: s.uid,
+		Namespace: f.policy.Namespace, Name: f.policy.Name, UID: f.uid,
 	}
-	namespace := f.of.Namespace
+	namespace := f.policy.Namespace
 	if namespace == "" {
 		regarding.APIVersion, regarding.Kind = v1alpha2.GroupVersion.String(), "ClusterNetworkPolicy"
 		namespace = metav1.NamespaceDefault // where the API wants Events on what has no namespace
 	}
-	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(s.uid), origin, string(f.reason), f.what}))
+	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(f.uid), origin, string(f.reason), what}))
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace,
-			Name:      eventName(f.of.Name, fmt.Sprintf("%x", id[:8])),
+			Name:      eventName(f.policy.Name, fmt.Sprintf("%x", id[:8])),
 		},
 		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: reportingController,
-		ReportingInstance:   cut(l.node, maxInstance),
+		ReportingInstance:   cut(r.cfg.Node, maxInstance),
 		Action:              action,
 		Reason:              string(f.reason),
 		Type:                kind,
 		Note:                cut(cli.Printable(where+": "+f.text), maxNote),
 		Regarding:           regarding,
-		Related:             &corev1.ObjectReference{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: l.node},
+		Related:             &corev1.ObjectReference{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: r.cfg.Node},
 	}
+}
+
+// Sink takes Events. Its errors are those of client-go's REST client.
+type Sink interface {
+	Create(ctx context.Context, event *eventsv1.Event) error
+}
+
+// clusterSink is the Sink of an API server. The recorder of client-go does not fit: it merges two
+// Events with different notes, and does not say which ones it lost.
+type clusterSink struct{ client *rest.RESTClient }
+
+// ClusterSink writes Events of the group events.k8s.io to a cluster. It only
+// creates.
+func ClusterSink(cfg *rest.Config) (Sink, error) {
+	client, err := Client(cfg, eventsv1.SchemeGroupVersion, eventsv1.AddToScheme)
+	if err != nil {
+		return nil, err
+	}
+	return clusterSink{client}, nil
+}
+
+// Create implements Sink.
+func (c clusterSink) Create(ctx context.Context, event *eventsv1.Event) error {
+	return c.client.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
+}
+
+// settled reports whether there is no use in sending an Event again: the server
+// has it, from us or from another node, or will never take it.
+func settled(err error) bool {
+	return err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // policyName returns what a log calls a policy.

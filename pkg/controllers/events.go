@@ -1,10 +1,15 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
@@ -20,6 +25,20 @@ const (
 	burst     = 25
 	// sendTimeout is how long a server may take.
 	sendTimeout = 30 * time.Second
+
+	// tellPatience is how long a failure that is retried has to last until it is sent.
+	tellPatience = time.Minute
+	// tellAgain is the time after which the Event of an active warning is sent once more. By
+	// default a server forgets Events after an hour.
+	tellAgain = 65 * time.Minute
+	// tellPause is the time between two Events of one topic, after the first quick ones. The
+	// count starts anew after the calm.
+	tellPause = time.Minute
+	tellQuick = 3
+	tellCalm  = 10 * time.Minute
+
+	// reasonProgrammed is that of the Event which says that all warnings passed.
+	reasonProgrammed state.Reason = "Programmed"
 )
 
 // EventsConfig is what a Recorder needs.
@@ -40,31 +59,49 @@ type EventsConfig struct {
 //
 // A warning of the dataplane is active as long as its cause lasts, so no queue is needed:
 // the active warnings are compared with what was sent. The difference goes out at the pace
-// of a token bucket, round robin over the namespaces, and for each policy about once a
-// minute for each reason, with a count. An Event that could not be sent is sent later if
-// its cause is still there. A server that is down or slow, or refuses the Events, affects
-// nothing else.
-//
-// The name of an Event follows from what it says. What is wrong with the policy itself is
-// the same on every node, and after a restart: the server takes the first such Event and
-// refuses the others, which serves as well.
+// of a token bucket, round robin over the namespaces. An Event that could not be sent is sent
+// later if its cause is still there.
 type Recorder struct {
 	cfg      EventsConfig         // set once
 	warnings chan []state.Warning // those that are active, if Run has not seen them
 
 	// Only Run uses the fields below.
-	ledger  ledger
+	facts   map[topic]*fact
+	served  string // the namespace that was served last
 	limiter flowcontrol.PassiveRateLimiter
 	backoff wait.Backoff
 	resume  time.Time // nothing is sent before, because sending failed
 	failing bool
 }
 
+// topic is what an Event is about. All warnings of a topic are one Event with a count, because the
+// author of a policy may give it as many faults as fit into an object.
+type topic struct {
+	policy policy.Key
+	uid    types.UID
+	reason state.Reason
+	// pods is set if pods that the policy selects are not programmed, and the policy is not at fault.
+	pods bool
+	// everywhere is set if every node finds the same, and so sends the same Event.
+	everywhere bool
+}
+
+// fact is what is known of a topic: what is active, and what was sent.
+type fact struct {
+	topic
+	text   string
+	active bool
+	since  time.Time // when it became active
+	due    time.Time // when to send the Event, for the first time or again
+	told   time.Time // when it was sent the last time
+	times  int       // how often it was sent without a calm
+	open   bool      // it was sent, and Programmed was not sent since
+}
+
 // NewRecorder returns a Recorder that Run starts.
 func NewRecorder(cfg EventsConfig) *Recorder {
 	return &Recorder{
-		cfg: cfg, warnings: make(chan []state.Warning, 1),
-		ledger:  ledger{node: cfg.Node, policy: cfg.Policy, subjects: map[policy.Key]*subject{}, lastServed: map[string]uint64{}},
+		cfg: cfg, warnings: make(chan []state.Warning, 1), facts: map[topic]*fact{},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
 		backoff: pauses(),
 	}
@@ -97,7 +134,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case warnings := <-r.warnings:
-			r.ledger.update(time.Now(), collect(warnings, r.cfg.Selecting))
+			r.update(time.Now(), warnings)
 		case <-timer.C:
 		}
 		timer.Reset(r.step(ctx))
@@ -107,7 +144,7 @@ func (r *Recorder) Run(ctx context.Context) {
 // step sends one Event if it may, and returns when to come again.
 func (r *Recorder) step(ctx context.Context) time.Duration {
 	now := time.Now()
-	f := r.ledger.next(now)
+	f := r.next(now)
 	if f == nil {
 		return tellAgain
 	}
@@ -125,26 +162,192 @@ func (r *Recorder) step(ctx context.Context) time.Duration {
 	return 0
 }
 
-// send tells the server about a fact.
+// send sends the Event of a fact.
 func (r *Recorder) send(ctx context.Context, f *fact) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	r.ledger.serve(f)
-	err := r.cfg.Sink.Create(ctx, r.ledger.event(f, time.Now()))
+	r.served = f.policy.Namespace
+	err := r.cfg.Sink.Create(ctx, r.event(f, time.Now()))
 	now := time.Now()
 	if !settled(err) {
 		pause := r.backoff.Step()
 		r.resume = now.Add(pause)
 		f.due = r.resume // whatever else is due goes first then
 		if !r.failing {
-			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", policyName(f.of), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
+			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", policyName(f.policy), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
 		}
 		r.failing = true
 		return
 	}
-	r.ledger.told(f, now)
 	if r.failing {
 		r.cfg.Logger.Info("Events are sent again")
 	}
 	r.failing, r.backoff = false, pauses()
+	if now.Sub(f.told) >= tellCalm {
+		f.times = 0
+	}
+	f.told, f.times, f.due = now, f.times+1, now.Add(tellAgain)
+	if f.open = f.reason != reasonProgrammed; f.open {
+		return
+	}
+	f.active = false
+	for _, other := range r.facts {
+		other.open = other.open && other.policy != f.policy
+	}
+}
+
+// update takes over the warnings that are active now. It forgets policies that were deleted, or made
+// anew under their name.
+func (r *Recorder) update(now time.Time, warnings []state.Warning) {
+	here := map[policy.Key]bool{} // the policies with open facts: is one of this node alone?
+	for t, f := range r.facts {
+		if np, ok := r.cfg.Policy(t.policy); !ok || np.GetUID() != t.uid {
+			delete(r.facts, t)
+		} else if f.open {
+			here[t.policy] = here[t.policy] || !t.everywhere
+		}
+	}
+	texts, away := r.collect(warnings)
+	for t := range texts {
+		delete(here, t.policy)
+	}
+	if !away {
+		for key, is := range here {
+			r.note(texts, topic{policy: key, reason: reasonProgrammed, everywhere: !is}, "nothing of it is left out or failing any more")
+		}
+	}
+	for t, f := range r.facts {
+		f.active = f.active && texts[t] != nil
+		if texts[t] == nil && !f.open && now.Sub(f.told) >= tellCalm {
+			delete(r.facts, t)
+		}
+	}
+	for t, all := range texts {
+		f := r.facts[t]
+		if f == nil {
+			f = &fact{topic: t}
+			r.facts[t] = f
+		}
+		f.update(now, t.text(all))
+	}
+}
+
+// update takes the text of a fact that is active now.
+func (f *fact) update(now time.Time, text string) {
+	due := now
+	if f.pods || f.reason == state.ReasonHNSUnavailable { // the pods of a policy may be written right after it
+		due = due.Add(tellPatience)
+	}
+	if pause := f.told.Add(tellPause); f.times >= tellQuick && pause.After(due) {
+		due = pause
+	}
+	if !f.active {
+		f.active, f.since, f.due = true, now, due
+	}
+	if f.text != text && !f.pods && f.due.After(due) { // which pods fail changes while HNS is in trouble
+		f.due = due
+	}
+	f.text = text
+}
+
+// collect sorts warnings by topic. A warning on a pod concerns every policy that selects
+// the pod. While away is true, sets cannot be written, so nobody knows what is programmed.
+func (r *Recorder) collect(warnings []state.Warning) (texts map[topic][]string, away bool) {
+	texts = map[topic][]string{}
+	for _, w := range warnings {
+		namespace, name, _ := strings.Cut(w.Object, "/")
+		t := topic{reason: w.Reason, everywhere: everywhere(w)}
+		switch w.Kind {
+		case "NetworkPolicy":
+			t.policy = policy.Key{Namespace: namespace, Name: name}
+			r.note(texts, t, w.Message)
+		case "ClusterNetworkPolicy":
+			t.policy = policy.Key{Name: w.Object}
+			r.note(texts, t, w.Message)
+		case "Pod", desired.RemotePod:
+			t.pods = true
+			for _, t.policy = range r.cfg.Selecting(desired.PodKey{Namespace: namespace, Name: name}) {
+				r.note(texts, t, fmt.Sprintf("%s pod %s: %s", inWhat(w.Reason), name, w.Message))
+			}
+		case "Node":
+			away = true
+		}
+	}
+	return texts, away
+}
+
+// note adds a text to a topic, if the policy exists.
+func (r *Recorder) note(texts map[topic][]string, t topic, text string) {
+	if np, ok := r.cfg.Policy(t.policy); ok {
+		t.uid = np.GetUID()
+		texts[t] = append(texts[t], text)
+	}
+}
+
+// everywhere reports whether a warning follows from objects alone, so that every node sends the same.
+func everywhere(w state.Warning) bool {
+	if w.Kind == desired.RemotePod {
+		return true
+	}
+	switch w.Reason {
+	case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites, state.ReasonAddressContested,
+		state.ReasonIPv6Blocked, state.ReasonNodesUnknown: // by this node's agent
+		return false
+	case state.ReasonSelectsNothing, state.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
+	}
+	return true
+}
+
+// inWhat says what a warning on a pod means for the policies that select it.
+func inWhat(reason state.Reason) string {
+	switch reason {
+	case state.ReasonAddressContested:
+		return "in doubt for"
+	case state.ReasonIPv6Blocked:
+		return "stricter than written for"
+	default:
+	}
+	return "not in force for"
+}
+
+// text makes one text of all texts of a topic. It does not depend on their order.
+func (t topic) text(all []string) string {
+	first := slices.Min(all)
+	switch n := len(all); {
+	case n > 1 && t.pods:
+		return fmt.Sprintf("in %d pods, one of them: %s", n, first)
+	case n > 1:
+		return fmt.Sprintf("%d times, the first: %s", n, first)
+	}
+	return first
+}
+
+// next returns the fact to send first, nil when there is none. Among facts that are due the
+// namespaces are served round robin in the order of their names, so no namespace waits for more Events
+// than there are other namespaces with something to send. Within a namespace, and among facts that are not
+// due, the one that has waited longest goes first.
+func (r *Recorder) next(now time.Time) *fact {
+	var first *fact
+	for _, f := range r.facts {
+		if f.active && (first == nil || r.compare(f, first, now) < 0) {
+			first = f
+		}
+	}
+	return first
+}
+
+func (r *Recorder) compare(f, g *fact, now time.Time) int {
+	if !f.due.After(now) && !g.due.After(now) {
+		x, y := f.policy.Namespace, g.policy.Namespace
+		if served := x <= r.served; served != (y <= r.served) { // one has its turn in this round, the other in the next
+			if served {
+				return 1
+			}
+			return -1
+		}
+		if x != y {
+			return cmp.Compare(x, y)
+		}
+	}
+	return cmp.Or(f.due.Compare(g.due), cmp.Compare(fmt.Sprint(f.topic), fmt.Sprint(g.topic)))
 }

@@ -63,8 +63,7 @@ func TestFlappingPolicy(t *testing.T) {
 		w.activate()
 		time.Sleep(2 * tellCalm)
 		w.activate()
-		require.Empty(t, w.ledger.subjects, "nothing is kept of it")
-		require.Empty(t, w.ledger.lastServed)
+		require.Empty(t, w.facts, "nothing is kept of it")
 	})
 }
 

@@ -43,15 +43,8 @@ func (k Kind) String() string {
 
 // Key names something that needs a sync.
 type Key struct {
-	Kind      Kind
-	Namespace string
-	Name      string
+	Kind Kind
+	cache.ObjectName
 }
 
-func (k Key) name() cache.ObjectName { return cache.ObjectName{Namespace: k.Namespace, Name: k.Name} }
-
-func (k Key) pod() desired.PodKey { return desired.PodKey{Namespace: k.Namespace, Name: k.Name} }
-
-func podKey(pod desired.PodKey) Key {
-	return Key{Kind: KindPod, Namespace: pod.Namespace, Name: pod.Name}
-}
+func keyOfPod(pod desired.PodKey) Key { return Key{KindPod, cache.ObjectName(pod)} }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -19,7 +20,7 @@ func TestBatches(t *testing.T) {
 	events := func(seconds ...int) map[Key]time.Time {
 		out := map[Key]time.Time{{Kind: KindRetry}: {}}
 		for i, s := range seconds {
-			out[Key{Kind: KindPod, Name: string(rune('a' + i))}] = at(s)
+			out[Key{KindPod, cache.ObjectName{Name: string(rune('a' + i))}}] = at(s)
 		}
 		return out
 	}

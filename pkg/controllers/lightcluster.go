@@ -21,34 +21,12 @@ type lightCluster struct{ v1alpha2.ClusterNetworkPolicy }
 // clusterVersion is the version of ClusterNetworkPolicy that is read.
 var clusterVersion = schema.GroupVersion(v1alpha2.GroupVersion)
 
-// lightClusterList is a ClusterNetworkPolicyList of lightClusters.
-type lightClusterList struct {
-	metav1.TypeMeta
-	metav1.ListMeta `json:"metadata"`
-	Items           []lightCluster `json:"items"`
-}
-
-// addLightClusters registers ClusterNetworkPolicies for a client that only reads them. It
-// fails to decode an answer of another kind.
+// addLightClusters registers ClusterNetworkPolicies for a client that only watches them. It
+// fails to decode an event of another kind.
 func addLightClusters(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypeWithName(clusterVersion.WithKind("ClusterNetworkPolicy"), &lightCluster{})
-	scheme.AddKnownTypeWithName(clusterVersion.WithKind("ClusterNetworkPolicyList"), &lightClusterList{})
 	metav1.AddToGroupVersion(scheme, clusterVersion)
 	return nil
-}
-
-// DeepCopyObject implements runtime.Object.
-func (p *lightCluster) DeepCopyObject() runtime.Object {
-	return &lightCluster{*p.DeepCopy()}
-}
-
-// DeepCopyObject implements runtime.Object.
-func (l *lightClusterList) DeepCopyObject() runtime.Object {
-	out := &lightClusterList{TypeMeta: l.TypeMeta, ListMeta: *l.DeepCopy()}
-	for i := range l.Items {
-		out.Items = append(out.Items, lightCluster{*l.Items[i].DeepCopy()})
-	}
-	return out
 }
 
 // UnmarshalJSON implements json.Unmarshaler. An unreadable spec is not an error, as it would

@@ -32,14 +32,11 @@ func addLightPolicies(scheme *runtime.Scheme) error {
 
 // Fields of NetworkPolicy and of its spec, by number, which never changes.
 const (
-	policyMeta  protowire.Number = 1
-	policySpec  protowire.Number = 2
-	policyPods  protowire.Number = 1
-	policyTypes protowire.Number = 4
+	policyMeta    protowire.Number = 1
+	policySpec    protowire.Number = 2
+	policyIngress protowire.Number = 2
+	policyEgress  protowire.Number = 3
 )
-
-// typesBytes is above the encoded size of a list of both directions.
-const typesBytes = 64
 
 // Unmarshal decodes from protobuf all but the spec.
 func (p *lightPolicy) Unmarshal(data []byte) error {
@@ -85,7 +82,7 @@ func eachWireField(message []byte, visit func(number protowire.Number, field, co
 }
 
 // decoded returns the spec and its size. It decodes no rules of a spec that exceeds the
-// budget of one policy. Of such a spec it decodes podSelector and policyTypes, if each is of
+// budget of one policy. Of such a spec it decodes podSelector and policyTypes, if they are of
 // ordinary size. Without policyTypes the spec isolates in both directions.
 func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec, policy.Size, error) {
 	if p.spec == nil {
@@ -99,20 +96,14 @@ func (p *lightPolicy) decoded(b policy.Budgets) (networkingv1.NetworkPolicySpec,
 		return spec, policy.SizeOf(&spec), nil
 	}
 	size := policy.Size{Bytes: len(p.spec)}
-	var pods, types []byte
-	err := eachWireField(p.spec, func(number protowire.Number, field, content []byte) {
-		if number == policyPods {
-			pods = append(pods, content...)
-		}
-		if number == policyTypes {
-			types = append(types, field...)
+	var head []byte // the spec without its rules
+	err := eachWireField(p.spec, func(number protowire.Number, field, _ []byte) {
+		if number != policyIngress && number != policyEgress {
+			head = append(head, field...)
 		}
 	})
-	if err == nil && len(pods) <= policy.SubjectBytes {
-		err = spec.PodSelector.Unmarshal(pods)
-	}
-	if err == nil && len(types) <= typesBytes {
-		err = spec.Unmarshal(types) // keeps podSelector
+	if err == nil && len(head) <= policy.SubjectBytes {
+		err = spec.Unmarshal(head)
 	}
 	if err != nil {
 		return closedWhole(), size, fmt.Errorf("decode a policy: %w", err)

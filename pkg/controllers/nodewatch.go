@@ -91,7 +91,7 @@ func (c *Controller) nodesDecided() {
 		c.cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(names))
 	}
 	for _, name := range names {
-		c.queue.Add(Key{Kind: KindClusterPolicy, Name: name})
+		c.queue.Add(Key{KindClusterPolicy, cache.ObjectName{Name: name}})
 	}
 }
 

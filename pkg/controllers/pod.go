@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -20,7 +21,7 @@ func PodFrom(p *corev1.Pod, node string) desired.Pod {
 		Name:        p.Name,
 		UID:         p.UID,
 		Labels:      p.Labels,
-		Addr:        addrOf(p.Status),
+		Addr:        firstIPv4(addrsOf(p.Status)),
 		Ports:       portsOf(p.Spec),
 		Local:       node == "" || p.Spec.NodeName == node,
 		HostNetwork: OnHostNetwork(p),
@@ -52,15 +53,6 @@ func graceOf(p *corev1.Pod) time.Duration {
 	return time.Duration(min(*seconds, int64(desired.LongestLost/time.Second))) * time.Second
 }
 
-// addrOf returns the pod's first IPv4 address, or the zero Addr.
-func addrOf(status corev1.PodStatus) netip.Addr {
-	addrs := addrsOf(status)
-	if i := slices.IndexFunc(addrs, netip.Addr.Is4); i >= 0 {
-		return addrs[i]
-	}
-	return netip.Addr{}
-}
-
 // addrsOf returns the pod's addresses of both families. podIPs has all of them; podIP alone is what
 // old clusters and hand-written manifests give.
 func addrsOf(status corev1.PodStatus) []netip.Addr {
@@ -69,6 +61,14 @@ func addrsOf(status corev1.PodStatus) []netip.Addr {
 		texts = append(texts, ip.IP)
 	}
 	return parseAddrs(append(texts, status.PodIP))
+}
+
+// firstIPv4 returns the first IPv4 address, or the zero Addr.
+func firstIPv4(addrs []netip.Addr) netip.Addr {
+	if i := slices.IndexFunc(addrs, netip.Addr.Is4); i >= 0 {
+		return addrs[i]
+	}
+	return netip.Addr{}
 }
 
 // OnHostNetwork reports whether a pod uses the network of its node, so that it has neither an
@@ -82,9 +82,9 @@ func OnHostNetwork(p *corev1.Pod) bool {
 		onWindows := p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows
 		return p.Spec.HostNetwork && !onWindows || hostProcess(p.Spec)
 	}
-	addr := addrs[0]
-	if v4 := addrOf(p.Status); v4.IsValid() {
-		addr = v4
+	addr := firstIPv4(addrs)
+	if !addr.IsValid() {
+		addr = addrs[0]
 	}
 	texts := []string{p.Status.HostIP} // the addresses of the pod's node, as its kubelet reports them
 	for _, ip := range p.Status.HostIPs {
@@ -124,50 +124,28 @@ func parseAddrs(texts []string) []netip.Addr {
 	return addrs
 }
 
-// parseIPv4 returns the zero Addr for anything that is no IPv4 address.
-func parseIPv4(text string) (netip.Addr, bool) {
-	addr, err := netip.ParseAddr(text)
-	if err != nil || !addr.Is4() {
-		return netip.Addr{}, false
-	}
-	return addr, true
-}
-
 // portsOf lists the named ports as a name resolves: containers before sidecars
 // (init containers that keep running), and of several with one name and
 // protocol the first.
 func portsOf(spec corev1.PodSpec) []desired.PodPort {
-	var ports []desired.PodPort
-	seen := map[desired.PodPort]bool{}
-	add := func(c corev1.Container) {
-		for _, port := range c.Ports {
-			if port.Name == "" || port.ContainerPort < 1 || port.ContainerPort > 65535 {
-				continue
-			}
-			key := desired.PodPort{Name: port.Name, Protocol: policy.Protocol(port.Protocol)}
-			if key.Protocol == "" {
-				key.Protocol = policy.TCP
-			}
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-			key.Number = uint16(port.ContainerPort)
-			ports = append(ports, key)
+	containers := slices.Clip(spec.Containers)
+	for _, c := range spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			containers = append(containers, c)
 		}
 	}
-	for _, c := range spec.Containers {
-		add(c)
-	}
-	for _, c := range spec.InitContainers {
-		if sidecar(c) {
-			add(c)
+	var ports []desired.PodPort
+	seen := map[desired.PodPort]bool{}
+	for _, c := range containers {
+		for _, port := range c.Ports {
+			is := desired.PodPort{Name: port.Name, Protocol: cmp.Or(policy.Protocol(port.Protocol), policy.TCP)}
+			if port.Name == "" || port.ContainerPort < 1 || port.ContainerPort > 65535 || seen[is] {
+				continue
+			}
+			seen[is] = true
+			is.Number = uint16(port.ContainerPort)
+			ports = append(ports, is)
 		}
 	}
 	return ports
-}
-
-// sidecar reports whether an init container keeps running beside the others.
-func sidecar(c corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

@@ -135,9 +135,9 @@ func TestLightPolicy(t *testing.T) {
 		{"small", ofRules("x", "small", 3, 1), 0, true},
 		{"big", big, 2, false},
 		{"noise", noise, 2, false},
-		{"a subject of 9,000 bytes", vast, 2, true},
+		{"a subject of 9,000 bytes", vast, 3, true},
 		{"without types", untyped, 3, false},
-		{"with types of 800 bytes", typed, 3, false},
+		{"with types of 800 bytes", typed, 2, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			data, err := tc.np.Marshal()

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/cache"
 )
 
 func TestQueue(t *testing.T) {
 	q := newQueue()
-	pod, retry := Key{Kind: KindPod, Name: "a"}, Key{Kind: KindRetry}
+	pod, retry := Key{KindPod, cache.ObjectName{Name: "a"}}, Key{Kind: KindRetry}
 	first, later := time.Unix(1000, 0), time.Unix(2000, 0)
 	waiting := func(want int, most haste) {
 		t.Helper()
@@ -22,7 +23,7 @@ func TestQueue(t *testing.T) {
 	q.AddEvent(pod, later, restful)
 	waiting(1, restful)
 	<-q.wake
-	q.AddEvent(Key{Kind: KindPod, Name: "b"}, later, restful)
+	q.AddEvent(Key{KindPod, cache.ObjectName{Name: "b"}}, later, restful)
 	require.Empty(t, q.wake, "told once")
 	q.Add(retry)
 	<-q.wake // it has more haste
@@ -32,7 +33,7 @@ func TestQueue(t *testing.T) {
 	q.AddEvent(retry, later, prompt)
 	require.Empty(t, q.wake)
 	waiting(3, urgent)
-	require.Equal(t, map[Key]time.Time{pod: first, {Kind: KindPod, Name: "b"}: later, retry: later}, q.Take())
+	require.Equal(t, map[Key]time.Time{pod: first, {KindPod, cache.ObjectName{Name: "b"}}: later, retry: later}, q.Take())
 	waiting(0, restful)
 	q.AddEvent(pod, later, restful)
 	<-q.wake

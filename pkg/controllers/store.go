@@ -82,37 +82,36 @@ func (s *store[T]) all() []*T {
 func (s *store[T]) set(object runtime.Object) error {
 	name, v, err := s.value(object)
 	if err == nil {
-		s.put(name, s.fit(name, v))
+		s.put(name, s.values[name], s.fit(name, v))
 	}
 	return err
 }
 
 func (s *store[T]) remove(object runtime.Object) error {
-	name, last, err := s.value(object)
-	if err != nil || s.values[name] == nil {
-		return err
+	name, last, err := s.value(object) // the event of a deletion has the last state
+	if err == nil && s.values[name] != nil {
+		s.fit(name, nil)
+		s.put(name, last, nil)
 	}
-	s.fit(name, nil)
-	if s.gone != nil {
-		s.gone(last)
-	}
-	s.mu.Lock()
-	delete(s.values, name)
-	s.mu.Unlock()
-	s.report(name, last, nil) // the event of a deletion has the last state
-	return nil
+	return err
 }
 
-// put stores a value, and reports it if it is news.
-func (s *store[T]) put(name cache.ObjectName, v *T) {
-	was := s.values[name]
-	if was != nil && s.same(was, v) {
+// put replaces a value by another one, nil for none, and reports it if it is news.
+func (s *store[T]) put(name cache.ObjectName, was, is *T) {
+	if was != nil && is != nil && s.same(was, is) {
 		return // readers may keep using the old value
 	}
+	if is == nil && s.gone != nil {
+		s.gone(was)
+	}
 	s.mu.Lock()
-	s.values[name] = v
+	if is != nil {
+		s.values[name] = is
+	} else {
+		delete(s.values, name)
+	}
 	s.mu.Unlock()
-	s.report(name, was, v)
+	s.changed(Key{s.kind, name}, was, is)
 }
 
 // fit counts a new value of an object, nil for none, against the limit of its namespace. It
@@ -138,7 +137,7 @@ func (s *store[T]) fit(name cache.ObjectName, v *T) *T {
 		s.closed[namespace] = true
 		for other, o := range s.values {
 			if other.Namespace == namespace && other != name && s.size(o) > 0 {
-				s.put(other, s.shut(o))
+				s.put(other, o, s.shut(o))
 			}
 		}
 	case s.closed[namespace] && !over:
@@ -177,37 +176,16 @@ func (s *store[T]) list() (add func(runtime.Object) error, end func()) {
 				values[name] = s.shut(v)
 			}
 		}
-		s.replace(values)
+		for name, was := range s.values { // first, as a new object may have the address of an old one
+			if values[name] == nil {
+				s.put(name, was, nil)
+			}
+		}
+		for name, v := range values {
+			s.put(name, s.values[name], v)
+		}
 	}
 	return add, end
-}
-
-// replace replaces all values, and reports the changes.
-func (s *store[T]) replace(values map[cache.ObjectName]*T) {
-	before := s.values
-	for name, v := range values {
-		if was := before[name]; was != nil && s.same(was, v) {
-			values[name] = was
-		}
-	}
-	for name, was := range before {
-		if values[name] == nil && s.gone != nil {
-			s.gone(was)
-		}
-	}
-	s.mu.Lock()
-	s.values = values
-	s.mu.Unlock()
-	for name, v := range values {
-		if was := before[name]; was != v {
-			s.report(name, was, v)
-		}
-	}
-	for name, was := range before {
-		if values[name] == nil {
-			s.report(name, was, nil)
-		}
-	}
 }
 
 func (s *store[T]) wantsList() bool { return s.room }
@@ -223,8 +201,4 @@ func (s *store[T]) value(object runtime.Object) (cache.ObjectName, *T, error) {
 		return cache.ObjectName{}, nil, err
 	}
 	return cache.ObjectName{Namespace: is.GetNamespace(), Name: is.GetName()}, v, nil
-}
-
-func (s *store[T]) report(name cache.ObjectName, was, is *T) {
-	s.changed(Key{Kind: s.kind, Namespace: name.Namespace, Name: name.Name}, was, is)
 }

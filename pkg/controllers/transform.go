@@ -125,8 +125,8 @@ func clusterNodeOf(o *corev1.Node) *clusterNode {
 func ClusterNode(o *corev1.Node) state.Node {
 	n := state.Node{Name: o.Name, Labels: o.Labels, OverBudget: policy.ExcessOfLabels(policy.SizeOfPod(o.Labels))}
 	seen := map[netip.Addr]bool{}
-	for _, a := range o.Status.Addresses {
-		if addr, ok := parseIPv4(a.Address); ok && !seen[addr] {
+	for _, addr := range nodeAddrs(o, "") {
+		if !seen[addr] {
 			seen[addr] = true
 			n.Addrs = append(n.Addrs, addr)
 		}
@@ -138,4 +138,18 @@ func ClusterNode(o *corev1.Node) state.Node {
 		n.Labels = nil
 	}
 	return n
+}
+
+// NodeAddrs returns the IPv4 InternalIPs of a node.
+func NodeAddrs(o *corev1.Node) []netip.Addr { return nodeAddrs(o, corev1.NodeInternalIP) }
+
+// nodeAddrs returns the IPv4 addresses of a node that are of a type, of any type for "".
+func nodeAddrs(o *corev1.Node, only corev1.NodeAddressType) []netip.Addr {
+	var addrs []netip.Addr
+	for _, a := range o.Status.Addresses {
+		if addr, err := netip.ParseAddr(a.Address); err == nil && addr.Is4() && (only == "" || a.Type == only) {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
 }

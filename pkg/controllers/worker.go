@@ -6,9 +6,8 @@ import (
 	"net/netip"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -229,16 +228,16 @@ func (w *worker) read(tx *dataplane.Transaction, key Key) {
 	case KindPod:
 		w.readPod(tx, key)
 	case KindNamespace:
-		if ns := c.namespaces.get(key.name()); ns != nil {
+		if ns := c.namespaces.get(key.ObjectName); ns != nil {
 			tx.SetNamespace(*ns)
 		} else {
 			tx.DeleteNamespace(key.Name)
 		}
 	case KindPolicy:
-		if kept := c.policies.get(key.name()); kept != nil {
+		if kept := c.policies.get(key.ObjectName); kept != nil {
 			tx.SetPolicy(kept.object)
 		} else {
-			tx.DeletePolicy(policy.Key{Namespace: key.Namespace, Name: key.Name})
+			tx.DeletePolicy(policy.Key(key.ObjectName))
 		}
 	case KindNode:
 		// A node that registers anew keeps the addresses that it had:
@@ -250,7 +249,7 @@ func (w *worker) read(tx *dataplane.Transaction, key Key) {
 		c.readCluster(tx, key)
 	case KindClusterNode:
 		w.contests.judged = time.Time{} // the next step judges all rivals again
-		if n := c.allNodes.get(key.name()); n != nil {
+		if n := c.allNodes.get(key.ObjectName); n != nil {
 			tx.SetNode(n.Node)
 		} else {
 			tx.DeleteNode(key.Name)
@@ -262,18 +261,18 @@ func (w *worker) read(tx *dataplane.Transaction, key Key) {
 // readPod adds the current state of a pod to a transaction, after the deletion of earlier pods of
 // the same name.
 func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
-	p := w.c.pods.get(key.name())
-	if w.c.finished.take(key.pod()) {
-		tx.DeleteFinishedPod(key.pod())
+	p := w.c.pods.get(key.ObjectName)
+	if w.c.finished.take(desired.PodKey(key.ObjectName)) {
+		tx.DeleteFinishedPod(desired.PodKey(key.ObjectName))
 	} else {
-		tx.DeletePod(key.pod())
+		tx.DeletePod(desired.PodKey(key.ObjectName))
 	}
 	switch {
 	case p == nil:
 		return
 	case p.Local:
 		p = w.c.claims.on(p)
-	case w.contests.rivals[key.pod()]:
+	case w.contests.rivals[desired.PodKey(key.ObjectName)]:
 		p = w.contests.judge(p)
 	}
 	tx.SharePod(p)
@@ -283,7 +282,7 @@ func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
 // nodes as peers stays as it was while it may wait for the list of nodes, and its key is queued
 // again. After that the rules with nodes close.
 func (c *Controller) readCluster(tx *dataplane.Transaction, key Key) {
-	switch kept := c.clusters.get(key.name()); {
+	switch kept := c.clusters.get(key.ObjectName); {
 	case kept == nil:
 		tx.DeleteClusterPolicy(key.Name)
 	case !kept.nodes || c.allNodes.known():
@@ -298,17 +297,6 @@ func (c *Controller) nodeAddrs() []netip.Addr {
 	var addrs []netip.Addr
 	for _, n := range c.nodes.all() {
 		addrs = append(addrs, *n...)
-	}
-	return addrs
-}
-
-// NodeAddrs returns the IPv4 InternalIPs of a node.
-func NodeAddrs(node *corev1.Node) []netip.Addr {
-	var addrs []netip.Addr
-	for _, a := range node.Status.Addresses {
-		if addr, ok := parseIPv4(a.Address); ok && a.Type == corev1.NodeInternalIP {
-			addrs = append(addrs, addr)
-		}
 	}
 	return addrs
 }
