@@ -91,8 +91,8 @@ func TestSupportBundle(t *testing.T) {
 		{"no agent", []string{"--node", "linux-1"}, 1, "", "no agent on node linux-1: kubectl -n kube-system get pods -o wide -l k8s-app=azure-npm shows where they are"},
 		{"no node", nil, 2, "", "kubectl npm: support-bundle: a cluster has many agents: say with --node which one to ask"},
 		{"no manifests", []string{"--manifests", "none"}, 1, "", "kubectl npm: support-bundle: none: cannot be read"},
-		{"of a dump", []string{"--dump", "-"}, 2, "", "there is no flag --dump"},
-		{"too much", []string{"b.zip"}, 2, "", "It takes flags alone"},
+		{"of a dump", []string{"--dump", "-"}, 2, "", "unknown flag: --dump"},
+		{"too much", []string{"b.zip"}, 2, "", `unknown command "b.zip" for "kubectl npm support-bundle"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

@@ -57,7 +57,7 @@ func TestReplay(t *testing.T) {
 		{"another zip", []string{zipOf(t, nil)}, 1, "", bundle.ErrNoBundle.Error()},
 
 		{"nothing", nil, 2, "", "replay: 0 arguments: write the file of one support bundle"},
-		{"no output", []string{file, "-o", "json"}, 2, "", "there is no flag -o"},
+		{"no output", []string{file, "-o", "json"}, 2, "", "unknown shorthand flag: 'o' in -o"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := command(t, "", append([]string{"replay"}, tc.args...)...)

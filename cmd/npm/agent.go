@@ -29,28 +29,17 @@ const shutdownWait = 5 * time.Second
 // unused sets are kept. What HNS lost is repaired within it.
 const longestLook = time.Minute
 
-// settings are the command line, the environment and the configuration of npm start.
+// settings are the command line, the environment and the configuration of npm start. A bundle has the exported ones
+// as JSON: where the kubeconfig is says nothing, and what is in it is secret.
 type settings struct {
 	config
-	node         string
+	Node         string
 	kubeconfig   string // "" means the service account of the agent's pod
-	listen       string // address of the HTTP endpoint
-	listenProbes string // address of the probe endpoint, for the kubelet
-	reconcile    time.Duration
-	// dryRun has HNS and the cluster read, and nothing written to either.
-	dryRun bool
-}
-
-// shown returns the settings in effect, as a bundle has them. Where the kubeconfig
-// is says nothing, and what is in it is secret.
-func (s settings) shown() any {
-	return struct {
-		config
-		Node      string
-		Listen    string
-		Reconcile time.Duration
-		DryRun    bool
-	}{s.config, s.node, s.listen, s.reconcile, s.dryRun}
+	Listen       string // address of the HTTP endpoint
+	ListenProbes string // address of the probe endpoint, for the kubelet
+	Reconcile    time.Duration
+	// DryRun has HNS and the cluster read, and nothing written to either.
+	DryRun bool
 }
 
 // agent is one run of npm start.
@@ -67,7 +56,7 @@ type agent struct {
 	ctl     *controllers.Controller
 	metrics *debug.Metrics
 	events  *controllers.Recorder
-	dry     *dryRun // nil unless settings.dryRun
+	dry     *dryRun // nil unless settings.DryRun
 }
 
 // runAgent works until ctx is done, which is no error.
@@ -76,7 +65,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	if err != nil {
 		return err
 	}
-	source, err := controllers.ClusterSource(api, set.node)
+	source, err := controllers.ClusterSource(api, set.Node)
 	if err != nil {
 		return err
 	}
@@ -87,31 +76,23 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	a := newAgent(set, source, sink, this, svc, logger)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	logger.Info("starting", "node", set.node, "server", api.Host, "network", set.Network, "version", cli.Version())
-	listeners := a.listeners()
-	parts := []func() error{func() error { return a.work(ctx) }}
-	for i, d := range listeners {
-		if err := d.Open(ctx); err != nil {
-			for _, open := range listeners[:i] {
-				err = errors.Join(err, open.Close())
-			}
-			return err
-		}
-		parts = append(parts, func() error { return d.Run(ctx) })
+	logger.Info("starting", "node", set.Node, "server", api.Host, "network", set.Network, "version", cli.Version())
+	parts := []func(context.Context) error{a.work}
+	for _, l := range a.listeners() {
+		parts = append(parts, l.Run)
 	}
 	ended := make(chan error, len(parts))
 	for _, part := range parts {
-		go func() { ended <- part() }()
+		go func() { ended <- part(ctx) }()
 	}
 	err = <-ended // all end with ctx, and one that ends before takes the others along
 	cancel()
-	timer := time.NewTimer(shutdownWait)
-	defer timer.Stop()
+	late := time.After(shutdownWait)
 	for range parts[1:] {
 		select {
 		case other := <-ended:
 			err = errors.Join(err, other)
-		case <-timer.C:
+		case <-late:
 			cli.Warn(logger, "HNS has not returned from a call, ending without waiting for it", "waited", shutdownWait)
 			return err
 		}
@@ -120,14 +101,14 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 }
 
 // listeners returns the addresses at which the agent answers.
-func (a *agent) listeners() []*debug.Listener {
+func (a *agent) listeners() []debug.Listener {
 	pages := a.pages()
-	return []*debug.Listener{{
-		What: "probe endpoint", Address: a.set.listenProbes, Keys: "--listen-probes or ProbeListeningPort",
+	return []debug.Listener{{
+		What: "probe endpoint", Address: a.set.ListenProbes, Keys: "--listen-probes or ProbeListeningPort",
 		Listen: a.host.listen, Pages: debug.Probes(pages), Logger: a.logger,
 		Opened: func(addr string) { a.logger.Info("answering the kubelet's probes", "address", addr) },
 	}, {
-		What: "HTTP endpoint", Address: a.set.listen, Keys: "--listen or ListeningAddress and ListeningPort",
+		What: "HTTP endpoint", Address: a.set.Listen, Keys: "--listen or ListeningAddress and ListeningPort",
 		Listen: a.host.listen, Pages: debug.Handler(pages), Logger: a.logger,
 		Opened: func(addr string) {
 			a.logger.Info("Starting NPM HTTP API on "+addr, "listening", addr) // runbooks search for this line
@@ -157,25 +138,25 @@ func newAgent(set settings, source controllers.Source, sink controllers.Sink, th
 		base = acl.CalicoBase()
 	}
 	cfg := dataplane.Config{
-		Node: set.node, Now: time.Now,
-		GracePeriod: set.reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
-		LookPeriod: min(set.reconcile, longestLook), Unchecked: !set.CheckVersions,
-		Budgets: set.Budgets, DryRun: set.dryRun,
+		Node: set.Node, Now: time.Now,
+		GracePeriod: set.Reconcile, MaxBatchedACLs: set.MaxBatchedACLs, BaseACLs: base,
+		LookPeriod: min(set.Reconcile, longestLook), Unchecked: !set.CheckVersions,
+		Budgets: set.Budgets, DryRun: set.DryRun,
 	}
-	a.rec = recorder.New(recorder.Config{Node: set.node, Agent: cli.Version(), Now: time.Now})
+	a.rec = recorder.New(recorder.Config{Node: set.Node, Agent: cli.Version(), Now: time.Now})
 	cfg.Client = a.rec.Client(a.client)
 	a.dp = dataplane.New(cfg)
-	if set.dryRun {
+	if set.DryRun {
 		a.dry = &dryRun{dump: a.dp.Dump, logger: logger}
 	}
 	recorded := a.rec.Dataplane(a.dp)
 	a.events = controllers.NewRecorder(controllers.EventsConfig{
-		Sink: sink, Node: set.node, Selecting: a.dp.Selecting, Logger: logger,
+		Sink: sink, Node: set.Node, Selecting: a.dp.Selecting, Logger: logger,
 		Policy: func(key policy.Key) (metav1.Object, bool) { return a.ctl.Policy(key) },
 	})
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,
-		Node: set.node, RequireNodeAddr: true, JudgeContests: true,
+		Node: set.Node, RequireNodeAddr: true, JudgeContests: true,
 		ApplyInterval: time.Duration(set.ApplyMillis) * time.Millisecond, Budgets: set.Budgets, Logger: logger,
 	})
 	return a
@@ -195,28 +176,29 @@ func (a *agent) applied(done controllers.Applied) {
 func (a *agent) network() string { return "the " + networkText(a.set.Network) }
 
 // work runs the controller as soon as the node is ours and there is something
-// to work on.
+// to work on. A claim of the CNI plugin waits until the cluster is known, so claims are
+// answered first: the first pod of a node may be what makes its network.
 func (a *agent) work(ctx context.Context) error {
-	unlock, err := func() {}, error(nil)
 	if a.dry == nil { // one that only looks is in nobody's way
-		unlock, err = a.lock(ctx)
-	}
-	if err == nil {
+		unlock, err := a.lock(ctx)
+		if err != nil {
+			return unlessDone(ctx, err)
+		}
 		// A call that hangs keeps the lock until the process ends.
 		defer unlock()
-		defer a.gate(ctx)()
-		err = waitForNetwork(ctx, a.client, a.set.Network, a.logger)
 	}
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
-		return err
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel()
+	if a.dry == nil && a.set.CNIPipe != "" {
+		beside.Go(func() { a.answerClaims(ctx) })
+	}
+	if err := waitForNetwork(ctx, a.client, a.set.Network, a.logger); err != nil {
+		return unlessDone(ctx, err)
 	}
 	a.svc.OnlyOf(a.dp.HasPodAt) // until here no pod was known
 	a.waiting.set("")
-	var beside sync.WaitGroup
-	defer beside.Wait()
 	beside.Go(func() { a.events.Run(ctx) })
 	a.ctl.Run(ctx)
 	return nil
@@ -262,7 +244,7 @@ func (a *agent) pages() debug.Config {
 				return err
 			}
 			if a.dry != nil {
-				return a.dry.ready()
+				return errDryRun
 			}
 			return a.ctl.Ready()
 		},
@@ -271,7 +253,7 @@ func (a *agent) pages() debug.Config {
 	if a.set.DebugAPI {
 		pages.Dump = a.dp.Dump
 		pages.Recording = a.rec.Write
-		pages.Version, pages.Settings = cli.Version(), a.set.shown()
+		pages.Version, pages.Settings = cli.Version(), a.set
 	}
 	if a.set.Metrics {
 		pages.NodeMetrics, pages.ClusterMetrics, pages.PublicClusterMetrics = a.metrics.NodePage(), a.metrics.ClusterPage(), a.metrics.PublicClusterPage()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/cli"
@@ -16,22 +15,6 @@ import (
 const pipeAgain = 5 * time.Second
 
 var _ node.Claimer = (*agent)(nil)
-
-// gate begins to answer the CNI plugin, if it is to. A claim waits until the cluster is known,
-// so this comes first: the first pod of a node may be what makes its network. end ends it, and
-// waits.
-func (a *agent) gate(ctx context.Context) (end func()) {
-	if a.dry != nil || a.set.CNIPipe == "" {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { a.answerClaims(ctx) })
-	return func() {
-		cancel()
-		running.Wait()
-	}
-}
 
 // answerClaims answers the CNI plugin until ctx is done. Without its pipe the agent works all
 // the same, and pods start as the plugin's mode says.
@@ -60,28 +43,26 @@ func (a *agent) answerClaims(ctx context.Context) {
 func (a *agent) Claim(ctx context.Context, c node.Claim) error {
 	began := time.Now()
 	err := a.ctl.Claim(ctx, c)
-	took, cause := time.Since(began), context.Cause(ctx)
-	pod := c.Namespace + "/" + c.Name
-	switch {
+	logger := a.logger.WithValues("pod", c.Namespace+"/"+c.Name, "waited", time.Since(began))
+	result := debug.ClaimFailed
+	switch cause := context.Cause(ctx); {
 	case err == nil:
 		a.metrics.Claimed(debug.ClaimReady)
-		a.logger.V(1).Info("a pod starts with its rules", "pod", pod, "waited", took)
+		logger.V(1).Info("a pod starts with its rules")
 		return nil
 	case errors.Is(cause, node.ErrHungUp):
 		a.metrics.Claimed(debug.ClaimHungUp)
 		return err
-	case cause != nil && !errors.Is(cause, node.ErrLate): // this agent ends, and the plugin asks the next one
+	case errors.Is(cause, node.ErrLate):
+		result = debug.ClaimLate
+	case cause != nil: // this agent ends, and the plugin asks the next one
 		return err
-	case cause != nil:
-		a.metrics.Claimed(debug.ClaimLate)
-	default:
-		a.metrics.Claimed(debug.ClaimFailed)
 	}
-	why := cli.Printable(err.Error())
+	a.metrics.Claimed(result)
+	msg := "a pod started without its rules"
 	if c.Strict {
-		a.logger.Info("a pod does not start, as it has not its rules", "pod", pod, "waited", took, "why", why)
-		return err
+		msg = "a pod does not start, as it has not its rules"
 	}
-	a.logger.Info("a pod started without its rules", "pod", pod, "waited", took, "why", why)
+	logger.Info(msg, "why", cli.Printable(err.Error()))
 	return err
 }

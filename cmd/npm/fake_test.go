@@ -254,7 +254,7 @@ func startInMemory(t *testing.T, policies string, prepare func(*fakeService), pl
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		m := &inMemory{fake: newFake(), pipe: gatetest.New()}
-		set := settings{config: defaultConfig(), node: "win-1", reconcile: 5 * time.Minute}
+		set := settings{config: defaultConfig(), Node: "win-1", Reconcile: 5 * time.Minute}
 		set.CNIPipe = `\\.\pipe\test`
 		m.fake.pipe = func(path string) (net.Listener, error) {
 			require.Equal(t, set.CNIPipe, path)

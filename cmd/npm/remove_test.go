@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,6 +101,20 @@ func verdicts(t require.TestingT, sim *hnsfault.Sim) map[string]string {
 	return out
 }
 
+// removeOurs does what npm uninstall --yes does, once.
+func removeOurs(ctx context.Context, client hns.Client) (left leftover, failed error) {
+	found, err := lookForOurs(ctx, client)
+	if err != nil {
+		return found, err
+	}
+	failed = found.remove(ctx, client)
+	left, err = lookForOurs(ctx, client)
+	if err == nil && !left.empty() {
+		err = errors.New("something is left")
+	}
+	return left, errors.Join(failed, err)
+}
+
 func requireEmpty(t require.TestingT, sim *hnsfault.Sim) {
 	found, err := lookForOurs(context.Background(), sim)
 	require.NoError(t, err)
@@ -114,7 +126,7 @@ func TestLook(t *testing.T) {
 	sim := testNode(t)
 	found, err := lookForOurs(t.Context(), sim)
 	require.NoError(t, err)
-	require.Equal(t, []int{2, 5, 3, 1}, []int{len(found.endpoints), found.endpoints[0].rules + found.endpoints[1].rules, len(found.nested) + len(found.sets), len(found.nested)})
+	require.Equal(t, []int{2, 5, 3, 1}, []int{len(found.endpoints), found.rules, len(found.nested) + len(found.sets), len(found.nested)})
 	require.Equal(t, "AZURE-NPM-3", found.nested[0].ID)
 	require.False(t, found.empty())
 	require.Equal(t, map[string]int{hns.OpNetworkGet: 1, hns.OpEndpointIDs: 1, hns.OpEndpointGet: 3}, sim.Counts(), "a look writes nothing")
@@ -143,7 +155,7 @@ func removeOn(t *testing.T, c cnis.CNI) {
 	sim.ResetCalls()
 	_, err = removeOurs(t.Context(), sim)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{hns.OpNetworkGet: 1, hns.OpEndpointIDs: 1, hns.OpEndpointGet: 3}, sim.Counts(), "a second time writes nothing")
+	require.Equal(t, map[string]int{hns.OpNetworkGet: 2, hns.OpEndpointIDs: 2, hns.OpEndpointGet: 6}, sim.Counts(), "a second time writes nothing")
 }
 
 // TestKilledAnywhere: the work ends, fails or loses its answer at every call, and is begun
@@ -152,6 +164,7 @@ func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	clean := testNode(t)
 	was, before := others(t, clean, true), verdicts(t, clean)
+	clean.ResetCalls()
 	_, err := removeOurs(t.Context(), clean)
 	require.NoError(t, err)
 	after, calls := verdicts(t, clean), len(clean.Calls())
@@ -170,19 +183,20 @@ func TestKilledAnywhere(t *testing.T) {
 				sim.Inject(hnsfault.Fault{Nth: n, Times: 3, Mode: hnsfault.Refuse})
 			},
 		} {
-			inBubble := func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d %s", n, name), func(t *testing.T) {
 				sim := testNode(t)
 				ctx, kill := context.WithCancel(t.Context())
 				defer kill()
 				disturb(sim, kill)
-				_, _ = removeOurs(ctx, &watched{sim, t, before, after})
-				_, err := removeOurs(t.Context(), &watched{sim, t, before, after})
+				_, err := removeOurs(ctx, &watched{sim, t, before, after})
+				for tries := 0; err != nil && tries < 5; tries++ { // as the kubelet does with the DaemonSet's container
+					_, err = removeOurs(t.Context(), &watched{sim, t, before, after})
+				}
 				require.NoError(t, err)
 				requireEmpty(t, sim)
 				require.Equal(t, was, others(t, sim, true))
 				require.Equal(t, after, verdicts(t, sim))
-			}
-			t.Run(fmt.Sprintf("%d %s", n, name), func(t *testing.T) { synctest.Test(t, inBubble) })
+			})
 		}
 	}
 }
@@ -223,52 +237,32 @@ func (w *watched) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 	return w.Sim.ModifySets(ctx, verb, sets)
 }
 
-// TestOneThatCannotBeRead: the others lose their rules, no set goes, and the answer says
+// TestOneThatCannotBeRead: the others lose their rules, no set goes, and the error says
 // why.
 func TestOneThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sim := testNode(t)
-		sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Mode: hnsfault.Refuse, Code: 0x803B0017})
-		left, err := removeOurs(t.Context(), sim)
-		require.NoError(t, err)
-		require.Equal(t, removeRounds+1, sim.Counts()[hns.OpNetworkGet])
-		require.Len(t, left.endpoints, 1)
-		require.Equal(t, uint32(0x803B0017), hns.CodeOf(left.endpoints[0].err))
-		require.Len(t, append(left.nested, left.sets...), 3)
-		require.EqualError(t, left.setErr, "endpoints are left whose rules may name them")
-		require.Zero(t, sim.Counts()[hns.OpSets(hns.Remove)])
-	})
+	sim := testNode(t)
+	sim.Inject(hnsfault.Fault{Op: hns.OpEndpointGet, Target: "a", Times: -1, Mode: hnsfault.Refuse, Code: 0x803B0017})
+	left, err := removeOurs(t.Context(), sim)
+	require.Empty(t, left.endpoints)
+	require.Len(t, left.unread, 1)
+	require.Equal(t, uint32(0x803B0017), hns.CodeOf(err))
+	require.ErrorContains(t, err, "endpoint a cannot be read: ")
+	require.ErrorIs(t, err, errKept)
+	require.Len(t, append(left.nested, left.sets...), 3)
+	require.Zero(t, sim.Counts()[hns.OpSets(hns.Remove)])
 }
 
 // TestSetOfOthersRules: a rule of others names a set of ours. It stays, the others go.
 func TestSetOfOthersRules(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sim := testNode(t)
-		theirs := rule("calico-2", hns.Allow, hns.In, 300)
-		theirs.LocalAddresses = "azure-npm-2"
-		require.NoError(t, sim.AddACLs(t.Context(), "c", []hns.ACL{theirs}))
-		left, err := removeOurs(t.Context(), sim)
-		require.NoError(t, err)
-		require.Empty(t, left.endpoints)
-		require.Len(t, append(left.nested, left.sets...), 1)
-		require.ErrorIs(t, left.setErr, hns.ErrInUse)
-		require.ErrorContains(t, left.setErr, "set name of azure-npm-2: ")
-	})
-}
-
-func TestRemoveWithoutNetwork(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sim := testNode(t)
-		sim.Inject(hnsfault.Fault{Op: hns.OpNetworkGet, Times: -1, Mode: hnsfault.Refuse, Err: hns.ErrNotFound})
-		_, err := removeOurs(t.Context(), sim)
-		require.ErrorIs(t, err, hns.ErrNotFound)
-		stop := errors.New("enough")
-		ctx, end := context.WithTimeoutCause(t.Context(), time.Second/2, stop)
-		defer end()
-		_, err = removeOurs(ctx, sim)
-		require.ErrorIs(t, err, stop)
-	})
+	sim := testNode(t)
+	theirs := rule("calico-2", hns.Allow, hns.In, 300)
+	theirs.LocalAddresses = "azure-npm-2"
+	require.NoError(t, sim.AddACLs(t.Context(), "c", []hns.ACL{theirs}))
+	left, err := removeOurs(t.Context(), sim)
+	require.Empty(t, left.endpoints)
+	require.Len(t, append(left.nested, left.sets...), 1)
+	require.ErrorIs(t, err, hns.ErrInUse)
+	require.ErrorContains(t, err, "set name of azure-npm-2: ")
 }

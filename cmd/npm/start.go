@@ -77,9 +77,8 @@ func (flags startFlags) run(ctx context.Context, std cli.Streams, getenv func(st
 		return fail(errors.New("the environment does not name the node: set HOSTNAME to spec.nodeName"))
 	}
 	set := settings{
-		config: cfg, node: node, kubeconfig: flags.kubeconfig,
-		listen: cmp.Or(flags.listen, cfg.address()), listenProbes: cmp.Or(flags.listenProbes, cfg.probeAddress()), reconcile: flags.reconcile,
-		dryRun: flags.dryRun,
+		config: cfg, Node: node, kubeconfig: flags.kubeconfig, Reconcile: flags.reconcile, DryRun: flags.dryRun,
+		Listen: cmp.Or(flags.listen, cfg.address()), ListenProbes: cmp.Or(flags.listenProbes, cfg.probeAddress()),
 	}
 	if err := runAgent(ctx, set, this, svc, logger); err != nil {
 		return fail(err)

@@ -78,7 +78,7 @@ func TestStartDryRun(t *testing.T) {
 	s := start(t, fake, "{}", "--dry-run", "--log-level", "debug", "--kubeconfig", serveAPI(t, policies, told))
 	require.Equal(t, "sets 0, endpoints 1", s.log("dry run: this would be written to HNS")["writes"])
 	s.log("dry run: endpoint e1 of pod x/a gets 3000 block in azure-acl-npm-block-in")
-	s.becomes("/readyz", 503, "dry run: nothing is written to HNS; it would get: sets 0, endpoints 1\n")
+	s.becomes("/readyz", 503, "dry run: nothing is written to HNS\n")
 	s.becomes("/healthz", 200, "ok\n")
 	s.stop()
 	require.NoError(t, <-s.ended)
@@ -130,7 +130,7 @@ func TestStartStopsWhileACallHangs(t *testing.T) {
 		logger, err := cli.NewLogger(write, "info")
 		require.NoError(t, err)
 		go func() {
-			err := runAgent(ctx, settings{config: defaultConfig(), node: "win-1", kubeconfig: kubeconfig, reconcile: time.Minute}, this, fake, logger)
+			err := runAgent(ctx, settings{config: defaultConfig(), Node: "win-1", kubeconfig: kubeconfig, Reconcile: time.Minute}, this, fake, logger)
 			_ = write.Close()
 			s.ended <- err
 		}()

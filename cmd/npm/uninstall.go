@@ -67,9 +67,11 @@ func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv fun
 	if flags.yes {
 		err = removeAll(ctx, std.Out, svc, this)
 	} else {
-		err = tellFound(ctx, std.Out, svc)
+		err = printFound(ctx, std.Out, svc)
 	}
 	switch {
+	case ctx.Err() != nil:
+		return fail(context.Cause(ctx))
 	case errors.Is(err, hns.ErrNotFound):
 		return fail(fmt.Errorf("there is no %s: name the network of this node in WindowsNetworkName: %w", networkText(cfg.Network), err))
 	case err != nil:
@@ -81,8 +83,8 @@ func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv fun
 	return nil
 }
 
-// tellFound says what there is.
-func tellFound(ctx context.Context, out io.Writer, client hns.Client) error {
+// printFound says what there is: a line for each endpoint, and one for the sets.
+func printFound(ctx context.Context, out io.Writer, client hns.Client) error {
 	found, err := lookForOurs(ctx, client)
 	if err != nil {
 		return err
@@ -91,39 +93,23 @@ func tellFound(ctx context.Context, out io.Writer, client hns.Client) error {
 		_, err = fmt.Fprintln(out, "nothing of WinNPM or Azure NPM is in HNS")
 		return err
 	}
-	if err := printFound(out, found); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(out, "nothing was written: --yes takes this away, and every pod of this node is open then")
-	return err
-}
-
-// printFound writes a line for each endpoint, and one for the sets.
-func printFound(out io.Writer, found leftover) error {
-	rules := 0
+	var text cli.Page
 	for _, e := range found.endpoints {
-		what := fmt.Sprintf("our rules: %d", e.rules)
-		if rules += e.rules; e.rules == 0 {
-			what = "cannot be read"
-		}
-		if _, err := fmt.Fprintf(out, "endpoint %s %v: %s%s\n", e.id, e.addrs, what, because(e.err)); err != nil {
-			return err
-		}
+		ours, _ := e.Split()
+		text.Line(0, "endpoint %s %v: our rules: %d", e.ID, e.Addrs, len(ours))
 	}
-	_, err := fmt.Fprintf(out, "in all: our rules: %d, endpoints with some: %d, our sets: %d, nested ones of them: %d%s\n",
-		rules, len(found.endpoints), len(found.sets)+len(found.nested), len(found.nested), because(found.setErr))
+	for _, err := range found.unread {
+		text.Line(0, "%v", err)
+	}
+	text.Line(0, "in all: our rules: %d, endpoints with some: %d, our sets: %d, nested ones of them: %d",
+		found.rules, len(found.endpoints), len(found.sets)+len(found.nested), len(found.nested))
+	text.Line(0, "nothing was written: --yes takes this away, and every pod of this node is open then")
+	_, err = io.WriteString(out, text.String())
 	return err
 }
 
-// because is the end of a line that has a reason, "" without one.
-func because(err error) string {
-	if err == nil {
-		return ""
-	}
-	return ": " + cli.Line(err)
-}
-
-// removeAll takes everything away while it holds the node's lock, and says what is left.
+// removeAll takes everything away while it holds the node's lock. A look at the end decides whether it is done,
+// and not the answers to writes.
 func removeAll(ctx context.Context, out io.Writer, client hns.Client, this host) error {
 	busy := errors.New("an agent programs this node: delete its DaemonSet first")
 	waiting, cancel := context.WithTimeoutCause(ctx, lockWait, busy)
@@ -133,16 +119,27 @@ func removeAll(ctx context.Context, out io.Writer, client hns.Client, this host)
 		return err
 	}
 	defer unlock()
-	left, err := removeOurs(ctx, client)
-	switch {
-	case err != nil:
-		return err
-	case left.empty():
-		_, err := fmt.Fprintln(out, "nothing of WinNPM or Azure NPM is left in HNS; every pod of this node is open")
+	found, err := lookForOurs(ctx, client)
+	if err != nil {
 		return err
 	}
-	if err := printFound(out, left); err != nil {
-		return err
+	if !found.empty() {
+		failed := found.remove(ctx, client)
+		if found, err = lookForOurs(ctx, client); err != nil {
+			return err
+		}
+		if !found.empty() {
+			return fmt.Errorf("something is left, run it again: our rules: %d, our sets: %d%s", found.rules, len(found.sets)+len(found.nested), because(failed))
+		}
 	}
-	return errors.New("something is left: run it again")
+	_, err = fmt.Fprintln(out, "nothing of WinNPM or Azure NPM is left in HNS; every pod of this node is open")
+	return err
+}
+
+// because is the end of a line that has a reason, "" without one.
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + cli.Line(err)
 }

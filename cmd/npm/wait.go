@@ -94,3 +94,11 @@ func sleep(ctx context.Context, pause time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// unlessDone returns err, or nil when ctx is done: an agent that is stopped has not failed.
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -52,10 +52,9 @@ func NewRoot(name, short string, std Streams) *cobra.Command {
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		SilenceErrors: true, // Run writes them, in one line
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
 		Version:       Version(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return fmt.Errorf("say which command: %s; %s --help explains them", strings.Join(verbs(cmd), ", "), name)
+		RunE: func(*cobra.Command, []string) error {
+			return fmt.Errorf("say which command; %s --help lists them", name)
 		},
 	}
 	root.SetVersionTemplate(name + " {{.Version}}\n")
@@ -82,7 +81,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stderr io.Writ
 	if err == nil {
 		return ExitOK
 	}
-	e := Exit{Code: ExitUsage, Err: usageError(cmd, err)}
+	e := Exit{Code: ExitUsage, Err: usageError(err)}
 	if ended := (Exit{}); errors.As(err, &ended) {
 		e = ended
 	}

@@ -47,16 +47,16 @@ func Count(n int, noun string) string {
 // PrintableText returns a writer that passes text on to w, with U+FFFD for every character
 // that cannot be printed, but for line feeds. It is the last gate before a terminal:
 // whoever puts a name into a line uses Printable, as this one cannot tell whose a line feed
-// is. Half a character at the end waits for the other half.
+// is. Each Write has whole characters: it takes a part of one for what cannot be printed.
 func PrintableText(w io.Writer) io.Writer {
-	return &writer{w: w, other: func(out []byte, _ rune) []byte { return utf8.AppendRune(out, unicode.ReplacementChar) }}
+	return &writer{w, func(out []byte, _ rune) []byte { return utf8.AppendRune(out, unicode.ReplacementChar) }}
 }
 
 // PrintableJSON returns a writer that passes JSON on to w, with every character that cannot be
 // printed as an escape sequence of JSON: it says the same, and steers no terminal.
 // encoding/json leaves DEL, C1 and what turns the direction of text as they are.
 func PrintableJSON(w io.Writer) io.Writer {
-	return &writer{w: w, other: func(out []byte, r rune) []byte {
+	return &writer{w, func(out []byte, r rune) []byte {
 		if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
 			return fmt.Appendf(out, `\u%04x\u%04x`, high, low)
 		}
@@ -67,38 +67,20 @@ func PrintableJSON(w io.Writer) io.Writer {
 type writer struct {
 	w     io.Writer
 	other func(out []byte, r rune) []byte // what stands for r
-	half  []byte                          // of a character
 }
 
 // Write implements io.Writer.
 func (w *writer) Write(p []byte) (int, error) {
-	if len(w.half) == 0 && plain(p) {
-		return w.w.Write(p)
-	}
-	text := append(w.half, p...)
-	out := make([]byte, 0, len(text))
-	for len(text) > 0 && utf8.FullRune(text) {
-		r, size := utf8.DecodeRune(text)
+	out := make([]byte, 0, len(p))
+	for _, r := range string(p) {
 		if r == '\n' || unicode.IsPrint(r) {
 			out = utf8.AppendRune(out, r)
 		} else {
 			out = w.other(out, r)
 		}
-		text = text[size:]
 	}
-	w.half = append([]byte(nil), text...)
 	if _, err := w.w.Write(out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// plain reports whether text is of ASCII characters that can be printed.
-func plain(text []byte) bool {
-	for _, b := range text {
-		if b != '\n' && (b < ' ' || b > '~') {
-			return false
-		}
-	}
-	return true
 }

@@ -19,18 +19,11 @@ func TestPrintableText(t *testing.T) {
 		"é\u009b\u202e\x7f":   "é\uFFFD\uFFFD\uFFFD",
 		"a\xffb":              "a\uFFFDb",
 	} {
-		var whole, parts bytes.Buffer
+		var whole bytes.Buffer
 		n, err := PrintableText(&whole).Write([]byte(in))
 		require.NoError(t, err)
 		require.Equal(t, len(in), n)
 		require.Equal(t, want, whole.String())
-		w := PrintableText(&parts)
-		for i := range len(in) {
-			n, err := w.Write([]byte{in[i]})
-			require.NoError(t, err)
-			require.Equal(t, 1, n)
-		}
-		require.Equal(t, want, parts.String(), "byte by byte")
 	}
 	_, err := PrintableText(broken{}).Write([]byte("\x1b"))
 	require.ErrorIs(t, err, io.ErrClosedPipe)

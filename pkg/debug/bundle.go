@@ -53,7 +53,11 @@ func (cfg Config) bundle() []bundleFile {
 	}{{"node-metrics.txt", NodeMetricsPath, cfg.NodeMetrics}, {"cluster-metrics.txt", ClusterMetricsPath, cfg.ClusterMetrics}} {
 		if page.handler != nil {
 			files = append(files, bundleFile{page.name, "what " + page.path + " answers", func(w io.Writer) error {
-				return answer(w, page.handler, page.path)
+				req, err := http.NewRequest(http.MethodGet, page.path, nil)
+				if err == nil {
+					page.handler.ServeHTTP(body{w, http.Header{}}, req) // an error of w ends the next file
+				}
+				return err
 			}})
 		}
 	}
@@ -76,34 +80,14 @@ func stateText(state func() error) string {
 	return "ok"
 }
 
-// answer writes the body of a page.
-func answer(w io.Writer, page http.Handler, path string) error {
-	req, err := http.NewRequest(http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
-	to := &body{w: w, header: http.Header{}}
-	page.ServeHTTP(to, req)
-	return to.err
-}
-
-// body is an http.ResponseWriter that keeps the body alone.
+// body is an http.ResponseWriter that passes on the body alone.
 type body struct {
-	w      io.Writer
+	io.Writer
 	header http.Header
-	err    error
 }
 
-func (b *body) Header() http.Header { return b.header }
-func (b *body) WriteHeader(int)     {}
-
-func (b *body) Write(p []byte) (int, error) {
-	n, err := b.w.Write(p)
-	if b.err == nil {
-		b.err = err
-	}
-	return n, err
-}
+func (b body) Header() http.Header { return b.header }
+func (b body) WriteHeader(int)     {}
 
 // WriteBundle writes a support bundle, file by file. It needs Dump, Recording,
 // Healthy and Ready. In it are names, labels, addresses and policies of the

@@ -1,8 +1,8 @@
 package debug
 
 import (
-	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -23,89 +23,61 @@ type namespaceEntry struct {
 	LabelsMap map[string]string
 }
 
-// writeManager writes a dump as one JSON object, entry by entry, so that the text of a large dump
-// is never in memory. NodeName, NsMap, PodMap and SetMap are the predecessor's keys. The other keys
+// writeManager writes a dump as one JSON object, key by key, so that the text of a large dump
+// is never in memory as a whole. NodeName, NsMap, PodMap and SetMap are the predecessor's keys. The other keys
 // are the fields of state.Dump.
 func writeManager(out io.Writer, d state.Dump) error {
-	w := &writer{out: bufio.NewWriter(out)}
-	w.text("{\"NodeName\":")
-	w.value(d.Node)
-	w.text(",\"NsMap\":{")
-	for i, ns := range d.Namespaces {
-		w.entry(i, ns.Name, namespaceEntry{ns.Labels})
+	namespaces, pods, sets := map[string]namespaceEntry{}, map[string]podEntry{}, map[string]string{}
+	for _, ns := range d.Namespaces {
+		namespaces[ns.Name] = namespaceEntry{ns.Labels}
 	}
-	w.text("},\"PodMap\":{")
-	for i, p := range d.Pods {
+	for _, p := range d.Pods {
 		namespace, name, _ := strings.Cut(p.Pod, "/")
-		w.entry(i, p.Pod, podEntry{Name: name, Namespace: namespace, PodIP: p.Addr, Labels: p.Labels})
+		pods[p.Pod] = podEntry{Name: name, Namespace: namespace, PodIP: p.Addr, Labels: p.Labels}
 	}
-	w.text("},\"SetMap\":{")
-	for i, s := range d.Sets {
-		w.entry(i, s.ID, s.Name)
+	for _, s := range d.Sets {
+		sets[s.ID] = s.Name
 	}
-	w.text("}")
+	w := &objectWriter{out: out}
+	w.key("{", "NodeName", d.Node)
+	w.key(",", "NsMap", namespaces)
+	w.key(",", "PodMap", pods)
+	w.key(",", "SetMap", sets)
 	fields := reflect.ValueOf(d)
 	for i := range fields.NumField() {
-		w.field(fields.Type().Field(i).Tag.Get("json"), fields.Field(i))
+		key, option, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
+		value := fields.Field(i)
+		switch empty := value.Kind() == reflect.Slice && value.Len() == 0; {
+		case option != "" && (empty || value.IsZero()): // omitempty and omitzero alike
+		case empty:
+			w.key(",", key, []any{})
+		default:
+			w.key(",", key, value.Interface())
+		}
 	}
-	w.text("}\n")
-	return w.flush()
-}
-
-// writer keeps the first error.
-type writer struct {
-	out *bufio.Writer
-	err error
-}
-
-func (w *writer) flush() error {
-	if w.err == nil {
-		w.err = w.out.Flush()
-	}
+	w.write([]byte("}\n"))
 	return w.err
 }
 
-func (w *writer) text(s string) {
-	if w.err == nil {
-		_, w.err = w.out.WriteString(s)
-	}
+// objectWriter writes a JSON object and keeps the first error.
+type objectWriter struct {
+	out io.Writer
+	err error
 }
 
-func (w *writer) value(v any) {
-	if w.err == nil {
-		w.err = json.NewEncoder(w.out).Encode(v) // ends in a newline
-	}
-}
-
-// entry writes the i-th entry of an object.
-func (w *writer) entry(i int, key string, v any) {
-	if i > 0 {
-		w.text(",")
-	}
-	w.value(key)
-	w.text(":")
-	w.value(v)
-}
-
-// field writes one field of a struct with its JSON tag. It writes a slice entry by entry, and [] for
-// an empty one. It treats omitempty and omitzero alike.
-func (w *writer) field(tag string, v reflect.Value) {
-	key, option, _ := strings.Cut(tag, ",")
-	isSlice := v.Kind() == reflect.Slice
-	if option != "" && (v.IsZero() || isSlice && v.Len() == 0) {
+// key writes one key with its value, after a bracket or comma.
+func (w *objectWriter) key(before, key string, value any) {
+	if w.err != nil {
 		return
 	}
-	w.text(",\"" + key + "\":")
-	if !isSlice {
-		w.value(v.Interface())
-		return
+	text, err := json.Marshal(value)
+	w.err = err
+	w.write(fmt.Appendf(nil, "%s%q:", before, key))
+	w.write(text)
+}
+
+func (w *objectWriter) write(text []byte) {
+	if w.err == nil {
+		_, w.err = w.out.Write(text)
 	}
-	w.text("[")
-	for i := range v.Len() {
-		if i > 0 {
-			w.text(",")
-		}
-		w.value(v.Index(i).Interface())
-	}
-	w.text("]")
 }

@@ -50,7 +50,7 @@ type Recorder struct {
 	lines     []line     // finished steps, in the order in which they finished
 	bytes     int        // total size of lines
 	forgotten uint64     // number of dropped lines
-	failed    *Step      // the last kept observation, if it failed
+	failed    string     // error of the last kept observation
 }
 
 // line is the text of one step.
@@ -129,8 +129,13 @@ func (r *Recorder) end(rec *record, err error, report *state.Report, found bool)
 	if err != nil {
 		s.Error = newError(err).Message
 	}
-	if s.Kind == Observation && r.needlessLocked(&s, found) {
-		return
+	// HNS is read about once a second, and mostly nothing is new: such observations would push out the steps that
+	// people look for. One that fails like the last one is not new either.
+	if s.Kind == Observation {
+		if !found && (s.Error == "" || s.Error == r.failed) {
+			return
+		}
+		r.failed = s.Error
 	}
 	r.lines = append(r.lines, line{s.Number, encode(s)})
 	r.bytes += len(r.lines[len(r.lines)-1].text)
@@ -140,32 +145,6 @@ func (r *Recorder) end(rec *record, err error, report *state.Report, found bool)
 		r.lines = r.lines[1:]
 		r.forgotten++
 	}
-}
-
-// needlessLocked reports whether an observation that ended is not kept. HNS is read about once
-// a second, and mostly nothing is new: such observations would push out the steps that people
-// look for. An observation that fails like the last one is only counted. r.mu must be held.
-func (r *Recorder) needlessLocked(s *Step, found bool) bool {
-	switch {
-	case s.Error == "" && !found:
-		return true
-	case s.Error == "":
-		r.failed = nil
-		return false
-	case r.failed == nil || r.failed.Error != s.Error:
-		r.failed = s
-		return false
-	}
-	i := slices.IndexFunc(r.lines, func(l line) bool { return l.number == r.failed.Number })
-	if i < 0 { // forgotten
-		r.failed = s
-		return false
-	}
-	r.failed.Again++
-	r.bytes -= len(r.lines[i].text)
-	r.lines[i].text = encode(*r.failed)
-	r.bytes += len(r.lines[i].text)
-	return true
 }
 
 // encode returns the line of a step.

@@ -2,7 +2,6 @@ package recorder
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,7 +23,7 @@ type Header struct {
 // The kinds of steps.
 const (
 	Transaction = "transaction" // an ApplyDataplane
-	// Observation is an Observe. An observation that ended and found nothing to do is not kept.
+	// Observation is an Observe. It is not kept if it found nothing to do, or failed like the one before.
 	Observation = "observation"
 )
 
@@ -42,11 +41,8 @@ type Step struct {
 	// Events are the first objects of a Transaction.
 	Events []Event `json:"events,omitempty"`
 	// Look is what an Observation reads, with the first of its endpoints.
-	Look *dataplane.Look `json:"look,omitempty"`
-	// Again counts the later observations that failed with the same error. They are not
-	// kept.
-	Again int    `json:"again,omitempty"`
-	Calls []Call `json:"calls,omitempty"` // of HNS, in order
+	Look  *dataplane.Look `json:"look,omitempty"`
+	Calls []Call          `json:"calls,omitempty"` // of HNS, in order
 	// MoreEvents, MoreCalls and MoreEndpoints count what was left out: the later
 	// events, the earlier calls, the later endpoints of Look.
 	MoreEvents    int `json:"moreEvents,omitempty"`
@@ -81,9 +77,8 @@ type Call struct {
 
 // Error is the error of a call.
 type Error struct {
-	Class   string `json:"class,omitempty"` // text of one of the classes of package hns
-	Code    uint32 `json:"code,omitempty"`  // HRESULT
-	Message string `json:"message"`
+	Code    uint32 `json:"code,omitempty"` // HRESULT
+	Message string `json:"message"`        // with the text of its class
 }
 
 // The most that is kept of a step.
@@ -148,17 +143,5 @@ func newError(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	e := &Error{Message: fmt.Sprintf("%.*s", maxMessage, err.Error())}
-	for _, class := range []error{
-		hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrConflict, hns.ErrInvalid, hns.ErrElsewhere, hns.ErrUnlisted, hns.ErrUnavailable,
-	} {
-		if errors.Is(err, class) {
-			e.Class = class.Error()
-			break
-		}
-	}
-	if op := (*hns.OpError)(nil); errors.As(err, &op) {
-		e.Code = op.Code
-	}
-	return e
+	return &Error{Code: hns.CodeOf(err), Message: fmt.Sprintf("%.*s", maxMessage, err.Error())}
 }

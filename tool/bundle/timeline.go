@@ -103,7 +103,7 @@ func target(c recorder.Call) string {
 // came returns the changes that a step processed: "3 pods created, 1 policy deleted".
 func came(s recorder.Step) string {
 	if s.Kind == recorder.Observation {
-		return looked(s)
+		return "reading HNS"
 	}
 	var parts []string
 	if s.Report != nil {
@@ -119,15 +119,6 @@ func came(s recorder.Step) string {
 
 // past returns the past tense of an operation.
 func past(operation string) string { return strings.TrimSuffix(operation, "e") + "ed" }
-
-// looked describes an observation.
-func looked(s recorder.Step) string {
-	text := "reading HNS"
-	if s.Again > 0 {
-		text += fmt.Sprintf(", failed %s more", cli.Count(s.Again, "time"))
-	}
-	return text
-}
 
 // calls counts the calls of a step: "ACL/Add 2, Endpoint/Get 4, 9 DLL calls".
 func calls(s recorder.Step) string {

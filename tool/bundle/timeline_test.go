@@ -32,7 +32,7 @@ func TestTimeline(t *testing.T) {
 			Events: []recorder.Event{{Kind: "pod", Operation: "set", Object: "x/a"}}, MoreEvents: 2, MoreCalls: 4,
 			Report: &state.Report{Changes: []state.Change{{Kind: "pod", Operation: "create", Count: 3}, {Kind: "policy", Operation: "delete", Count: 2}}, Pending: 1},
 		},
-		{Number: 4, Kind: recorder.Observation, Began: at.Add(time.Second), Look: &dataplane.Look{Sets: true, Endpoints: []string{"e1"}}, Again: 3, Error: "no answer"},
+		{Number: 4, Kind: recorder.Observation, Began: at.Add(time.Second), Look: &dataplane.Look{Sets: true, Endpoints: []string{"e1"}}, Error: "no answer"},
 		{Number: 5, Kind: recorder.Observation, Began: at.Add(2 * time.Second), Look: &dataplane.Look{Enumerate: true, Endpoints: []string{"e1"}}, MoreEndpoints: 1},
 		{Number: 6, Kind: recorder.Transaction, Began: at.Add(3 * time.Second), Report: &state.Report{Repairs: []state.Repair{{Kind: "acl", Object: "e1", Found: "3 rules missing"}}}},
 		{Number: 7, Kind: recorder.Transaction, Began: at.Add(4 * time.Second), Report: &state.Report{}},
@@ -42,7 +42,7 @@ func TestTimeline(t *testing.T) {
 forgotten before that: 2 steps
 3  +0s  3 pods created, 2 policies deleted  ACL/Add 1, Network/Get 1, 4 earlier calls  10ms  1 failed, 1 pending pod
     call 5  ACL/Add e1 (3)  +1ms  1ms  FAILED: refused
-4  +1s  reading HNS, failed 3 times more  no call  0s  ended by: no answer
+4  +1s  reading HNS  no call  0s  ended by: no answer
 5  +2s  reading HNS  no call  0s  ok
 6  +3s  no event  no call  0s  ok
     repair  acl  e1  3 rules missing
