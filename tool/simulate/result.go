@@ -13,7 +13,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
-	"github.com/winnpm/winnpm/tool/manifest"
 )
 
 // Result is what is in the simulated HNS at one moment.
@@ -51,7 +50,7 @@ type Endpoint struct {
 }
 
 // newResult reads the simulator and answers questions. Nothing may change while the result is in use.
-func newResult(ctx context.Context, s simulation, j judge, loaded []manifest.Warning, q questions) (Result, error) {
+func newResult(ctx context.Context, s simulation, j judge, loaded []state.Warning, q questions) (Result, error) {
 	rows, err := j.check(q)
 	if err != nil {
 		return Result{}, err
@@ -63,7 +62,7 @@ func newResult(ctx context.Context, s simulation, j judge, loaded []manifest.War
 		Verdicts: j.all(ctx, q, rows),
 		Grids:    j.grids(ctx, q, rows),
 		Traces:   j.traces(q),
-		Warnings: append(warnings(loaded, d.Warnings), explain.Idle(d, math.MaxInt)...),
+		Warnings: append([]state.Warning{}, slices.Concat(loaded, d.Warnings, explain.Idle(d, math.MaxInt))...),
 	}
 	if len(q.matrix) > 0 && !q.all {
 		r.Workloads = explain.Workloads(j.cluster)
@@ -101,21 +100,4 @@ func shown(e hnssim.EndpointView, pod string) Endpoint {
 	}
 	out.IP = strings.Join(addrs, ",")
 	return out
-}
-
-// warnings joins those of the loader and those of the dataplane.
-func warnings(loaded []manifest.Warning, active []state.Warning) []state.Warning {
-	out := []state.Warning{}
-	for _, w := range loaded {
-		out = append(out, state.Warning{Object: w.Object, Kind: w.Kind, Reason: state.Reason(w.Reason), Message: w.Message})
-	}
-	return append(out, active...)
-}
-
-// complete reports whether everything that was asked for is programmed. What is of a kind
-// that is not read, was put right, or has nothing to do does not count.
-func complete(warnings []state.Warning) bool {
-	return !slices.ContainsFunc(warnings, func(w state.Warning) bool {
-		return !slices.Contains([]state.Reason{state.Reason(manifest.SkippedKind), state.Reason(manifest.HostBitsMasked), state.ReasonSelectsNothing}, w.Reason)
-	})
 }

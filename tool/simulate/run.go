@@ -66,10 +66,11 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	complete := !slices.ContainsFunc(r.Warnings, manifest.Misleads)
 	if o.Output == "json" {
-		return complete(r.Warnings), r.writeJSON(cli.PrintableJSON(o.Stdout))
+		return complete, r.writeJSON(cli.PrintableJSON(o.Stdout))
 	}
-	return complete(r.Warnings), r.writeText(o.Stdout)
+	return complete, r.writeText(o.Stdout)
 }
 
 // simulation is a simulated node that is programmed.
@@ -107,13 +108,7 @@ func (c *cluster) simulate(ctx context.Context, o Options, rec *recorder.Recorde
 	}
 	o.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
 		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
-	d := dp.Dump()
-	if c.older != nil {
-		ctx, cancel := context.WithTimeout(ctx, firstList)
-		defer cancel()
-		d.Warnings = append(c.older(ctx), d.Warnings...)
-	}
-	return simulation{sim, d}, nil
+	return simulation{sim, dp.Dump()}, nil
 }
 
 // Snapshot simulates as Run does, and returns the dump and where the manifests have the policies.
