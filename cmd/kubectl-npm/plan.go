@@ -125,14 +125,10 @@ func (o *planOptions) run(ctx context.Context, std cli.Streams) error {
 }
 
 func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
-	detail := whatif.Brief
-	if o.all {
-		detail = whatif.Whole
-	}
 	if o.output == "markdown" {
-		return p.WriteMarkdown(out, detail)
+		return p.WriteMarkdown(out, o.all)
 	}
-	return printAs(out, o.output, p, func(w io.Writer) error { return p.WriteText(w, detail) })
+	return printAs(out, o.output, p, func(w io.Writer) error { return p.WriteText(w, o.all) })
 }
 
 // fails reports whether a connection that --fail-on names flips.
