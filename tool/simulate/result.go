@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -19,13 +18,13 @@ import (
 type Result struct {
 	Sets []Set
 	// Endpoints are sorted by pod. They are read as they are shown: there may be ten thousand.
-	Endpoints     iter.Seq[Endpoint]
+	Endpoints     each[Endpoint]
 	EndpointCount int
 	// Verdicts answer every question; Grids those of a matrix and Traces the others, for a
 	// person. They are computed as they are read.
-	Verdicts iter.Seq2[Verdict, error]
-	Grids    iter.Seq2[*grid, error]
-	Traces   iter.Seq2[Verdict, error]
+	Verdicts each[Verdict]
+	Grids    each[*grid]
+	Traces   each[Verdict]
 	// Workloads are the ends of a matrix, none when these are pods.
 	Workloads []explain.Workload
 	Calls     map[string]int
@@ -77,12 +76,15 @@ func newResult(ctx context.Context, s simulation, j judge, loaded []state.Warnin
 	ids := sim.AllEndpointIDs()
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(pods[a], pods[b]), cmp.Compare(a, b)) })
 	r.EndpointCount = len(ids)
-	r.Endpoints = func(yield func(Endpoint) bool) {
+	r.Endpoints = func(use func(Endpoint) error) error {
 		for _, id := range ids {
-			if e, ok := sim.Endpoint(id); ok && !yield(shown(e, pods[id])) {
-				return
+			if e, ok := sim.Endpoint(id); ok {
+				if err := use(shown(e, pods[id])); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
 	}
 	return r, nil
 }

@@ -61,7 +61,7 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	j := judge{explain.New(s.dump), o.Node, c.nodeAddrsOfPods(o)}
+	j := judge{cluster: explain.New(s.dump), node: o.Node, own: c.nodeAddrsOfPods(o)}
 	r, err := newResult(ctx, s, j, c.loaded, q)
 	if err != nil {
 		return false, err
