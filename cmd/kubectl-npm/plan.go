@@ -125,14 +125,10 @@ func (o *planOptions) run(ctx context.Context, std cli.Streams) error {
 }
 
 func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
-	detail := whatif.Brief
-	if o.all {
-		detail = whatif.Whole
-	}
 	if o.output == "markdown" {
-		return p.WriteMarkdown(out, detail)
+		return p.WriteMarkdown(out, o.all)
 	}
-	return printAs(out, o.output, p, func(w io.Writer) error { return p.WriteText(w, detail) })
+	return printAs(out, o.output, p, func(w io.Writer) error { return p.WriteText(w, o.all) })
 }
 
 // fails reports whether a connection that --fail-on names flips.
@@ -149,7 +145,7 @@ func (o *planOptions) fails(p whatif.Plan) bool {
 }
 
 // objects reads the objects to apply or delete.
-func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []manifest.Warning, error) {
+func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []state.Warning, error) {
 	paths, from := o.files, manifest.Options{Stdin: std.In, Inputs: &o.inputs, Change: true, Recursive: o.recursive, Namespace: o.inNamespace()}
 	if o.kustomize != "" {
 		built, err := kustomized(o.kustomize)
@@ -162,7 +158,7 @@ func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []manifest.War
 	if err == nil && objects.Empty() {
 		what := strings.Join(o.files, ", ")
 		err = fmt.Errorf("%s: there is nothing to plan: no policy, Namespace, Node, Pod or workload", cmp.Or(what, from.StdinName))
-		if i := slices.IndexFunc(loaded, manifest.Warning.Misleads); i >= 0 {
+		if i := slices.IndexFunc(loaded, manifest.Misleads); i >= 0 {
 			err = fmt.Errorf("%w; %s", err, loaded[i].Message)
 		}
 	}
@@ -191,10 +187,7 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 		return whatif.Plan{}, false, err
 	}
 	p, err := whatif.New(ctx, world, change)
-	complete := len(p.Warnings) == 0
-	for _, w := range loaded {
-		complete = complete && !w.Misleads()
-		p.Warnings = append(p.Warnings, state.Warning{Object: w.Object, Kind: w.Kind, Reason: state.Reason(w.Reason), Message: w.Message})
-	}
+	complete := len(p.Warnings) == 0 && !slices.ContainsFunc(loaded, manifest.Misleads)
+	p.Warnings = append(p.Warnings, loaded...)
 	return p, complete, err
 }

@@ -61,7 +61,7 @@ func twoPods() map[string]string {
 }
 
 // TestPlanReadsAClusterOnly: of a live cluster the plan is the same, and all that
-// the API server is asked are five lists.
+// the API server is asked are seven lists.
 func TestPlanReadsAClusterOnly(t *testing.T) {
 	items := twoPods()
 	// It selects nothing, and is there to be read.
@@ -77,6 +77,7 @@ func TestPlanReadsAClusterOnly(t *testing.T) {
 	require.Equal(t, []string{
 		"GET /api/v1/pods", "GET /api/v1/namespaces", "GET /apis/networking.k8s.io/v1/networkpolicies",
 		"GET /apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies", "GET /api/v1/nodes",
+		"GET /apis/policy.networking.k8s.io/v1alpha1/adminnetworkpolicies?limit=1", "GET /apis/policy.networking.k8s.io/v1alpha1/baselineadminnetworkpolicies?limit=1",
 	}, *asked)
 
 	// As a plugin it takes the kubeconfig of kubectl.
@@ -86,7 +87,7 @@ func TestPlanReadsAClusterOnly(t *testing.T) {
 	code, byPlugin, stderr := command(t, "", "plan", "-f", file, "-o", "json")
 	require.Equal(t, 0, code, stderr)
 	require.Equal(t, stdout, byPlugin)
-	require.Len(t, *asked, 10)
+	require.Len(t, *asked, 14)
 }
 
 // The ClusterNetworkPolicies of a cluster are in the plan of a change of them. A
@@ -136,7 +137,7 @@ func TestPlanOfAClustersObjects(t *testing.T) {
 	require.Equal(t, []whatif.ObjectChange{{Kind: "Deployment", Object: "x/web", Change: "changed", Pods: 2, New: 1}}, p.Objects)
 	require.Equal(t, []string{"", "win-1"}, []string{p.Nodes[0].Node, p.Nodes[1].Node}, "nobody knows on which node the new one will be")
 	require.Zero(t, p.Flipped)
-	require.Len(t, *asked, 5, "no more is asked for than for policies")
+	require.Len(t, *asked, 7, "no more is asked for than for policies")
 
 	p = plan(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: 1, template: {metadata: {labels: {app: wbe}}}}}`)
 	require.Equal(t, whatif.Tally{Flipped: 1, Opened: 1}, p.Tally, "the policy selects it no more, so addresses outside come in")

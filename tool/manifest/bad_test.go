@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
 // load reads text as standard input.
-func load(text string) (manifest.Objects, []manifest.Warning, error) {
+func load(text string) (manifest.Objects, []state.Warning, error) {
 	return manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(text)})
 }
 

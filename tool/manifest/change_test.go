@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
@@ -90,7 +91,7 @@ func TestChangeOfTooMany(t *testing.T) {
 // A CronJob has the pods of one of its Jobs while it runs, for whoever asks; for kubectl npm simulate it
 // is skipped with a warning.
 func TestCronJob(t *testing.T) {
-	read := func(spec string) (manifest.Objects, []manifest.Warning, error) {
+	read := func(spec string) (manifest.Objects, []state.Warning, error) {
 		return manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("batch/v1", "CronJob", "report", spec)), AllMakers: true})
 	}
 	const spec = "{schedule: '0 3 * * *', jobTemplate: {spec: {parallelism: 2, template: {metadata: {labels: {app: report}}}}}}"

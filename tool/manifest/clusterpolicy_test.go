@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
@@ -69,7 +70,7 @@ func cnp(egress string) string {
 func TestClusterPolicyHostBits(t *testing.T) {
 	o, warnings, err := load(cnp("[{action: Deny, to: [{networks: [10.1.2.3/8, 10.0.0.0/8, '2001:db8::1/32']}]}]"))
 	require.NoError(t, err)
-	require.Equal(t, []manifest.Warning{
+	require.Equal(t, []state.Warning{
 		{Object: "p", Kind: "ClusterNetworkPolicy", Reason: manifest.HostBitsMasked, Message: `spec.egress[0].to[0].networks[0]: "10.1.2.3/8" has bits behind its mask; 10.0.0.0/8 is used`},
 		{Object: "p", Kind: "ClusterNetworkPolicy", Reason: manifest.HostBitsMasked, Message: `spec.egress[0].to[0].networks[2]: "2001:db8::1/32" has bits behind its mask; 2001:db8::/32 is used`},
 	}, warnings)
@@ -145,7 +146,7 @@ func TestNotEnforced(t *testing.T) {
 		object("projectcalico.org/v3", "NetworkPolicy"),
 		object("crd.projectcalico.org/v1", "GlobalNetworkPolicy"),
 	}, "---\n")
-	want := []manifest.Warning{
+	want := []state.Warning{
 		{Object: "a", Kind: "AdminNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 1: kind AdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 is not enforced; verdicts are without it; use ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"},
 		{Object: "a", Kind: "BaselineAdminNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 2: kind BaselineAdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 is not enforced; verdicts are without it; use ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"},
 		{Object: "a", Kind: "CiliumClusterwideNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 3: kind CiliumClusterwideNetworkPolicy of cilium.io/v2 is not enforced; verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"},

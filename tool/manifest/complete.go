@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // finish completes the objects to those that a cluster would hold.
@@ -140,17 +141,17 @@ func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *A
 
 // OnlyIPv6 returns a warning about a running pod in the pod network that has only IPv6 addresses;
 // false for other pods.
-func OnlyIPv6(pod *corev1.Pod) (Warning, bool) {
+func OnlyIPv6(pod *corev1.Pod) (state.Warning, bool) {
 	done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if controllers.OnHostNetwork(pod) || done || pod.Status.PodIP == "" {
-		return Warning{}, false
+		return state.Warning{}, false
 	}
 	for _, ip := range append(pod.Status.PodIPs, corev1.PodIP{IP: pod.Status.PodIP}) {
 		if addr, err := netip.ParseAddr(ip.IP); err == nil && addr.Is4() {
-			return Warning{}, false
+			return state.Warning{}, false
 		}
 	}
-	return Warning{
+	return state.Warning{
 		Object: pod.Namespace + "/" + pod.Name, Kind: "Pod", Reason: NoIPv4,
 		Message: oneLine(fmt.Sprintf("its only address is %s: WinNPM judges IPv4 only, so no policy holds for this pod and no verdict has it", pod.Status.PodIP)),
 	}, true

@@ -6,13 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
 // TestMisspeltKinds: what is skipped because its kind is misspelt is told from what somebody
 // meant to be of no interest.
 func TestMisspeltKinds(t *testing.T) {
-	read := func(version, kind string) manifest.Warning {
+	read := func(version, kind string) state.Warning {
 		_, warnings, err := load("apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: a}\n")
 		require.NoError(t, err, kind)
 		require.Len(t, warnings, 1, kind)
@@ -31,7 +32,7 @@ func TestMisspeltKinds(t *testing.T) {
 	} {
 		w := read(c.version, c.kind)
 		require.Equal(t, manifest.UnknownKind, w.Reason)
-		require.True(t, w.Misleads())
+		require.True(t, manifest.Misleads(w))
 		require.Equal(t, "stdin document 1: kind "+c.kind+" of "+c.version+" is none that is read, so verdicts are without it; did you mean "+c.meant+"?", w.Message)
 	}
 	for version, kinds := range map[string]string{
@@ -44,7 +45,7 @@ func TestMisspeltKinds(t *testing.T) {
 		for kind := range strings.FieldsSeq(kinds) {
 			w := read(version, kind)
 			require.Equal(t, manifest.SkippedKind, w.Reason, w.Message)
-			require.False(t, w.Misleads())
+			require.False(t, manifest.Misleads(w))
 		}
 	}
 }

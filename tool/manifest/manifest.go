@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/bounded"
 )
 
@@ -66,36 +67,27 @@ type Options struct {
 	Namespace string
 }
 
-// Reason is the kind of a warning. The values are words of the contract of
-// `kubectl npm simulate`.
-type Reason string
-
-// The reasons.
+// The reasons of warnings about parts of the input that are ignored or changed. They are words of the
+// contract of `kubectl npm simulate`.
 const (
-	SkippedKind    Reason = "SkippedKind"
-	HostBitsMasked Reason = "HostBitsMasked"
-	NotEnforced    Reason = "NotEnforced"
-	FolderSkipped  Reason = "FolderSkipped"
-	NoIPv4         Reason = "NoIPv4"
-	UnknownKind    Reason = "Invalid" // as of a policy that cannot be read
+	SkippedKind    state.Reason = "SkippedKind"
+	HostBitsMasked state.Reason = "HostBitsMasked"
+	NotEnforced    state.Reason = "NotEnforced"
+	FolderSkipped  state.Reason = "FolderSkipped"
+	NoIPv4         state.Reason = "NoIPv4"
+	UnknownKind    state.Reason = "Invalid" // as of a policy that cannot be read
 )
 
-// Warning reports a part of the input that is ignored or changed.
-type Warning struct {
-	Object  string // namespace/name, or the name when no namespace is given
-	Kind    string
-	Reason  Reason
-	Message string // one line
+// Misleads reports whether verdicts may be wrong because of what a warning is about.
+func Misleads(w state.Warning) bool {
+	return w.Reason != SkippedKind && w.Reason != HostBitsMasked && w.Reason != state.ReasonSelectsNothing
 }
-
-// Misleads reports whether verdicts may be wrong because of what the warning is about.
-func (w Warning) Misleads() bool { return w.Reason != SkippedKind && w.Reason != HostBitsMasked }
 
 // Load reads the files, folders and standard input ("-") that paths name. The
 // warnings are in the order of the text. The error is an *Error, whose text is
 // one line, or Errors, when several things are refused; nothing else is returned
 // then.
-func Load(paths []string, o Options) (Objects, []Warning, error) {
+func Load(paths []string, o Options) (Objects, []state.Warning, error) {
 	l := loader{Options: o, inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]string{}}
 	for _, path := range paths {
 		if err := l.open(path); err != nil {

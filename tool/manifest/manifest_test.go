@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
@@ -87,7 +88,7 @@ func TestFolder(t *testing.T) {
 
 	o, warnings, err := manifest.Load([]string{dir, single}, manifest.Options{})
 	require.NoError(t, err)
-	require.Equal(t, []manifest.Warning{{
+	require.Equal(t, []state.Warning{{
 		Object: filepath.Join(dir, "sub"), Kind: "Folder", Reason: manifest.FolderSkipped,
 		Message: "the folder " + filepath.Join(dir, "sub") + " has manifests and is left out, as are other folders below " + dir + ": add -R to read them",
 	}}, warnings)
@@ -111,7 +112,7 @@ func TestFoldersOfOtherTools(t *testing.T) {
 	write(t, dir, "chart/values.yaml", "a: 1\n")
 	write(t, dir, "chart/templates/t.yaml", "{{ .Values.a }}\n")
 	app, chart := filepath.Join(dir, "app"), filepath.Join(dir, "chart")
-	kustomized := manifest.Warning{
+	kustomized := state.Warning{
 		Object: app, Kind: "Folder", Reason: manifest.FolderSkipped,
 		Message: "the folder " + app + " has a kustomization, which is not applied to the manifests beside it: give what kubectl kustomize " + app + " prints",
 	}
@@ -119,7 +120,7 @@ func TestFoldersOfOtherTools(t *testing.T) {
 
 	o, warnings, err := manifest.Load([]string{app}, manifest.Options{})
 	require.NoError(t, err)
-	require.Equal(t, []manifest.Warning{kustomized}, warnings)
+	require.Equal(t, []state.Warning{kustomized}, warnings)
 	require.Len(t, o.Pods, 1)
 
 	_, _, err = manifest.Load([]string{chart}, manifest.Options{})
@@ -127,7 +128,7 @@ func TestFoldersOfOtherTools(t *testing.T) {
 
 	o, warnings, err = manifest.Load([]string{dir}, manifest.Options{Recursive: true})
 	require.NoError(t, err)
-	require.Equal(t, []manifest.Warning{kustomized, {Object: chart, Kind: "Folder", Reason: manifest.FolderSkipped, Message: rendered}}, warnings)
+	require.Equal(t, []state.Warning{kustomized, {Object: chart, Kind: "Folder", Reason: manifest.FolderSkipped, Message: rendered}}, warnings)
 	require.Len(t, o.Pods, 1)
 }
 
@@ -246,7 +247,7 @@ func TestWarnings(t *testing.T) {
 		"apiVersion: example.com/v1\nkind: AllowList\nmetadata: {name: [l]}\n",
 	}, "---\n"))
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff([]manifest.Warning{
+	require.Empty(t, cmp.Diff([]state.Warning{
 		{Object: "other/c", Kind: "ConfigMap", Reason: manifest.SkippedKind, Message: "stdin document 1: kind ConfigMap of v1 is none that is read and is skipped"},
 		{Object: "x/p", Kind: "NetworkPolicy", Reason: manifest.HostBitsMasked, Message: `spec.ingress[0].from[0].ipBlock.cidr: "10.1.2.3/16" has bits behind its mask; 10.1.0.0/16 is used`},
 		{Object: "x/p", Kind: "NetworkPolicy", Reason: manifest.HostBitsMasked, Message: `spec.ingress[0].from[0].ipBlock.except[0]: "10.1.2.3/24" has bits behind its mask; 10.1.2.0/24 is used`},

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/bounded"
 )
 
@@ -30,7 +31,7 @@ type loader struct {
 	objects   Objects
 	workloads []Workload
 	seen      map[string]string // places by kind, namespace and name
-	warnings  []Warning
+	warnings  []state.Warning
 	errs      Errors          // the first maxErrors refusals
 	errors    int             // the number of all refusals
 	inputs    *bounded.Inputs // as Options.Inputs
@@ -160,8 +161,8 @@ func alike(version, kind string) string {
 var ownGroups = []string{"", "apps", "batch", "extensions"}
 
 // warn adds a warning about an object.
-func (l *loader) warn(object, kind string, reason Reason, format string, args ...any) {
-	l.warnings = append(l.warnings, Warning{Object: object, Kind: kind, Reason: reason, Message: oneLine(fmt.Sprintf(format, args...))})
+func (l *loader) warn(object, kind string, reason state.Reason, format string, args ...any) {
+	l.warnings = append(l.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: oneLine(fmt.Sprintf(format, args...))})
 }
 
 // unenforced warns about a policy that the agent does not enforce: one of another project, or

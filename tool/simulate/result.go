@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -13,20 +12,19 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
-	"github.com/winnpm/winnpm/tool/manifest"
 )
 
 // Result is what is in the simulated HNS at one moment.
 type Result struct {
 	Sets []Set
 	// Endpoints are sorted by pod. They are read as they are shown: there may be ten thousand.
-	Endpoints     iter.Seq[Endpoint]
+	Endpoints     each[Endpoint]
 	EndpointCount int
 	// Verdicts answer every question; Grids those of a matrix and Traces the others, for a
 	// person. They are computed as they are read.
-	Verdicts iter.Seq2[Verdict, error]
-	Grids    iter.Seq2[*grid, error]
-	Traces   iter.Seq2[Verdict, error]
+	Verdicts each[Verdict]
+	Grids    each[*grid]
+	Traces   each[Verdict]
 	// Workloads are the ends of a matrix, none when these are pods.
 	Workloads []explain.Workload
 	Calls     map[string]int
@@ -51,7 +49,7 @@ type Endpoint struct {
 }
 
 // newResult reads the simulator and answers questions. Nothing may change while the result is in use.
-func newResult(ctx context.Context, s simulation, j judge, loaded []manifest.Warning, q questions) (Result, error) {
+func newResult(ctx context.Context, s simulation, j judge, loaded []state.Warning, q questions) (Result, error) {
 	rows, err := j.check(q)
 	if err != nil {
 		return Result{}, err
@@ -63,7 +61,7 @@ func newResult(ctx context.Context, s simulation, j judge, loaded []manifest.War
 		Verdicts: j.all(ctx, q, rows),
 		Grids:    j.grids(ctx, q, rows),
 		Traces:   j.traces(q),
-		Warnings: append(warnings(loaded, d.Warnings), explain.Idle(d, math.MaxInt)...),
+		Warnings: append([]state.Warning{}, slices.Concat(loaded, d.Warnings, explain.Idle(d, math.MaxInt))...),
 	}
 	if len(q.matrix) > 0 && !q.all {
 		r.Workloads = explain.Workloads(j.cluster)
@@ -78,12 +76,15 @@ func newResult(ctx context.Context, s simulation, j judge, loaded []manifest.War
 	ids := sim.AllEndpointIDs()
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(pods[a], pods[b]), cmp.Compare(a, b)) })
 	r.EndpointCount = len(ids)
-	r.Endpoints = func(yield func(Endpoint) bool) {
+	r.Endpoints = func(use func(Endpoint) error) error {
 		for _, id := range ids {
-			if e, ok := sim.Endpoint(id); ok && !yield(shown(e, pods[id])) {
-				return
+			if e, ok := sim.Endpoint(id); ok {
+				if err := use(shown(e, pods[id])); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
 	}
 	return r, nil
 }
@@ -101,21 +102,4 @@ func shown(e hnssim.EndpointView, pod string) Endpoint {
 	}
 	out.IP = strings.Join(addrs, ",")
 	return out
-}
-
-// warnings joins those of the loader and those of the dataplane.
-func warnings(loaded []manifest.Warning, active []state.Warning) []state.Warning {
-	out := []state.Warning{}
-	for _, w := range loaded {
-		out = append(out, state.Warning{Object: w.Object, Kind: w.Kind, Reason: state.Reason(w.Reason), Message: w.Message})
-	}
-	return append(out, active...)
-}
-
-// complete reports whether everything that was asked for is programmed. What is of a kind
-// that is not read, was put right, or has nothing to do does not count.
-func complete(warnings []state.Warning) bool {
-	return !slices.ContainsFunc(warnings, func(w state.Warning) bool {
-		return !slices.Contains([]state.Reason{state.Reason(manifest.SkippedKind), state.Reason(manifest.HostBitsMasked), state.ReasonSelectsNothing}, w.Reason)
-	})
 }

@@ -17,8 +17,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/bounded"
@@ -61,15 +61,16 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	j := judge{explain.New(s.dump), o.Node, c.nodeAddrsOfPods(o)}
+	j := judge{cluster: explain.New(s.dump), node: o.Node, own: c.nodeAddrsOfPods(o)}
 	r, err := newResult(ctx, s, j, c.loaded, q)
 	if err != nil {
 		return false, err
 	}
+	complete := !slices.ContainsFunc(r.Warnings, manifest.Misleads)
 	if o.Output == "json" {
-		return complete(r.Warnings), r.writeJSON(cli.PrintableJSON(o.Stdout))
+		return complete, r.writeJSON(cli.PrintableJSON(o.Stdout))
 	}
-	return complete(r.Warnings), r.writeText(o.Stdout)
+	return complete, r.writeText(o.Stdout)
 }
 
 // simulation is a simulated node that is programmed.
@@ -81,24 +82,9 @@ type simulation struct {
 // simulate programs the objects of a cluster. A recorder, if there is one, records that.
 func (c *cluster) simulate(ctx context.Context, o Options, rec *recorder.Recorder) (simulation, error) {
 	w := c.world(o)
+	w.Policies = policy.DefaultBudgets().Fit(w.Policies)
 	local := func(p whatif.Pod) bool { return o.Node == "" || p.Node == o.Node }
-	sim := hnssim.New(hnssim.Options{})
-	if err := w.SetEndpoints(sim, local, true); err != nil {
-		return simulation{}, err
-	}
-	tx := w.Transaction(local)
-	tx.SetNodeAddrs(c.nodeAddrs(o.Node))
-	var waited time.Duration // the pauses between transactions are skipped
-	cfg := dataplane.Config{Node: o.Node, Now: func() time.Time { return time.Now().Add(waited) }, Client: sim}
-	if rec != nil {
-		cfg.Client = rec.Client(sim)
-	}
-	dp := dataplane.New(cfg)
-	apply := dp.ApplyDataplane
-	if rec != nil {
-		apply = rec.Dataplane(dp).ApplyDataplane
-	}
-	report, err := whatif.Converge(ctx, apply, tx, func(d time.Duration) { waited += d })
+	s, report, err := w.Simulate(ctx, whatif.Setup{Node: o.Node, Addrs: c.nodeAddrs(o.Node), Local: local, Rivals: true, Recorder: rec})
 	switch {
 	case ctx.Err() != nil:
 		return simulation{}, errors.New("interrupted before the first convergence")
@@ -107,13 +93,7 @@ func (c *cluster) simulate(ctx context.Context, o Options, rec *recorder.Recorde
 	}
 	o.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
 		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
-	d := dp.Dump()
-	if c.older != nil {
-		ctx, cancel := context.WithTimeout(ctx, firstList)
-		defer cancel()
-		d.Warnings = append(c.older(ctx), d.Warnings...)
-	}
-	return simulation{sim, d}, nil
+	return simulation{s.Sim, s.Dataplane.Dump()}, nil
 }
 
 // Snapshot simulates as Run does, and returns the dump and where the manifests have the policies.

@@ -160,7 +160,7 @@ func TestWarningsOfTheLoaderCome(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code)
 	require.Len(t, d.Warnings, 1)
 	require.Equal(t, "ConfigMap", d.Warnings[0].Kind)
-	require.Equal(t, state.Reason(manifest.SkippedKind), d.Warnings[0].Reason)
+	require.Equal(t, manifest.SkippedKind, d.Warnings[0].Reason)
 }
 
 // sourceOf is a cluster without objects, whose policies are listed by a function.

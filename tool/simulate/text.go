@@ -81,10 +81,10 @@ func (r Result) textEndpoints(b io.Writer) {
 	fmt.Fprintf(b, "\nACLS (%d endpoints, beside the CNI's own rules)\n", r.EndpointCount)
 	var open []string
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for e := range r.Endpoints {
+	_ = r.Endpoints(func(e Endpoint) error {
 		if len(e.ACLs) == 0 {
 			open = append(open, e.Pod)
-			continue
+			return nil
 		}
 		row(t, "  "+e.Pod+" "+e.IP)
 		acls := slices.SortedStableFunc(slices.Values(e.ACLs), func(a, b hns.ACL) int {
@@ -93,7 +93,8 @@ func (r Result) textEndpoints(b io.Writer) {
 		for _, a := range acls {
 			row(t, "    "+string(a.Direction), string(a.Action), strconv.Itoa(int(a.Priority)), names.Peer(a), explain.PortsText(a), owner(a))
 		}
-	}
+		return nil
+	})
 	_ = t.Flush()
 	if len(open) > 0 {
 		say(b, "  open, as no policy selects them: %s", strings.Join(open, " "))
@@ -117,22 +118,19 @@ func owner(a hns.ACL) string {
 // textVerdicts writes one grid for each port of the matrix, and a line for
 // every trace.
 func (r Result) textVerdicts(b io.Writer) error {
-	for g, err := range r.Grids {
-		if err != nil {
-			return err
-		}
+	if err := r.Grids(func(g *grid) error {
 		if g.some {
 			g.write(b)
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	names := r.setNames()
-	for v, err := range r.Traces {
-		if err != nil {
-			return err
-		}
+	return r.Traces(func(v Verdict) error {
 		v.textTrace(b, names)
-	}
-	return nil
+		return nil
+	})
 }
 
 // textCalls writes how many HNS requests it took.
@@ -303,51 +301,34 @@ func (s *Side) text(dir policy.Direction) string {
 // millions.
 func (r Result) writeJSON(w io.Writer) error {
 	out := bufio.NewWriter(w) // it keeps the first error of a write
-	var one bytes.Buffer      // a value
-	enc := json.NewEncoder(&one)
+	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
-	put := func(before string, v any, after string) error {
-		one.Reset()
-		if err := enc.Encode(v); err != nil {
-			return err
-		}
+	put := func(before string, v any) error {
 		_, _ = out.WriteString(before)
-		_, _ = out.Write(bytes.TrimSuffix(one.Bytes(), []byte("\n")))
-		_, err := out.WriteString(after)
+		return enc.Encode(v)
+	}
+	err := cmp.Or(put(`{"sets":`, r.Sets), putList(out, `,"endpoints":[`, r.Endpoints), putList(out, `],"verdicts":[`, r.Verdicts))
+	if err != nil {
 		return err
-	}
-	if err := put(`{"sets":`, r.Sets, "\n,\"endpoints\":["); err != nil {
-		return err
-	}
-	sep := ""
-	for e := range r.Endpoints {
-		if err := put(sep, e, ""); err != nil {
-			return err
-		}
-		sep = ","
-	}
-	_, _ = out.WriteString("]\n,\"verdicts\":[\n")
-	sep = ""
-	for v, err := range r.Verdicts {
-		if err == nil {
-			err = put(sep, v, "\n")
-		}
-		if err != nil {
-			return err
-		}
-		sep = ","
 	}
 	_, _ = out.WriteString("]")
 	if len(r.Workloads) > 0 {
-		if err := put(`,"workloads":`, r.Workloads, "\n"); err != nil {
-			return err
-		}
+		err = put(`,"workloads":`, r.Workloads)
 	}
-	if err := put(`,"calls":`, r.Calls, "\n"); err != nil {
-		return err
-	}
-	if err := put(`,"warnings":`, r.Warnings, "\n}\n"); err != nil {
-		return err
-	}
-	return out.Flush()
+	err = cmp.Or(err, put(`,"calls":`, r.Calls), put(`,"warnings":`, r.Warnings))
+	_, _ = out.WriteString("}\n")
+	return cmp.Or(err, out.Flush())
+}
+
+// putList writes the values of a list behind some text.
+func putList[T any](out *bufio.Writer, before string, list each[T]) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	_, _ = out.WriteString(before)
+	separator := ""
+	return list(func(v T) error {
+		_, _ = out.WriteString(separator)
+		separator = ","
+		return enc.Encode(v)
+	})
 }

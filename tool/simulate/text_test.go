@@ -2,7 +2,7 @@ package simulate
 
 import (
 	"bytes"
-	"slices"
+	"cmp"
 	"strings"
 	"testing"
 	"unicode"
@@ -26,14 +26,16 @@ func TestTextsOfOthers(t *testing.T) {
 	side := &Side{Decider: explain.Decider{Policy: evil}, Rules: []hns.ACL{acl}}
 	verdict := Verdict{From: "from" + evil, To: "to" + evil, Protocol: policy.Protocol(evil), Ingress: side, Egress: side}
 	r := Result{
-		Sets:      []Set{{ID: evil, Name: evil, Type: hns.SetType(evil), Values: []string{evil}}, {ID: "n", Name: evil, Type: hns.NestedIPSet, Values: []string{evil}}},
-		Endpoints: slices.Values([]Endpoint{{ID: evil, Pod: evil, IP: evil, ACLs: []hns.ACL{acl}}, {Pod: evil}}),
-		Grids: func(yield func(*grid, error) bool) {
+		Sets: []Set{{ID: evil, Name: evil, Type: hns.SetType(evil), Values: []string{evil}}, {ID: "n", Name: evil, Type: hns.NestedIPSet, Values: []string{evil}}},
+		Endpoints: func(use func(Endpoint) error) error {
+			return cmp.Or(use(Endpoint{ID: evil, Pod: evil, IP: evil, ACLs: []hns.ACL{acl}}), use(Endpoint{Pod: evil}))
+		},
+		Grids: func(use func(*grid) error) error {
 			g := newGrid(explain.Question{Port: 80, Protocol: policy.Protocol(evil)}, []gridRow{{name: "a" + evil, count: 1}, {name: "b" + evil, count: 2}})
 			g.put(0, 1, '+')
-			yield(g, nil)
+			return use(g)
 		},
-		Traces:   func(yield func(Verdict, error) bool) { yield(verdict, nil) },
+		Traces:   func(use func(Verdict) error) error { return use(verdict) },
 		Calls:    map[string]int{evil: 1},
 		Warnings: []state.Warning{{Object: evil, Kind: evil, Reason: state.Reason(evil), Message: evil}},
 	}

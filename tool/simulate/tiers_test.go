@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
@@ -79,34 +77,21 @@ func TestWorldHasTiers(t *testing.T) {
 	}
 }
 
-// Policies of the older version are found in a live cluster, and count.
-func TestOlderPoliciesOfACluster(t *testing.T) {
-	older := state.Warning{Object: "a", Kind: "AdminNetworkPolicy", Reason: state.Reason(manifest.NotEnforced), Message: "m"}
-	c, err := list(t.Context(), sourceOf(func(context.Context) error { return nil }))
-	require.NoError(t, err)
-	c.older = func(context.Context) []state.Warning { return []state.Warning{older} }
-	s, err := c.simulate(t.Context(), Options{}, nil)
-	require.NoError(t, err)
-	r, err := newResult(t.Context(), s, judge{cluster: explain.New(s.dump)}, nil, questions{})
-	require.NoError(t, err)
-	require.Equal(t, []state.Warning{older}, r.Warnings)
-	require.False(t, complete(r.Warnings))
-}
-
 // TestOlderPolicies: a kind of the version before is found when there is an object of it,
 // and not where the server has it not, or does not let us list it.
 func TestOlderPolicies(t *testing.T) {
 	const older = "/apis/policy.networking.k8s.io/v1alpha1/"
+	const of = `{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", `
 	for name, tc := range map[string]struct {
 		of   map[string]any
 		want []string
 	}{
 		"nothing":      {map[string]any{}, nil},
 		"no rights":    {map[string]any{older + "adminnetworkpolicies": 403, older + "baselineadminnetworkpolicies": 403}, nil},
-		"none of them": {map[string]any{older + "adminnetworkpolicies": `{"items": []}`}, nil},
+		"none of them": {map[string]any{older + "adminnetworkpolicies": of + `"items": []}`}, nil},
 		"both": {map[string]any{
-			older + "adminnetworkpolicies":         `{"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "x"}}`,
-			older + "baselineadminnetworkpolicies": `{"items": [{"metadata": {"name": "default"}}]}`,
+			older + "adminnetworkpolicies":         of + `"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "x"}}`,
+			older + "baselineadminnetworkpolicies": of + `"items": [{"metadata": {"name": "default"}}]}`,
 		}, []string{"AdminNetworkPolicy a tier Admin", "BaselineAdminNetworkPolicy default tier Baseline"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,6 +100,7 @@ func TestOlderPolicies(t *testing.T) {
 				asked++
 				switch is := tc.of[r.URL.Path].(type) {
 				case string:
+					w.Header().Set("Content-Type", "application/json")
 					_, _ = w.Write([]byte(is))
 				case int:
 					http.Error(w, "no", is)
@@ -124,8 +110,9 @@ func TestOlderPolicies(t *testing.T) {
 			}))
 			defer server.Close()
 			var got []string
-			for _, w := range olderPolicies(&rest.Config{Host: server.URL})(t.Context()) {
+			for _, w := range olderPolicies(t.Context(), &rest.Config{Host: server.URL}) {
 				require.Equal(t, state.Reason("NotEnforced"), w.Reason)
+				require.True(t, manifest.Misleads(w))
 				_, tier, _ := strings.Cut(w.Message, "of tier ")
 				got = append(got, fmt.Sprintf("%s %s tier %s", w.Kind, w.Object, strings.TrimSuffix(tier, " of each")))
 			}

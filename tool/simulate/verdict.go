@@ -1,9 +1,9 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -44,6 +44,8 @@ type judge struct {
 	node    string
 	// own are the addresses of each pod's node, as far as they are known.
 	own map[string][]netip.Addr
+	// brief: nobody asks for the rules that decide, as there may be millions of answers.
+	brief bool
 }
 
 // answer is what each end of a connection says; nil where that is not known here.
@@ -54,29 +56,30 @@ type answer struct {
 	fromOther bool
 }
 
-// asking asks both ends: explain.Cluster.Between, or explain.Cluster.Actual, which is faster and has no rules.
-type asking func(from, to explain.End, port uint16, protocol policy.Protocol) (egress, ingress explain.Half)
-
 // ask asks both ends. A pod of another node is judged there, and nowhere else, also where nothing is
 // filtered. It fails where an answer should be known.
-func (j judge) ask(from, to explain.End, q explain.Question, how asking) (answer, error) {
-	egress, ingress := how(from, to, q.Port, q.Protocol)
-	a := answer{fromOther: j.ofOtherNode(from, to)}
-	for _, side := range []struct {
-		end     explain.End
-		half    *explain.Half
-		unknown bool
-		to      **explain.Half
-	}{{from, &egress, false, &a.egress}, {to, &ingress, a.fromOther, &a.ingress}} {
-		switch p := side.end.Pod(); {
-		case p != nil && !p.Local, side.unknown:
-		case side.half.Actual == explain.Unknown:
-			return a, fmt.Errorf("%s: what HNS has there is not known", side.end.Name)
-		default:
-			*side.to = side.half
-		}
+func (j judge) ask(from, to explain.End, q explain.Question) (a answer, err error) {
+	between := j.cluster.Between
+	if j.brief {
+		between = j.cluster.Actual
 	}
-	return a, nil
+	egress, ingress := between(from, to, q.Port, q.Protocol)
+	a.fromOther = j.ofOtherNode(from, to)
+	if a.egress, err = known(from, egress); err == nil && !a.fromOther {
+		a.ingress, err = known(to, ingress)
+	}
+	return a, err
+}
+
+// known returns what an end says; nil for a pod of another node.
+func known(end explain.End, half explain.Half) (*explain.Half, error) {
+	switch p := end.Pod(); {
+	case p != nil && !p.Local:
+		return nil, nil //nolint:nilnil // that it is not judged here is an answer
+	case half.Actual == explain.Unknown:
+		return nil, fmt.Errorf("%s: what HNS has there is not known", end.Name)
+	}
+	return &half, nil
 }
 
 // ofOtherNode reports whether a connection comes from the address of a node that is not known
@@ -105,41 +108,44 @@ func (j judge) verdict(q explain.Question, a answer) Verdict {
 	return v
 }
 
+// each calls a function for every value, and ends with its first error or an error of its own.
+type each[T any] func(func(T) error) error
+
 // all answers every question, in order.
-func (j judge) all(ctx context.Context, q questions, rows []gridRow) iter.Seq2[Verdict, error] {
-	return func(yield func(Verdict, error) bool) {
+func (j judge) all(ctx context.Context, q questions, rows []gridRow) each[Verdict] {
+	return func(use func(Verdict) error) error {
 		for _, port := range q.matrix {
-			for c, err := range j.cells(ctx, rows, port, j.cluster.Between) {
-				port.From, port.To = rows[c.from].name, rows[c.to].name
-				if !yield(j.verdict(port, c.answer), err) || err != nil {
-					return
-				}
+			if err := j.cells(ctx, rows, port, func(from, to int, a answer) error {
+				port.From, port.To = rows[from].name, rows[to].name
+				return use(j.verdict(port, a))
+			}); err != nil {
+				return err
 			}
 		}
-		for v, err := range j.traces(q) {
-			if !yield(v, err) {
-				return
-			}
-		}
+		return j.traces(q)(use)
 	}
 }
 
 // traces answers the questions about two ends.
-func (j judge) traces(q questions) iter.Seq2[Verdict, error] {
-	return func(yield func(Verdict, error) bool) {
+func (j judge) traces(q questions) each[Verdict] {
+	return func(use func(Verdict) error) error {
 		for _, question := range q.trace {
 			from, to, err := j.ends(question)
-			if err == nil && !j.judged(from, to) {
+			if err != nil {
+				return err
+			}
+			if !j.judged(from, to) {
 				continue
 			}
-			var a answer
-			if err == nil {
-				a, err = j.ask(from, to, question, j.cluster.Between)
+			a, err := j.ask(from, to, question)
+			if err != nil {
+				return err
 			}
-			if !yield(j.verdict(question, a), err) || err != nil {
-				return
+			if err := use(j.verdict(question, a)); err != nil {
+				return err
 			}
 		}
+		return nil
 	}
 }
 
@@ -220,18 +226,8 @@ func (j judge) rows(all bool) ([]gridRow, error) {
 	return rows, nil
 }
 
-// cell is the answer for a pair of rows.
-type cell struct {
-	from, to int
-	answer
-}
-
 // cells asks about every pair of rows that is judged here, with a pod of each.
-func (j judge) cells(ctx context.Context, rows []gridRow, port explain.Question, how asking) iter.Seq2[cell, error] {
-	return func(yield func(cell, error) bool) { j.eachCell(ctx, rows, port, how, yield) }
-}
-
-func (j judge) eachCell(ctx context.Context, rows []gridRow, port explain.Question, how asking, yield func(cell, error) bool) {
+func (j judge) cells(ctx context.Context, rows []gridRow, port explain.Question, use func(from, to int, a answer) error) error {
 	for i := range rows {
 		for k := range rows {
 			from, to := rows[i].pods[0], rows[k].pods[0]
@@ -241,15 +237,16 @@ func (j judge) eachCell(ctx context.Context, rows []gridRow, port explain.Questi
 			if from.Name == to.Name || !j.judged(from, to) { // a row of one pod has no neighbour
 				continue
 			}
-			a, err := j.ask(from, to, port, how)
-			if err == nil {
-				err = ctx.Err()
+			a, err := j.ask(from, to, port)
+			if err := cmp.Or(err, ctx.Err()); err != nil {
+				return err
 			}
-			if !yield(cell{i, k, a}, err) || err != nil {
-				return
+			if err := use(i, k, a); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
 }
 
 // maxPairs is the most that one matrix has. They take some seconds; of pods that is two
@@ -275,22 +272,21 @@ func (j judge) checkSize(rows []gridRow, q questions) error {
 	return fmt.Errorf("--matrix: %d %s are %d pairs for each port, more than %d in all: %s", len(rows), what, pairs, maxPairs, instead)
 }
 
-// grids fills a grid for each port, with what HNS has alone: there may be millions of cells.
-func (j judge) grids(ctx context.Context, q questions, rows []gridRow) iter.Seq2[*grid, error] {
-	return func(yield func(*grid, error) bool) {
+// grids fills a grid for each port.
+func (j judge) grids(ctx context.Context, q questions, rows []gridRow) each[*grid] {
+	j.brief = true
+	return func(use func(*grid) error) error {
 		for _, port := range q.matrix {
 			g := newGrid(port, rows)
-			for c, err := range j.cells(ctx, rows, port, j.cluster.Actual) {
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				g.put(c.from, c.to, symbol(c.egress, c.ingress))
-			}
-			if !yield(g, nil) {
-				return
+			err := j.cells(ctx, rows, port, func(from, to int, a answer) error {
+				g.put(from, to, symbol(a.egress, a.ingress))
+				return nil
+			})
+			if err := cmp.Or(err, use(g)); err != nil {
+				return err
 			}
 		}
+		return nil
 	}
 }
 

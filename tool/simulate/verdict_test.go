@@ -224,15 +224,16 @@ func TestSide(t *testing.T) {
 			Endpoints: []state.Endpoint{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
 			Policies:  []state.Policy{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
 		})}
-		for v, err := range j.all(t.Context(), questions{trace: []explain.Question{{From: "8.8.8.8", To: "x/pod", Port: 80, Protocol: policy.TCP}}}, nil) {
-			if tc.want == "" {
-				require.EqualError(t, err, "x/pod: what HNS has there is not known", tc.endpoints)
-				continue
-			}
-			require.NoError(t, err)
+		err := j.traces(questions{trace: []explain.Question{{From: "8.8.8.8", To: "x/pod", Port: 80, Protocol: policy.TCP}}})(func(v Verdict) error {
 			word := map[byte]string{'+': "allow", '-': "deny"}[tc.want[0]]
 			require.Equal(t, "8.8.8.8->x/pod:80/TCP "+word+" in "+tc.want+" out +", line(v))
+			return nil
+		})
+		if tc.want == "" {
+			require.EqualError(t, err, "x/pod: what HNS has there is not known", tc.endpoints)
+			continue
 		}
+		require.NoError(t, err)
 	}
 }
 
@@ -263,8 +264,7 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 	q := questions{matrix: []explain.Question{{Port: 80, Protocol: policy.TCP}, {Port: 5432, Protocol: policy.TCP}, {Port: 53, Protocol: policy.UDP}}, all: true}
 	each, err := j.check(q)
 	require.NoError(t, err)
-	for v, err := range j.all(t.Context(), q, each) {
-		require.NoError(t, err)
+	err = j.all(t.Context(), q, each)(func(v Verdict) error {
 		packet := hnssim.Packet{
 			Src: netip.MustParseAddr(pods[v.From].Addr), Dst: netip.MustParseAddr(pods[v.To].Addr), DstPort: v.Port,
 			Protocol: map[policy.Protocol]uint8{policy.TCP: 6, policy.UDP: 17}[v.Protocol],
@@ -274,7 +274,9 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 		if !*v.Allowed {
 			blocked++
 		}
-	}
+		return nil
+	})
+	require.NoError(t, err)
 	require.Greater(t, traced, 50)
 	require.Positive(t, blocked)
 }

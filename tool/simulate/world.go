@@ -31,8 +31,7 @@ const firstList = 15 * time.Second
 // cluster has the objects of manifests or of a live cluster.
 type cluster struct {
 	manifest.Objects
-	loaded []manifest.Warning
-	older  func(context.Context) []state.Warning // finds policies of older versions, which nothing enforces; nil: none
+	loaded []state.Warning
 }
 
 // read reads the manifests, or lists the objects of a live cluster once.
@@ -53,7 +52,9 @@ func read(ctx context.Context, o Options, allMakers bool) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: the server gave no full list: %w", o.Kubeconfig, err)
 	}
-	c.older = olderPolicies(cfg)
+	limited, cancel := context.WithTimeout(ctx, firstList)
+	defer cancel()
+	c.loaded = olderPolicies(limited, cfg)
 	return c, nil
 }
 
@@ -109,9 +110,9 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 			c.loaded = append(c.loaded, warning)
 		}
 	}
-	for _, loaded := range c.loaded {
-		if loaded.Misleads() {
-			w.Warnings = append(w.Warnings, warnings([]manifest.Warning{loaded}, nil)...)
+	for _, warning := range c.loaded {
+		if manifest.Misleads(warning) {
+			w.Warnings = append(w.Warnings, warning)
 		}
 	}
 	return w, nil

@@ -37,7 +37,7 @@ func TestManyBlocks(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		plan, err := whatif.New(t.Context(), w, setting(w, []*networkingv1.NetworkPolicy{blocks(n)}, nil))
 		require.NoError(t, err)
-		require.NoError(t, plan.WriteText(io.Discard, whatif.Whole))
+		require.NoError(t, plan.WriteText(io.Discard, true))
 		runtime.ReadMemStats(&after)
 		require.Len(t, plan.Addresses, n+1)
 		require.Len(t, plan.Outside, 2*(n+1)) // two workloads

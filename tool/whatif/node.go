@@ -3,13 +3,9 @@ package whatif
 import (
 	"cmp"
 	"context"
-	"net/netip"
 	"slices"
-	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -49,74 +45,23 @@ func (n NodeChange) Changes() bool {
 	return len(n.Sets) > 0 || n.ACLsAdded+n.ACLsRemoved > 0
 }
 
-// played is a node with a dataplane.
-type played struct {
-	sim *hnssim.Sim
-	dp  *dataplane.Dataplane
-	now time.Time
-}
-
-// play brings the world to a node and programs it.
-func (w World) play(ctx context.Context, cfg dataplane.Config, nodeAddrs []netip.Addr, local func(Pod) bool) (*played, error) {
-	p := &played{sim: hnssim.New(hnssim.Options{}), now: w.Now}
-	cfg.Client, cfg.Now = p.sim, func() time.Time { return p.now }
-	p.dp = dataplane.New(cfg)
-	if err := w.SetEndpoints(p.sim, local, false); err != nil {
-		return nil, err
-	}
-	tx := World{}.transaction(w, local)
-	tx.SetNodeAddrs(nodeAddrs)
-	return p, p.apply(ctx, tx)
-}
-
-// mostTries bounds the transactions of Converge.
-const mostTries = 8
-
-// Apply is the method ApplyDataplane of a dataplane.
-type Apply func(context.Context, *dataplane.Transaction) (state.Report, error)
-
-// Converge applies a transaction, and empty ones until everything that can be programmed is; wait
-// is called for the pause between two. It returns the first report. After mostTries transactions
-// the rest is among the warnings of the dataplane.
-func Converge(ctx context.Context, apply Apply, tx *dataplane.Transaction, wait func(time.Duration)) (first state.Report, err error) {
-	for try := range mostTries {
-		report, err := apply(ctx, tx)
-		if try == 0 {
-			first = report
-		}
-		if err != nil || report.Converged() {
-			return first, err
-		}
-		wait(report.RetryAfter)
-		tx = dataplane.NewTransaction()
-	}
-	return first, nil
-}
-
-// apply applies a transaction until it has converged, on a clock of its own.
-func (p *played) apply(ctx context.Context, tx *dataplane.Transaction) error {
-	_, err := Converge(ctx, p.dp.ApplyDataplane, tx, func(d time.Duration) { p.now = p.now.Add(d) })
-	return err
-}
-
 // changeNode returns the writes of a change on one node.
 func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange, error) {
-	local := func(p Pod) bool { return p.Node == node.Name }
-	p, err := w.play(ctx, dataplane.Config{Node: node.Name}, node.Addrs, local)
+	n, _, err := w.Simulate(ctx, Setup{Node: node.Name, Addrs: node.Addrs, Local: func(p Pod) bool { return p.Node == node.Name }})
 	if err != nil {
 		return nil, err
 	}
-	if err := c.After.SetEndpoints(p.sim, local, false); err != nil {
+	if err := c.After.SetEndpoints(n.Sim, n.Local, false); err != nil {
 		return nil, err
 	}
-	sets, rules := setsInHNS(p.sim), rulesInHNS(p.sim)
-	p.sim.ResetCalls()
-	if err := p.apply(ctx, w.transaction(c.After, local)); err != nil {
+	sets, rules := setsInHNS(n.Sim), rulesInHNS(n.Sim)
+	n.Sim.ResetCalls()
+	if _, err := n.program(ctx, c.After); err != nil {
 		return nil, err
 	}
-	out := &NodeChange{Node: node.Name, Calls: p.sim.Counts(), Bytes: p.sim.Written()}
-	out.compareSets(sets, setsInHNS(p.sim))
-	for id, is := range rulesInHNS(p.sim) {
+	out := &NodeChange{Node: node.Name, Calls: n.Sim.Counts(), Bytes: n.Sim.Written()}
+	out.compareSets(sets, setsInHNS(n.Sim))
+	for id, is := range rulesInHNS(n.Sim) {
 		out.compareRules(rules[id], is)
 	}
 	return out, nil

@@ -92,13 +92,13 @@ func TestPoliciesThatSelectNoLonger(t *testing.T) {
 	require.Equal(t, []whatif.PolicyChange{{Policy: "x/db", Change: "unchanged", SelectsNothing: true, NoLonger: true}}, plan.Policies)
 	require.Equal(t, whatif.Tally{Flipped: 2, Opened: 2}, plan.Tally, "of the spy, and of addresses outside")
 	var b strings.Builder
-	require.NoError(t, plan.WriteText(&b, whatif.Brief))
+	require.NoError(t, plan.WriteText(&b, false))
 	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\nNamespace x: unchanged, 0 pods\nOPENED 2, 1 of them with addresses outside; none blocked.")
 	for i := range 20 {
 		plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Deployment", Object: fmt.Sprint("x/other-", i), Change: "unchanged"})
 	}
 	b.Reset()
-	require.NoError(t, plan.WriteText(&b, whatif.Brief))
+	require.NoError(t, plan.WriteText(&b, false))
 	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\n21 objects are unchanged; --all names them\n", "that is folded with nothing")
 }
 
@@ -120,9 +120,9 @@ func TestUnchangedObjectsAreFolded(t *testing.T) {
 		plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Pod", Object: fmt.Sprintf("x/p%d", i), Change: "unchanged", Pods: 1})
 	}
 	plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Deployment", Object: "x/d", Change: "changed", Pods: 4, New: 2, Deleted: 1})
-	for d, want := range map[whatif.Detail]string{
-		whatif.Brief: "x/p: changed\nDeployment x/d: changed, 4 pods, 2 of them new, 1 of them deleted\n20 objects are unchanged; --all names them\nNothing changes",
-		whatif.Whole: "Pod x/p18: unchanged, 1 pod\nPod x/p19: unchanged, 1 pod\nDeployment x/d: changed, 4 pods, 2 of them new, 1 of them deleted\nNothing changes",
+	for d, want := range map[bool]string{
+		false: "x/p: changed\nDeployment x/d: changed, 4 pods, 2 of them new, 1 of them deleted\n20 objects are unchanged; --all names them\nNothing changes",
+		true:  "Pod x/p18: unchanged, 1 pod\nPod x/p19: unchanged, 1 pod\nDeployment x/d: changed, 4 pods, 2 of them new, 1 of them deleted\nNothing changes",
 	} {
 		var b strings.Builder
 		require.NoError(t, plan.WriteText(&b, d))

@@ -158,9 +158,6 @@ func together(groups []Addresses) string {
 	return all.Name
 }
 
-// shownBlocks keeps the name of addresses short.
-const shownBlocks = 3
-
 // describe names the addresses of a set by their blocks, or by those that they
 // are not in, whichever is shorter.
 func (a *Addresses) describe(b *netipx.IPSetBuilder) {
@@ -184,34 +181,10 @@ func (a *Addresses) describe(b *netipx.IPSetBuilder) {
 	case len(others) == 0:
 		a.Name = "every address"
 	case len(others) < len(blocks):
-		a.Name = "addresses not in " + blocksText(others)
+		a.Name = "addresses not in " + listText(others, shownBlocks)
 	default:
-		a.Name = "addresses in " + blocksText(blocks)
+		a.Name = "addresses in " + listText(blocks, shownBlocks)
 	}
-}
-
-func blocksText(blocks []netip.Prefix) string { return listText(blocks, shownBlocks) }
-
-// listText joins the first entries of a list, and counts the others.
-func listText[T fmt.Stringer](list []T, most int) string {
-	var words []string
-	first, more := shown(list, most)
-	for _, v := range first {
-		words = append(words, v.String())
-	}
-	if more > 0 {
-		words = append(words, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(words, ", ")
-}
-
-// shown returns the entries of a list that have room in most lines, one of which says how many more
-// there are.
-func shown[T any](list []T, most int) (first []T, more int) {
-	if len(list) <= most {
-		return list, 0
-	}
-	return list[:most-1], len(list) - most + 1
 }
 
 // endpointsOf returns the endpoints of a pod.

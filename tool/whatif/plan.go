@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
@@ -122,19 +121,15 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 // everywhere returns the cluster before a change and after it. Verdicts are of the whole
 // cluster: every pod is on one node, whose addresses may not come in beside the policies.
 func (w World) everywhere(ctx context.Context, c Change) (before, after *explain.Cluster, err error) {
-	all := func(Pod) bool { return true }
-	p, err := w.play(ctx, dataplane.Config{Unchecked: true}, nil, all)
+	n, _, err := w.Simulate(ctx, Setup{Local: func(Pod) bool { return true }, Unchecked: true})
 	if err != nil {
 		return nil, nil, err
 	}
-	was := p.dp.Snapshot()
-	if err = c.After.SetEndpoints(p.sim, all, false); err == nil {
-		err = p.apply(ctx, w.transaction(c.After, all))
-	}
-	if err != nil {
+	was := n.Dataplane.Snapshot()
+	if _, err := n.program(ctx, c.After); err != nil {
 		return nil, nil, err
 	}
-	is := p.dp.Snapshot()
+	is := n.Dataplane.Snapshot()
 	return explain.New(was.Dump()), explain.New(is.Dump()), nil
 }
 

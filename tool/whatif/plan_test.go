@@ -84,7 +84,7 @@ func TestTexts(t *testing.T) {
 			plan, err := whatif.New(t.Context(), world, c)
 			require.NoError(t, err)
 			var b strings.Builder
-			require.NoError(t, plan.WriteText(&b, whatif.Brief))
+			require.NoError(t, plan.WriteText(&b, false))
 			path := filepath.Join("testdata", tc.name+".txt")
 			if *update {
 				require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))

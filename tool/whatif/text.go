@@ -14,18 +14,39 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// Detail is how much of a list a person is shown.
-type Detail struct {
-	flips, ends, sets, nodes int
-	unchanged                int // objects, each in a line of its own
-	name                     int // characters of the name of a set, which lists blocks
+// How much of each list a person is shown, unless everything is asked for.
+const (
+	shownFlips     = 40
+	shownEnds      = 3
+	shownSets      = 12
+	shownNodes     = 10
+	shownUnchanged = 8  // objects, each in a line of its own
+	shownName      = 60 // characters of the name of a set, which lists blocks
+	shownRanges    = 6
+	shownBlocks    = 3
+)
+
+// report is the text of a plan.
+type report struct {
+	cli.Page
+	Plan
+	all bool // nothing is left out
 }
 
-// The details: Brief fits a screen, Whole lists everything.
-var (
-	Brief = Detail{flips: 40, ends: 3, sets: 12, nodes: 10, unchanged: 8, name: 60}
-	Whole = Detail{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
-)
+// most returns a limit of a list.
+func (r *report) most(n int) int {
+	if r.all {
+		return math.MaxInt
+	}
+	return n
+}
+
+// more counts the entries of a list that are left out.
+func (r *report) more(indent, n int, what string) {
+	if n > 0 {
+		r.Line(indent, "and %d more %s; --all shows them", n, what)
+	}
+}
 
 // section is a list of flips.
 type section struct {
@@ -41,39 +62,56 @@ func (p Plan) sections() []section {
 	}, func(s section) bool { return len(s.flips) == 0 })
 }
 
-// WriteText writes the plan for a person: the numbers, what flips, and what is
-// written where.
-func (p Plan) WriteText(w io.Writer, d Detail) error {
-	b := &cli.Page{}
-	for _, line := range slices.Concat(p.changesText(d), []string{p.Headline()}, p.othersText()) {
-		b.Line(0, "%s", line)
+// WriteText writes the plan for a person: the numbers, what flips, and what is written where. With
+// all, no list is cut.
+func (p Plan) WriteText(w io.Writer, all bool) error {
+	r := &report{Plan: p, all: all}
+	for _, line := range slices.Concat(r.changesText(), []string{p.Headline()}, p.othersText()) {
+		r.Line(0, "%s", line)
 	}
 	for _, s := range p.sections() {
-		b.Line(0, "")
-		b.Line(0, "%s", s.title)
-		rows, more := shown(p.rows(s.flips), d.flips)
-		for _, r := range rows {
-			b.Line(1, "%s -> %s: %s", p.endsText(d, r.from), p.endsText(d, r.to), r.what)
+		r.Line(0, "")
+		r.Line(0, "%s", s.title)
+		rows, more := shown(p.rows(s.flips), r.most(shownFlips))
+		for _, row := range rows {
+			r.Line(1, "%s -> %s: %s", r.endsText(row.from), r.endsText(row.to), row.what)
 		}
-		if more > 0 {
-			b.Line(1, "and %d more lines; --all shows them", more)
-		}
+		r.more(1, more, "lines")
 	}
-	p.textNodes(b, d)
+	if len(p.Nodes) > 0 {
+		r.Line(0, "")
+		r.Line(0, "WRITES")
+		nodes, more := shown(p.Nodes, r.most(shownNodes))
+		for _, n := range nodes {
+			r.writes(n)
+		}
+		r.more(1, more, "nodes")
+	}
 	if len(p.Warnings) > 0 {
-		b.Line(0, "")
-		b.Line(0, "WARNINGS (%d)", len(p.Warnings))
+		r.Line(0, "")
+		r.Line(0, "WARNINGS (%d)", len(p.Warnings))
 		for _, w := range p.Warnings {
-			b.Line(1, "%s %s: %s: %s", w.Kind, w.Object, w.Reason, w.Message)
+			r.Line(1, "%s %s: %s: %s", w.Kind, w.Object, w.Reason, w.Message)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, r.String())
+	return err
+}
+
+// WriteMarkdown writes the plan for a pull request: the headline, and the text as a block of code, in
+// which no name is a link, a mention or markup.
+func (p Plan) WriteMarkdown(w io.Writer, all bool) error {
+	var text strings.Builder
+	if err := p.WriteText(&text, all); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "**%s**\n\n````\n%s````\n", p.Headline(), text.String())
 	return err
 }
 
 // changesText says in a line each what becomes of policies and other objects. Where many stay
 // as they are, they are one line, unless nothing is to be folded.
-func (p Plan) changesText(d Detail) []string {
+func (r *report) changesText() []string {
 	var out, changed []string
 	add := func(folds bool, line string) {
 		out = append(out, line)
@@ -81,14 +119,14 @@ func (p Plan) changesText(d Detail) []string {
 			changed = append(changed, line)
 		}
 	}
-	for _, c := range p.Policies {
+	for _, c := range r.Policies {
 		add(c.Change == unchanged && !c.NoLonger, c.Policy+": "+c.text())
 	}
-	for _, o := range p.Objects {
+	for _, o := range r.Objects {
 		add(o.Change == unchanged, o.Kind+" "+o.Object+": "+o.text())
 	}
 	same := len(out) - len(changed)
-	if same <= d.unchanged {
+	if same <= r.most(shownUnchanged) {
 		return out
 	}
 	return append(changed, fmt.Sprintf("%d objects are unchanged; --all names them", same))
@@ -199,18 +237,13 @@ func merged(rows []row, key func(row) [2]string, into func(*row, row)) (out []ro
 }
 
 // endsText names workloads, or addresses as one group of them.
-func (p Plan) endsText(d Detail, names []string) string {
-	var some []Addresses
-	for _, a := range p.Addresses {
-		if slices.Contains(names, a.Name) {
-			some = append(some, a)
-		}
-	}
-	switch {
-	case len(some) > 1:
+func (r *report) endsText(names []string) string {
+	some := slices.DeleteFunc(slices.Clone(r.Addresses), func(a Addresses) bool { return !slices.Contains(names, a.Name) })
+	if len(some) > 1 {
 		return together(some)
-	case len(names) > d.ends:
-		names = append(slices.Clone(names[:d.ends-1]), fmt.Sprintf("%d others", len(names)-d.ends+1))
+	}
+	if most := r.most(shownEnds); len(names) > most {
+		names = append(slices.Clone(names[:most-1]), fmt.Sprintf("%d others", len(names)-most+1))
 	}
 	return strings.Join(names, ", ")
 }
@@ -233,39 +266,21 @@ func (f Flip) text() string {
 	return text
 }
 
-func (p Plan) textNodes(b *cli.Page, d Detail) {
-	if len(p.Nodes) == 0 {
-		return
-	}
-	b.Line(0, "")
-	b.Line(0, "WRITES")
-	nodes, more := shown(p.Nodes, d.nodes)
-	for _, n := range nodes {
-		n.text(b, d)
-	}
-	if more > 0 {
-		b.Line(1, "and on %d more nodes; --all shows them", more)
-	}
-}
-
-func (n NodeChange) text(b *cli.Page, d Detail) {
-	b.Line(1, "%s: %s, +%d -%d ACLs on %s", n.Name(), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, cli.Count(n.Endpoints, "endpoint"))
-	sets, more := shown(n.Sets, d.sets)
+// writes adds the lines about the writes on a node.
+func (r *report) writes(n NodeChange) {
+	name := cmp.Or(n.Node, "pods without a node")
+	r.Line(1, "%s: %s, +%d -%d ACLs on %s", name, setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, cli.Count(n.Endpoints, "endpoint"))
+	sets, more := shown(n.Sets, r.most(shownSets))
 	for _, s := range sets {
-		b.Line(2, "%s", s.text(d))
+		r.Line(2, "%s", s.text(r.most(shownName)))
 	}
-	if more > 0 {
-		b.Line(2, "and %d more sets; --all shows them", more)
-	}
+	r.more(2, more, "sets")
 	var calls []string
 	for _, op := range slices.Sorted(maps.Keys(n.Calls)) {
 		calls = append(calls, fmt.Sprintf("%s %d", op, n.Calls[op]))
 	}
-	b.Line(2, "HNS requests: %s; %d bytes written", strings.Join(calls, ", "), n.Bytes)
+	r.Line(2, "HNS requests: %s; %d bytes written", strings.Join(calls, ", "), n.Bytes)
 }
-
-// Name is the node's, or words for the pods that are on none yet.
-func (n NodeChange) Name() string { return cmp.Or(n.Node, "pods without a node") }
 
 // setsText counts sets by what becomes of them.
 func setsText(sets []SetChange) string {
@@ -282,10 +297,10 @@ func setsText(sets []SetChange) string {
 	return cmp.Or(strings.Join(words, ", "), "no set changes")
 }
 
-func (s SetChange) text(d Detail) string {
+func (s SetChange) text(most int) string {
 	name := s.Name
-	if runes := []rune(name); len(runes) > d.name {
-		name = string(runes[:d.name-1]) + "…"
+	if runes := []rune(name); len(runes) > most {
+		name = string(runes[:most-1]) + "…"
 	}
 	switch s.Change {
 	case added:
@@ -294,69 +309,6 @@ func (s SetChange) text(d Detail) string {
 		return fmt.Sprintf("- %s  %s", name, cli.Count(s.Members, "member"))
 	}
 	return fmt.Sprintf("~ %s  +%d -%d members", name, s.Joined, s.Left)
-}
-
-// WriteMarkdown writes the plan for a pull request: the headline, a table of what flips, and
-// what is written where.
-func (p Plan) WriteMarkdown(w io.Writer, d Detail) error {
-	b := &cli.Page{}
-	b.Line(0, "**%s**", escaped(p.Headline()))
-	for _, line := range p.othersText() {
-		b.Line(0, "")
-		b.Line(0, "**%s**", escaped(line))
-	}
-	b.Line(0, "")
-	for _, line := range p.changesText(d) {
-		b.Line(0, "- %s", escaped(line))
-	}
-	for _, s := range p.sections() {
-		b.Line(0, "")
-		b.Line(0, "| from | to | %s |", strings.ToLower(s.title))
-		b.Line(0, "|---|---|---|")
-		rows, more := shown(p.rows(s.flips), d.flips)
-		for _, r := range rows {
-			b.Line(0, "| %s | %s | %s |", escaped(p.endsText(d, r.from)), escaped(p.endsText(d, r.to)), escaped(r.what))
-		}
-		if more > 0 {
-			b.Line(0, "| and %d more | | |", more)
-		}
-	}
-	if len(p.Nodes) > 0 {
-		b.Line(0, "")
-		b.Line(0, "| node | sets | ACLs | endpoints |")
-		b.Line(0, "|---|---|---|---|")
-		nodes, more := shown(p.Nodes, d.nodes)
-		for _, n := range nodes {
-			b.Line(0, "| %s | %s | +%d -%d | %d |", escaped(n.Name()), setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, n.Endpoints)
-		}
-		if more > 0 {
-			b.Line(0, "| and %d more | | | |", more)
-		}
-	}
-	if len(p.Warnings) > 0 {
-		b.Line(0, "")
-		b.Line(0, "**Warnings**")
-		b.Line(0, "")
-		for _, w := range p.Warnings {
-			b.Line(0, "- %s %s: %s: %s", escaped(w.Kind), escaped(w.Object), w.Reason, escaped(w.Message))
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// escaped takes from a text what Markdown would make something else of: of names of others
-// comes no link, no mention and no markup.
-func escaped(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if strings.ContainsRune("\\`*_[]<>|#@&~!", r) {
-			fmt.Fprintf(&b, "&#%d;", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
 
 // joined sorts ranges and merges neighbours.
@@ -385,9 +337,6 @@ func others(in []explain.Range) []explain.Range {
 	}))
 }
 
-// shownRanges keeps ports on one line.
-const shownRanges = 6
-
 // portsText says ranges, which are joined, or what they lack, whichever is less.
 func portsText(in []explain.Range) string {
 	rest := others(in)
@@ -395,9 +344,29 @@ func portsText(in []explain.Range) string {
 	case len(rest) == 0:
 		return "all ports"
 	case len(rest) < len(in) && !slices.ContainsFunc(rest, explain.Range.Whole):
-		return "all but " + rangesText(rest)
+		return "all but " + listText(rest, shownRanges)
 	}
-	return rangesText(in)
+	return listText(in, shownRanges)
 }
 
-func rangesText(in []explain.Range) string { return listText(in, shownRanges) }
+// listText joins the first entries of a list, and counts the others.
+func listText[T fmt.Stringer](list []T, most int) string {
+	var words []string
+	first, more := shown(list, most)
+	for _, v := range first {
+		words = append(words, v.String())
+	}
+	if more > 0 {
+		words = append(words, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(words, ", ")
+}
+
+// shown returns the entries of a list that have room in most lines, one of which says how many more
+// there are.
+func shown[T any](list []T, most int) (first []T, more int) {
+	if len(list) <= most {
+		return list, 0
+	}
+	return list[:most-1], len(list) - most + 1
+}

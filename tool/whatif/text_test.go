@@ -93,7 +93,7 @@ func TestLongListsAreCut(t *testing.T) {
 		p.Nodes = append(p.Nodes, n)
 	}
 	var b strings.Builder
-	require.NoError(t, p.WriteText(&b, Brief))
+	require.NoError(t, p.WriteText(&b, false))
 	text := b.String()
 	require.Contains(t, text, "BLOCKED 1; none opened. 1 of 2 connections between 2 pods flip. 20 of 20 nodes written to.\n")
 	require.Contains(t, text, "  x/w00 (1 pod) -> x/w00 (1 pod): 1/TCP  allowed -> blocked\n")
@@ -101,11 +101,11 @@ func TestLongListsAreCut(t *testing.T) {
 	require.Contains(t, text, "  and 12 more lines; --all shows them\n")
 	require.Contains(t, text, "  n08: 20 sets changed, +1 -0 ACLs on 1 endpoint\n    ~ set-0  +1 -0 members\n")
 	require.Contains(t, text, "    and 9 more sets; --all shows them\n")
-	require.Contains(t, text, "  and on 11 more nodes; --all shows them\n")
+	require.Contains(t, text, "  and 11 more nodes; --all shows them\n")
 	require.NotContains(t, text, "n09")
 
 	b.Reset()
-	require.NoError(t, p.WriteText(&b, Whole))
+	require.NoError(t, p.WriteText(&b, true))
 	require.NotContains(t, b.String(), "more")
 	require.NotContains(t, b.String(), "others")
 	require.Contains(t, b.String(), "  n19: ")
@@ -121,7 +121,7 @@ func TestTextOfAHostileDump(t *testing.T) {
 		p.Flips = []Flip{{From: evil, To: evil, Before: explain.Allowed, After: explain.Blocked, By: []string{evil}}}
 		p.Warnings = []state.Warning{{Object: evil, Message: evil}}
 		var b strings.Builder
-		require.NoError(t, p.WriteText(&b, Brief))
+		require.NoError(t, p.WriteText(&b, false))
 		return b.String()
 	}
 	got := text("x\x1b[2J\nNothing changes\u202e")

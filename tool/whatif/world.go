@@ -22,7 +22,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
@@ -206,17 +205,6 @@ func addrs(texts []string) []netip.Addr {
 	return out
 }
 
-// Transaction returns the transaction that programs the world on a node; local says which pods run
-// there. Policies over the default limits are closed, and the dataplane gets to know the nodes of the
-// cluster only if a policy has them as peers.
-func (w World) Transaction(local func(Pod) bool) *dataplane.Transaction {
-	w.Policies = policy.DefaultBudgets().Fit(w.Policies)
-	if !slices.ContainsFunc(w.ClusterPolicies, namesNodes) {
-		w.Peers = nil
-	}
-	return World{}.transaction(w, local)
-}
-
 // transaction tells a node what becomes of the world; local says which pods run there.
 func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
@@ -226,7 +214,7 @@ func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transac
 	}, func(p Pod) { tx.SetPod(p.of(local)) }, tx.DeleteFinishedPod)
 	addDifference(w.Namespaces, after.Namespaces, func(ns desired.Namespace) string { return ns.Name },
 		func(a, b desired.Namespace) bool { return a.Same(&b) }, tx.SetNamespace, tx.DeleteNamespace)
-	addDifference(w.Peers, after.Peers, func(n state.Node) string { return n.Name },
+	addDifference(w.knownNodes(), after.knownNodes(), func(n state.Node) string { return n.Name },
 		func(a, b state.Node) bool { return a.Same(&b) }, tx.SetNode, tx.DeleteNode)
 	addDifference(w.Policies, after.Policies, keyOf, func(a, b *networkingv1.NetworkPolicy) bool {
 		return a == b || equality.Semantic.DeepEqual(a.Spec, b.Spec)
@@ -237,6 +225,14 @@ func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transac
 		},
 		tx.SetClusterPolicy, tx.DeleteClusterPolicy)
 	return tx
+}
+
+// knownNodes returns the nodes that an agent knows: all, if a policy has nodes as peers, else none.
+func (w World) knownNodes() []state.Node {
+	if slices.ContainsFunc(w.ClusterPolicies, namesNodes) {
+		return w.Peers
+	}
+	return nil
 }
 
 // addDifference calls set for the new and changed objects of a list, and remove for the others.
