@@ -105,13 +105,13 @@ func (r *run) writeSteps(ep *endpoints.Endpoint, steps []acl.Step) (yielded bool
 // step makes one request for an endpoint, with the version that it was planned from, and records
 // the outcome. done is false if the rest has to be planned anew.
 func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
-	spellings := &r.endpoints.Spellings
-	w := versioned.Writer{Ask: r.ask, Seen: r.endpoints.Fresh(ep.ID), Unchecked: r.cfg.Unchecked, Cut: spellings.OthersCut(), Parts: spellings.Parts, Learn: spellings.Learn}
+	w := r.endpoints.Writer(ep.ID)
+	w.Ask, w.Unchecked = r.ask, r.cfg.Unchecked
 	write, reached := w.Replace, s.ACLs
 	if s.Verb == hns.Add {
-		write, reached = w.Add, slices.Concat(ep.Actual(), s.ACLs)
+		write, reached = w.Add, slices.Concat(ep.Actual, s.ACLs)
 	}
-	is, err := write(ep.ID, ep.Version(), s.ACLs)
+	is, err := write(ep.ID, ep.Version, s.ACLs)
 	return r.endpoints.Wrote(ep, acl.Canonical(reached), s.ACLs, is, err)
 }
 
@@ -120,7 +120,7 @@ func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
 func (r *run) isolateOpen() {
 	var open []string
 	for _, ep := range r.endpoints.Due(r.started) {
-		if r.endpoints.Open(ep) {
+		if ep.Open() {
 			open = append(open, ep.ID)
 		}
 	}
@@ -143,23 +143,23 @@ func (r *run) isolate(id string) {
 	answered := false
 	for i, way := range endpoints.Isolations() {
 		ep := r.endpoints.Endpoint(id)
-		if i > 1 && !answered || ep == nil || !r.endpoints.Open(ep) || r.ctx.Err() != nil {
+		if i > 1 && !answered || ep == nil || !ep.Open() || r.ctx.Err() != nil {
 			return
 		}
 		if !ep.Known() {
 			r.readEndpoint(id)
 		}
-		if ep = r.endpoints.Endpoint(id); ep == nil || !r.endpoints.Open(ep) {
+		if ep = r.endpoints.Endpoint(id); ep == nil || !ep.Open() {
 			continue
 		}
-		acls := r.endpoints.Unblocked(ep, way.Rules(ep))
+		acls := ep.Unblocked(way.Rules(ep))
 		switch {
 		case len(acls) == 0, way.Verb == hns.Add && slices.Equal(acls, last):
 			continue
 		case way.Verb == hns.Update && !ep.Known():
 			return
 		case way.Verb == hns.Update:
-			acls = slices.Concat(ep.Actual(), acls)
+			acls = slices.Concat(ep.Actual, acls)
 		}
 		last = acls
 		var blind bool

@@ -160,7 +160,7 @@ func (d *State) foundACLs(ep *Endpoint, ours []hns.ACL) {
 		ep.repair = true
 	}
 	if ep.updatable() {
-		d.drift.foundRules(ep.ID, ep.actual, ours, d.now)
+		d.drift.foundRules(ep.ID, ep.Actual, ours, d.now)
 	}
 }
 

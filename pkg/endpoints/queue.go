@@ -45,14 +45,14 @@ func (d *State) Join(ep *Endpoint) {
 	}
 	ep.turn = last + 1
 	d.lastTurns[ep.flow] = ep.turn
-	ep.state.join()
+	ep.state.update = max(ep.state.update, updatePending)
 }
 
 // leave takes an endpoint out of the queue.
 func (d *State) leave(ep *Endpoint) {
 	d.closeGap(ep)
 	ep.turn = 0
-	ep.state.settle()
+	ep.state.update = updateSettled
 }
 
 // closeGap moves up the endpoints of a flow behind one that leaves its place unserved.
@@ -117,7 +117,7 @@ func (d *State) Due(now time.Time) []*Endpoint {
 	d.delay(due)
 	sortByTurn(due)
 	ahead := func(ep *Endpoint) bool {
-		return ep.tries == 0 && d.Open(ep) && next[ep.flow] <= due[0].turn+maxAhead
+		return ep.tries == 0 && ep.Open() && next[ep.flow] <= due[0].turn+maxAhead
 	}
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(due), func(ep *Endpoint) bool { return !ahead(ep) }),
