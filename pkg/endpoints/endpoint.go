@@ -91,9 +91,6 @@ func (ep *Endpoint) Fought(c *versioned.Conflict) bool {
 	return ep.writtenFor == ep.owner || c.Written && c.Cause == nil && ep.conflicts >= quietConflicts
 }
 
-// updatable reports whether rules are desired for the endpoint.
-func (ep *Endpoint) updatable() bool { return ep.owner != "" }
-
 // possible returns every list of ours that may be on the endpoint.
 func (ep *Endpoint) possible() [][]hns.ACL {
 	if ep.Known() {
@@ -112,4 +109,4 @@ func (ep *Endpoint) waitsForSets() bool { return errors.Is(ep.lastErr, ErrSetsNo
 const quietConflicts = 2
 
 // Outstanding reports whether there is something to write to the endpoint.
-func (ep *Endpoint) Outstanding() bool { return ep.updatable() && (ep.Pending() || !ep.Known()) }
+func (ep *Endpoint) Outstanding() bool { return ep.owner != "" && (ep.Pending() || !ep.Known()) }

@@ -153,7 +153,7 @@ func (d *State) stale(ep *Endpoint) (leaves []ipsets.Name) {
 		return a.Priority >= hns.PriorityTiers && a.Priority < hns.PriorityDefault && a.Priority != hns.PriorityBlock
 	}
 	tiered := ep.desired.Tiered || slices.ContainsFunc(ep.possible(), func(list []hns.ACL) bool { return slices.ContainsFunc(list, ofTiers) })
-	if !tiered || !ep.updatable() || !ep.Pending() || ep.repair || ep.shut() {
+	if !tiered || ep.owner == "" || !ep.Pending() || ep.repair || ep.shut() {
 		return nil
 	}
 	for _, p := range d.desired.Home(ep.addrs) {

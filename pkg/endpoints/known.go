@@ -97,7 +97,7 @@ func (d *State) gone(id string) {
 	delete(d.byID, id)
 	delete(d.fresh, id)
 	delete(d.dirty, ep)
-	d.closeGap(ep)
+	d.leave(ep)
 	if home := d.desired.Home(ep.addrs); len(home) > 0 && !home[0].IsLost() {
 		d.listSoon()
 	}

@@ -22,8 +22,10 @@ func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
 	switch {
 	case errors.Is(err, hns.ErrConflict):
 		ep.conflicted(err, now)
-		if again := d.resume(ep); again.After(ep.retryAt) {
-			ep.retryAt = again // another program keeps undoing the writes
+		if ep.repair { // another program may keep undoing the writes
+			if again := d.resume(ep); again.After(ep.retryAt) {
+				ep.retryAt = again
+			}
 		}
 	default:
 		ep.fail(err, now)

@@ -61,7 +61,9 @@ func (d *State) render(ep *Endpoint) {
 		ep.desired = d.desired.ListOf(home, len(ep.ipv6) > 0)
 	}
 	d.hold(ep, ipsets.RefRule, ep.desired.Names())
-	ep.forgetChanged()
+	if len(ep.rejected) > 0 {
+		ep.forgetChanged()
+	}
 	if d.relist(ep); !slices.Equal(before, ep.list) {
 		ep.tries, ep.retryAt, ep.repair = 0, time.Time{}, false // due at once
 		if ep.Bisecting() {

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -33,12 +34,15 @@ func (d *State) steps(ep *Endpoint) []acl.Step {
 // An endpoint without an owner is only read again, never
 // written.
 func (d *State) Queue(ep *Endpoint) {
-	pending := ep.updatable() && (!ep.Known() || len(d.steps(ep)) > 0)
+	pending := ep.owner != "" && (!ep.Known() || len(d.steps(ep)) > 0)
 	switch {
 	case pending && !ep.Pending():
 		d.Join(ep)
 		ep.since = d.now
-		ep.retryAt = d.resume(ep)
+		ep.retryAt = time.Time{}
+		if ep.repair {
+			ep.retryAt = d.resume(ep)
+		}
 	case !pending:
 		d.started(ep)
 		d.leave(ep)
@@ -63,7 +67,7 @@ func (d *State) pin(ep *Endpoint) {
 	d.hold(ep, ipsets.RefPin, pins)
 	sight := ipsets.SeesActual
 	switch {
-	case !ep.updatable(): // its rules affect no pod
+	case ep.owner == "": // its rules affect no pod
 		sight = ipsets.SeesNothing
 	case !ep.Known():
 		sight = ipsets.SeesPinned
