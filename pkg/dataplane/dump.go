@@ -75,7 +75,7 @@ func (s *Snapshot) Dump() state.Dump {
 		Time:            s.now,
 		Sets:            dumpSets(s.sets, s.again),
 		Pending:         s.endpoints.Pending(s.sets),
-		Endpoints:       s.endpoints.Dump(s.sets),
+		Endpoints:       s.endpoints.Dump(),
 		Policies:        policies,
 		ClusterPolicies: clusterPolicies,
 		Nodes:           s.desired.Nodes(),

@@ -63,7 +63,6 @@ func (r *run) observe(look Look) error {
 		if err != nil {
 			return err
 		}
-		r.planLater()
 	}
 	if look.Enumerate {
 		res := r.ask(hns.Request{Op: hns.OpEndpointIDs})

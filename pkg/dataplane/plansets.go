@@ -15,7 +15,7 @@ const maxSetsPerRequest = 1000
 type setWork struct {
 	fresh   bool                 // the sets were never read
 	sets    backoff.Retry        // the next read or write, after one failed
-	due     bool                 // planSets has requests for the next transaction
+	due     bool                 // the last transaction left writes to the next one
 	held    bool                 // members must leave other sets before they can join one
 	omitted map[ipsets.Name]bool // see omitRejected
 
@@ -50,11 +50,4 @@ func (n *nodeState) planSets() (plan []ipsets.Request) {
 		}
 	}
 	return plan
-}
-
-// planLater records whether writes of sets are left to the next transaction.
-func (n *nodeState) planLater() {
-	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.inDoubt()
-	n.due = mayWrite && len(n.planSets()) > 0
-	n.held = !n.cache.Settled() && n.cache.HeldBack()
 }

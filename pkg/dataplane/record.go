@@ -21,7 +21,6 @@ func (r *run) record() state.Report {
 	} else {
 		r.sets = backoff.Retry{}
 	}
-	r.planLater()
 	out := r.outstanding()
 	rep := state.Report{
 		Generation: r.generation,
@@ -68,8 +67,12 @@ func (r *run) writtenText() string {
 }
 
 // outstanding returns what the node waits for: sets, endpoints and lost pods. A pod whose endpoint
-// HNS does not list is no outstanding change, unless endpoints could not be listed or read.
+// HNS does not list is no outstanding change, unless endpoints could not be listed or read. It also
+// records whether writes of sets are left to the next transaction.
 func (n *nodeState) outstanding() endpoints.Outstanding {
+	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.inDoubt()
+	n.due = mayWrite && len(n.planSets()) > 0
+	n.held = !n.cache.Settled() && n.cache.HeldBack()
 	out := n.endpoints.Outstanding()
 	if !n.sets.At.IsZero() || n.due || n.held || out.Missing {
 		out.Spans = []state.Span{{From: 0, To: n.generation}}

@@ -19,10 +19,12 @@ func (r *run) writeEndpoints() {
 			due = append(due, ep.ID)
 		}
 	}
-	if !r.writeEach(due, r.endpoints.Serve) {
+	if len(due) > 0 && !r.writeEach(due, r.endpoints.Serve) {
 		return
 	}
-	r.writeEach(r.endpoints.DueQuarantines(r.started), func(id string) { r.endpoints.TryQuarantined(id, r.started) })
+	if again := r.endpoints.DueQuarantines(r.started); len(again) > 0 {
+		r.writeEach(again, func(id string) { r.endpoints.TryQuarantined(id, r.started) })
+	}
 }
 
 // writeEach updates endpoints one after the other, until the next transaction is due. It calls
@@ -58,8 +60,10 @@ func (r *run) writeEndpoint(id string) error {
 	return err
 }
 
-// update plans and writes the steps of an endpoint until none is left. After a rejection the plan
-// bisects the policies.
+// update plans and writes one step of an endpoint after the other until none is left. After a
+// rejection the plan bisects the policies. A step that has to be planned anew may leave the endpoint
+// open, so it is isolated. The rest may be left to the next transaction after any step, because each
+// step alone opens nothing (acl.Plan).
 func (r *run) update(id string) error {
 	for {
 		ep, steps, ready := r.endpoints.NextSteps(id)
@@ -69,49 +73,33 @@ func (r *run) update(id string) error {
 		case !ready:
 			return endpoints.ErrSetsNotReady
 		}
-		if yielded, err := r.writeSteps(ep, steps); yielded || err != nil {
+		done, err := r.step(ep, steps[0])
+		if err != nil {
 			return err
 		}
-	}
-}
-
-// writeSteps writes the steps of an endpoint until the rest has to be planned anew. In that case it
-// isolates the endpoint if that is open. It returns true if the rest is left to the next
-// transaction: that is possible between any two steps, because each step alone opens nothing
-// (acl.Plan).
-func (r *run) writeSteps(ep *endpoints.Endpoint, steps []acl.Step) (yielded bool, _ error) {
-	for i, s := range steps {
-		done, err := r.step(ep, s)
-		if err != nil {
-			return false, err
-		}
 		if !done {
-			r.isolate(ep.ID)
+			r.isolate(id)
 		}
-		more := i+1 < len(steps) || ep.Bisecting() // a bisection may need more steps
-		if more && r.endpoints.Endpoint(ep.ID) == ep && r.yields(1) {
+		more := len(steps) > 1 || ep.Bisecting() // a bisection may need more steps
+		if more && r.endpoints.Endpoint(id) == ep && r.yields(1) {
 			if ep.Pending() {
 				r.endpoints.Join(ep)
 			}
-			return true, nil
-		}
-		if !done {
-			return false, nil
+			return nil
 		}
 	}
-	return false, nil
 }
 
 // step makes one request for an endpoint, with the version that it was planned from, and records
 // the outcome. done is false if the rest has to be planned anew.
 func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
-	spellings := &r.endpoints.Spellings
-	w := versioned.Writer{Ask: r.ask, Seen: r.endpoints.Fresh(ep.ID), Unchecked: r.cfg.Unchecked, Cut: spellings.OthersCut(), Parts: spellings.Parts, Learn: spellings.Learn}
+	w := r.endpoints.Writer(ep.ID)
+	w.Ask, w.Unchecked = r.ask, r.cfg.Unchecked
 	write, reached := w.Replace, s.ACLs
 	if s.Verb == hns.Add {
-		write, reached = w.Add, slices.Concat(ep.Actual(), s.ACLs)
+		write, reached = w.Add, slices.Concat(ep.Actual, s.ACLs)
 	}
-	is, err := write(ep.ID, ep.Version(), s.ACLs)
+	is, err := write(ep.ID, ep.Version, s.ACLs)
 	return r.endpoints.Wrote(ep, acl.Canonical(reached), s.ACLs, is, err)
 }
 
@@ -120,7 +108,7 @@ func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
 func (r *run) isolateOpen() {
 	var open []string
 	for _, ep := range r.endpoints.Due(r.started) {
-		if r.endpoints.Open(ep) {
+		if ep.Open() {
 			open = append(open, ep.ID)
 		}
 	}
@@ -143,23 +131,23 @@ func (r *run) isolate(id string) {
 	answered := false
 	for i, way := range endpoints.Isolations() {
 		ep := r.endpoints.Endpoint(id)
-		if i > 1 && !answered || ep == nil || !r.endpoints.Open(ep) || r.ctx.Err() != nil {
+		if i > 1 && !answered || ep == nil || !ep.Open() || r.ctx.Err() != nil {
 			return
 		}
 		if !ep.Known() {
 			r.readEndpoint(id)
 		}
-		if ep = r.endpoints.Endpoint(id); ep == nil || !r.endpoints.Open(ep) {
+		if ep = r.endpoints.Endpoint(id); ep == nil || !ep.Open() {
 			continue
 		}
-		acls := r.endpoints.Unblocked(ep, way.Rules(ep))
+		acls := ep.Unblocked(way.Rules(ep))
 		switch {
 		case len(acls) == 0, way.Verb == hns.Add && slices.Equal(acls, last):
 			continue
 		case way.Verb == hns.Update && !ep.Known():
 			return
 		case way.Verb == hns.Update:
-			acls = slices.Concat(ep.Actual(), acls)
+			acls = slices.Concat(ep.Actual, acls)
 		}
 		last = acls
 		var blind bool

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/acl"
@@ -27,7 +28,7 @@ type bisection struct {
 
 // trial returns the list of the next request.
 func (d *State) trial(ep *Endpoint) []hns.ACL {
-	out := ep.quarantined(d.cache.Rejected)
+	out := maps.Clone(ep.out)
 	for _, key := range ep.suspects[ep.testing:] {
 		out.add(key)
 	}
@@ -39,7 +40,7 @@ func (d *State) trial(ep *Endpoint) []hns.ACL {
 func (d *State) bisectSteps(ep *Endpoint) []acl.Step {
 	for {
 		list := d.trial(ep)
-		switch added, removed := acl.Diff(ep.actual, list); {
+		switch added, removed := acl.Diff(ep.Actual, list); {
 		case len(removed) > 0:
 			return []acl.Step{{Verb: hns.Update, ACLs: list}}
 		case len(added) > 0:
@@ -74,7 +75,7 @@ func (d *State) suspect(ep *Endpoint) bool {
 // suspectsOf returns the policies of an endpoint, or those of which it lacks a rule. Policies that
 // deny come first, because nothing after a quarantined deny is tested.
 func (d *State) suspectsOf(ep *Endpoint, all bool) []policy.Key {
-	out, have := ep.quarantined(d.cache.Rejected), acl.Count(ep.actual)
+	have := acl.Count(ep.Actual)
 	var keys []policy.Key
 	lacks, denies := map[policy.Key]bool{}, map[policy.Key]bool{}
 	for key, a := range ep.owned() {
@@ -84,7 +85,7 @@ func (d *State) suspectsOf(ep *Endpoint, all bool) []policy.Key {
 		lacks[key] = lacks[key] || all || have[a.Canonical()] == 0
 		denies[key] = denies[key] || a.Action == hns.Block
 	}
-	keys = slices.DeleteFunc(keys, func(key policy.Key) bool { return out[key] || !lacks[key] })
+	keys = slices.DeleteFunc(keys, func(key policy.Key) bool { return ep.out[key] || !lacks[key] })
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(keys), func(key policy.Key) bool { return !denies[key] }),
 		slices.DeleteFunc(keys, func(key policy.Key) bool { return denies[key] }))
@@ -95,7 +96,7 @@ func (d *State) suspectsOf(ep *Endpoint, all bool) []policy.Key {
 func (d *State) refused(ep *Endpoint, sent []hns.ACL, err *versioned.Refused) error {
 	if !ep.Bisecting() {
 		ep.state.bisect()
-		if errors.Is(err, hns.ErrUnlisted) && !d.Open(ep) || d.suspect(ep) {
+		if errors.Is(err, hns.ErrUnlisted) && !ep.Open() || d.suspect(ep) {
 			return nil
 		}
 		return d.rejectedWhole(ep, err)
@@ -125,5 +126,5 @@ func (d *State) rejectedWhole(ep *Endpoint, err error) error {
 // endBisection makes the next request the desired list.
 func (ep *Endpoint) endBisection() {
 	ep.bisection = bisection{}
-	ep.state.replan()
+	ep.state.update = min(ep.state.update, updatePending)
 }

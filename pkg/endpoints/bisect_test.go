@@ -51,7 +51,7 @@ func TestBisection(t *testing.T) {
 				}
 				_, err = d.Wrote(ep, reached, s.ACLs, versioned.Done{Version: "v"}, err)
 				require.NoError(t, err)
-				require.False(t, requests > 2 && d.Open(ep))
+				require.False(t, requests > 2 && ep.Open())
 				d.Queue(ep)
 			}
 			return requests
@@ -63,7 +63,7 @@ func TestBisection(t *testing.T) {
 			got = append(got, state.ACLID(key))
 		}
 		require.ElementsMatch(t, slices.Collect(maps.Keys(bad)), got)
-		require.False(t, slices.ContainsFunc(ep.actual, isBad))
+		require.False(t, slices.ContainsFunc(ep.Actual, isBad))
 
 		d.Clock = d.Clock.Add(time.Minute)
 		require.Equal(t, len(bad) > 0, len(d.DueQuarantines(d.Clock)) > 0)
@@ -74,6 +74,6 @@ func TestBisection(t *testing.T) {
 		d.TryQuarantined("a", d.Clock)
 		settle()
 		require.Empty(t, ep.rejected)
-		require.Len(t, ep.actual, n+1+2)
+		require.Len(t, ep.Actual, n+1+2)
 	})
 }

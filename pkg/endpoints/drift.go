@@ -159,8 +159,8 @@ func (d *State) foundACLs(ep *Endpoint, ours []hns.ACL) {
 	if !ep.Pending() {
 		ep.repair = true
 	}
-	if ep.updatable() {
-		d.drift.foundRules(ep.ID, ep.actual, ours, d.now)
+	if ep.owner != "" {
+		d.drift.foundRules(ep.ID, ep.Actual, ours, d.now)
 	}
 }
 
@@ -176,13 +176,9 @@ func (d *State) PausedSet(n ipsets.Name) bool {
 	return !d.drift.pausedUntil(drifting{set: n}, d.now).IsZero()
 }
 
-// resume returns when an endpoint that joins the queue is due, zero for at
-// once. Until then another program may change more, so it is read again before it is
+// resume returns when the repair of an endpoint is due, zero for at once. Until then another program may change more, so it is read again before it is
 // written.
 func (d *State) resume(ep *Endpoint) time.Time {
-	if !ep.repair {
-		return time.Time{}
-	}
 	until := d.drift.pausedUntil(drifting{endpoint: ep.ID}, d.now)
 	if !until.IsZero() {
 		ep.state.check = true

@@ -79,13 +79,13 @@ func pending(endpoints map[string]*Endpoint) (out []*Endpoint) {
 }
 
 // Dump lists the endpoints by id.
-func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
+func (s *Copied) Dump() []state.Endpoint {
 	out := make([]state.Endpoint, 0, len(s.byID))
 	lists := newLists()
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.Endpoint{
-			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods[ep.owner], Applied: lists.canonical(ep.actual), Known: ep.Known(),
+			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods[ep.owner], Applied: lists.canonical(ep.Actual), Known: ep.Known(),
 			Foreign: len(ep.foreign),
 		}
 		for i, a := range ep.addrs {
@@ -94,7 +94,7 @@ func (s *Copied) Dump(sets *ipsets.Copy) []state.Endpoint {
 		for _, a := range ep.ipv6 {
 			ed.IPv6 = append(ed.IPv6, a.String())
 		}
-		explain(&ed, ep, lists, sets.Rejected)
+		explain(&ed, ep, lists)
 		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })
 		ed.ForeignRules = foreignRules(ep.foreign)
 		ed.Next = ep.next()
@@ -117,23 +117,22 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 		return out
 	}
 	applied := namesOf(sets.Lookup, ep.possible()...)
-	wanted := namesOf(sets.Lookup, ep.listWithout(ep.quarantined(sets.Rejected)))
+	wanted := namesOf(sets.Lookup, ep.list)
 	return minus(wanted, applied), minus(applied, wanted)
 }
 
 // explain adds the desired rules, and where each came from, for tools that explain
 // verdicts.
-func explain(ed *state.Endpoint, ep *Endpoint, lists *lists, rejected func(ipsets.Name) bool) {
-	out := ep.quarantined(rejected)
-	want, from := ep.listWithout(out), map[hns.ACL]*acl.ACL{}
-	for _, a := range ep.desired.Without(out) {
+func explain(ed *state.Endpoint, ep *Endpoint, lists *lists) {
+	from := map[hns.ACL]*acl.ACL{}
+	for _, a := range ep.desired.Without(ep.out) {
 		if _, twice := from[a.ACL]; !twice { // of equal ones the first one decides
 			from[a.ACL] = a
 		}
 	}
-	ed.Wanted, ed.WantedRules = lists.canonical(want), make([][]int, len(want))
-	all := make([]int, 0, len(want)) // nearly always in one piece of memory
-	for i, a := range want {
+	ed.Wanted, ed.WantedRules = lists.canonical(ep.list), make([][]int, len(ep.list))
+	all := make([]int, 0, len(ep.list)) // nearly always in one piece of memory
+	for i, a := range ep.list {
 		begin := len(all)
 		is := cmp.Or(from[a], &acl.ACL{})
 		if ep.desired.Tiered {
@@ -158,7 +157,7 @@ func explain(ed *state.Endpoint, ep *Endpoint, lists *lists, rejected func(ipset
 // next returns the state that decides when and how the endpoint is written next.
 func (ep *Endpoint) next() state.Next {
 	next := state.Next{
-		Version: ep.version, Due: ep.retryAt, Attempts: ep.tries, Turn: ep.turn,
+		Version: ep.Version, Due: ep.retryAt, Attempts: ep.tries, Turn: ep.turn,
 		Exposed: ep.exposed,
 	}
 	if ep.lastErr != nil {

@@ -26,11 +26,11 @@ type Endpoint struct {
 	state endpointState
 
 	// The last known state, from which the next write is planned. After a write with an unknown
-	// outcome version and actual are empty, and attempts has every list that may be in HNS.
-	version  hns.Version
+	// outcome Version and Actual are empty, and attempts has every list that may be in HNS.
+	Version  hns.Version
+	Actual   []hns.ACL // our rules; the slice is immutable
 	foreign  []hns.EndpointPolicy
 	open     hns.Defaults // the defaults that foreign gives
-	actual   []hns.ACL
 	attempts [][]hns.ACL
 	seen     time.Time // when it was last read
 	// exposed: the endpoint had its block, and a read shows that the block is gone. It lasts
@@ -51,7 +51,11 @@ type Endpoint struct {
 	writtenFor types.UID
 
 	desired  acl.List
-	rejected map[policy.Key]quarantine // policies that are quarantined here, and shared rules
+	rejected map[policy.Key]quarantine // policies that HNS rejected here, and shared rules
+	// relist computes these from desired, rejected and open.
+	out    keys      // policies and shared rules that are quarantined
+	list   []hns.ACL // the complete list that the endpoint should have
+	shield []hns.ACL // rules that close it in each direction in which a desired rule blocks
 	bisection
 
 	turn      uint64     // in the queue of pending updates; 0: it is settled
@@ -67,12 +71,6 @@ type Endpoint struct {
 
 	holds map[ipsets.RefKind][]ipsets.Name // the sets that it holds, sorted
 }
-
-// Actual returns our rules that the endpoint has, as far as known. The slice is immutable.
-func (ep *Endpoint) Actual() []hns.ACL { return ep.actual }
-
-// Version returns the version that the next write is planned from, "" while it is not known.
-func (ep *Endpoint) Version() hns.Version { return ep.version }
 
 // Known reports whether the rules in HNS are known. While the outcome of a write is unknown,
 // only a block is written (TakeBlindAdd).
@@ -93,13 +91,10 @@ func (ep *Endpoint) Fought(c *versioned.Conflict) bool {
 	return ep.writtenFor == ep.owner || c.Written && c.Cause == nil && ep.conflicts >= quietConflicts
 }
 
-// updatable reports whether rules are desired for the endpoint.
-func (ep *Endpoint) updatable() bool { return ep.owner != "" }
-
 // possible returns every list of ours that may be on the endpoint.
 func (ep *Endpoint) possible() [][]hns.ACL {
 	if ep.Known() {
-		return [][]hns.ACL{ep.actual}
+		return [][]hns.ACL{ep.Actual}
 	}
 	return ep.attempts
 }
@@ -114,4 +109,4 @@ func (ep *Endpoint) waitsForSets() bool { return errors.Is(ep.lastErr, ErrSetsNo
 const quietConflicts = 2
 
 // Outstanding reports whether there is something to write to the endpoint.
-func (ep *Endpoint) Outstanding() bool { return ep.updatable() && (ep.Pending() || !ep.Known()) }
+func (ep *Endpoint) Outstanding() bool { return ep.owner != "" && (ep.Pending() || !ep.Known()) }

@@ -11,6 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/versioned"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -82,9 +83,11 @@ func (d *State) Begin(generation uint64, now time.Time) {
 	maps.DeleteFunc(d.lastTurns, func(_ string, turn uint64) bool { return turn <= d.turn })
 }
 
-// Fresh returns an endpoint as this transaction read it, or nil if it did not, or if a write may
-// have changed the endpoint since. An Add to a fresh endpoint needs no other read before.
-func (d *State) Fresh(id string) *hns.Endpoint { return d.fresh[id] }
+// Writer returns what writes an endpoint, but for what makes the requests. An Add needs no other read
+// before if this transaction read the endpoint, and no write may have changed it since.
+func (d *State) Writer(id string) versioned.Writer {
+	return versioned.Writer{Seen: d.fresh[id], Cut: d.Spellings.cut, Parts: d.Spellings.Parts, Learn: d.Spellings.Learn}
+}
 
 // Endpoint returns the endpoint with a GUID, nil for none.
 func (d *State) Endpoint(id string) *Endpoint { return d.byID[id] }
@@ -105,7 +108,7 @@ func (d *State) Wake() {
 // rules may name sets that were unknown before.
 func (d *State) SetsSeen() {
 	for _, ep := range d.byID {
-		d.hold(ep, ipsets.RefActual, d.namesOf(ep.actual))
+		d.hold(ep, ipsets.RefActual, namesOf(d.cache.Lookup, ep.Actual))
 		d.pin(ep)
 	}
 }

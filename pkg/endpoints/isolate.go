@@ -14,21 +14,20 @@ import (
 // the block goes first.
 func (ep *Endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }
 
-// Open reports whether a newborn endpoint lacks a block that it should have, as
-// far as known.
-func (d *State) Open(ep *Endpoint) bool {
-	return ep.owner != "" && ep.newborn() && ep.state.rules != rulesShielded && len(d.Unblocked(ep, ep.shield())) > 0
+// Open reports whether a newborn endpoint lacks a block that it should have, as far as known.
+func (ep *Endpoint) Open() bool {
+	return ep.owner != "" && ep.newborn() && ep.state.rules != rulesShielded && ep.leavesOpen(ep.Actual, ep.shield)
 }
 
 // Unblocked returns the shared rules that the endpoint lacks, if one of them is a block for a
 // direction that no other rule of ours closes (the predecessor's blocks have other Ids);
 // otherwise nil. An endpoint whose actual list is unknown counts as one that lacks
 // all of them.
-func (d *State) Unblocked(ep *Endpoint, shared []hns.ACL) []hns.ACL {
-	if !d.leavesOpen(ep, ep.actual, shared) {
+func (ep *Endpoint) Unblocked(shared []hns.ACL) []hns.ACL {
+	if !ep.leavesOpen(ep.Actual, shared) {
 		return nil
 	}
-	added, _ := acl.Diff(ep.actual, shared)
+	added, _ := acl.Diff(ep.Actual, shared)
 	return added
 }
 
@@ -45,7 +44,7 @@ const maxBlind = 8
 
 // soon lets an open endpoint wait no longer than openPause.
 func (d *State) soon(ep *Endpoint) {
-	if soon := d.Clock.Add(openPause); d.Open(ep) && ep.retryAt.After(soon) {
+	if soon := d.Clock.Add(openPause); ep.Open() && ep.retryAt.After(soon) {
 		ep.retryAt = soon
 	}
 }
@@ -63,7 +62,7 @@ type Isolation struct {
 func Isolations() []Isolation { return slices.Clone(isolations[:]) }
 
 var isolations = [...]Isolation{
-	{(*Endpoint).shield, hns.Add},
+	{func(ep *Endpoint) []hns.ACL { return ep.shield }, hns.Add},
 	{(*Endpoint).essentials, hns.Add},
 	{func(ep *Endpoint) []hns.ACL { return ep.block(hns.In) }, hns.Add},
 	{func(ep *Endpoint) []hns.ACL { return ep.block(hns.Out) }, hns.Add},
@@ -72,7 +71,7 @@ var isolations = [...]Isolation{
 
 // block returns the shared rule that closes a direction, none if the direction is not isolated.
 func (ep *Endpoint) block(dir hns.Direction) []hns.ACL {
-	return slices.DeleteFunc(slices.Clone(ep.shield()), func(a hns.ACL) bool { return a.Direction != dir || !acl.BlocksAll(a) })
+	return slices.DeleteFunc(slices.Clone(ep.shield), func(a hns.ACL) bool { return a.Direction != dir || !acl.BlocksAll(a) })
 }
 
 // SaysOfRules reports whether an error may mean that HNS rejected the rules that were sent, so
@@ -87,10 +86,10 @@ func SaysOfRules(err error) bool {
 // Without this Update, a pod that left a stuck set would stay in it as the rules see it, and
 // could join no other set.
 func (d *State) closingSteps(ep *Endpoint) []acl.Step {
-	_, removed := acl.Diff(ep.actual, d.listFor(ep))
+	_, removed := acl.Diff(ep.Actual, ep.list)
 	going := map[hns.ACL]int{}
 	for _, a := range removed {
-		if slices.ContainsFunc(d.namesOf([]hns.ACL{a}), d.stuck) {
+		if slices.ContainsFunc(namesOf(d.cache.Lookup, []hns.ACL{a}), d.stuck) {
 			going[a.Canonical()]++
 		}
 	}
@@ -98,7 +97,7 @@ func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 		return nil
 	}
 	var acls []hns.ACL
-	for _, a := range ep.actual {
+	for _, a := range ep.Actual {
 		if going[a.Canonical()] > 0 {
 			going[a.Canonical()]--
 			if a.Action == hns.Allow {
@@ -108,9 +107,9 @@ func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 		}
 		acls = append(acls, a)
 	}
-	shared := ep.shared(ep.quarantined(d.cache.Rejected))
-	if d.Open(ep) {
-		shared = ep.shield()
+	shared := ep.shared(ep.out)
+	if ep.Open() {
+		shared = ep.shield
 	}
 	missing, _ := acl.Diff(acls, shared)
 	return []acl.Step{{Verb: hns.Update, ACLs: slices.Concat(acls, missing)}}
@@ -130,12 +129,12 @@ func (d *State) stuck(n ipsets.Name) bool {
 // that set wait for this step before they join other sets, so the step may name sets that lack
 // them.
 func (d *State) closes(steps []acl.Step, removed []hns.ACL) bool {
-	return len(steps) == 1 && steps[0].Verb == hns.Update && slices.ContainsFunc(d.namesOf(removed), d.stuck)
+	return len(steps) == 1 && steps[0].Verb == hns.Update && slices.ContainsFunc(namesOf(d.cache.Lookup, removed), d.stuck)
 }
 
 // TakeBlindAdd records the outcome of an Add to an endpoint that cannot be read.
 func (d *State) TakeBlindAdd(ep *Endpoint, acls []hns.ACL, err error) {
-	d.unknown(ep, acl.Canonical(slices.Concat(ep.actual, acls)))
+	d.unknown(ep, acl.Canonical(slices.Concat(ep.Actual, acls)))
 	ep.blind++
 	if err == nil || ep.blind >= maxBlind {
 		ep.state.shield()
@@ -150,7 +149,11 @@ const closeAfter = 30 * time.Second
 // both the subject of another ClusterNetworkPolicy and a peer in it. Until the endpoint has its new
 // rules, the namespace must not join a nested set that the old rules name.
 func (d *State) stale(ep *Endpoint) (leaves []ipsets.Name) {
-	if !ep.updatable() || !ep.Pending() || ep.repair || ep.shut() || !ep.followsLabels() {
+	ofTiers := func(a hns.ACL) bool { // only rules of ClusterNetworkPolicies depend on these labels
+		return a.Priority >= hns.PriorityTiers && a.Priority < hns.PriorityDefault && a.Priority != hns.PriorityBlock
+	}
+	tiered := ep.desired.Tiered || slices.ContainsFunc(ep.possible(), func(list []hns.ACL) bool { return slices.ContainsFunc(list, ofTiers) })
+	if !tiered || ep.owner == "" || !ep.Pending() || ep.repair || ep.shut() {
 		return nil
 	}
 	for _, p := range d.desired.Home(ep.addrs) {
@@ -159,23 +162,14 @@ func (d *State) stale(ep *Endpoint) (leaves []ipsets.Name) {
 	return leaves
 }
 
-// followsLabels reports whether the endpoint's desired or actual rules depend on the labels of its
-// namespace. Only rules of ClusterNetworkPolicies do.
-func (ep *Endpoint) followsLabels() bool {
-	ofTiers := func(a hns.ACL) bool {
-		return a.Priority >= hns.PriorityTiers && a.Priority < hns.PriorityDefault && a.Priority != hns.PriorityBlock
-	}
-	return ep.desired.Tiered || slices.ContainsFunc(ep.possible(), func(list []hns.ACL) bool { return slices.ContainsFunc(list, ofTiers) })
-}
-
 // shut reports whether the endpoint has the shield: block rules before all tiers, which drop every
 // packet that the tiers may deny.
 func (ep *Endpoint) shut() bool {
 	if !ep.desired.Tiered {
 		return false
 	}
-	have := acl.Count(ep.actual)
-	return ep.state.rules == rulesShielded || ep.Known() && !slices.ContainsFunc(ep.shield(), func(a hns.ACL) bool {
+	have := acl.Count(ep.Actual)
+	return ep.state.rules == rulesShielded || ep.Known() && !slices.ContainsFunc(ep.shield, func(a hns.ACL) bool {
 		return a.Priority == hns.PriorityShield && have[a.Canonical()] == 0
 	})
 }

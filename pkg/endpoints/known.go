@@ -36,14 +36,14 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 	if ep.Known() {
 		d.foundACLs(ep, parts.Ours)
 	}
-	if lists := ep.possible(); len(lists) > 0 && !d.leavesOpen(ep, lists[0], ep.shield()) { // by its last known list
+	if lists := ep.possible(); len(lists) > 0 && !ep.leavesOpen(lists[0], ep.shield) { // by its last known list
 		ep.exposed = true
 	}
-	ep.exposed = ep.exposed && d.leavesOpen(ep, parts.Ours, ep.shield())
+	ep.exposed = ep.exposed && ep.leavesOpen(parts.Ours, ep.shield)
 	if now := d.Clock; ep.exposed && now.Sub(d.lost) >= d.cfg.LookPeriod { // not each time that another program removes it
 		d.lost = now
 	}
-	ep.state.read()
+	ep.state.rules = rulesKnown
 	ep.blind = 0
 	ep.seen = d.Clock
 	d.fresh[ep.ID] = &e
@@ -69,8 +69,8 @@ func (d *State) address(ep *Endpoint, addrs []netip.Addr) {
 // applied records the actual rules of an endpoint, and its version with
 // them.
 func (d *State) applied(ep *Endpoint, acls []hns.ACL, version hns.Version) {
-	ep.actual, ep.version, ep.attempts = acls, version, nil
-	d.hold(ep, ipsets.RefActual, d.namesOf(acls))
+	ep.Actual, ep.Version, ep.attempts = acls, version, nil
+	d.hold(ep, ipsets.RefActual, namesOf(d.cache.Lookup, acls))
 }
 
 // unknown records a write with an unknown outcome: the endpoint may now have this list, or any
@@ -81,7 +81,7 @@ func (d *State) unknown(ep *Endpoint, list []hns.ACL) {
 	if !slices.ContainsFunc(ep.attempts, func(other []hns.ACL) bool { return slices.Equal(other, list) }) {
 		ep.attempts = append(slices.Clip(ep.attempts), list)
 	}
-	ep.actual, ep.version = nil, ""
+	ep.Actual, ep.Version = nil, ""
 	delete(d.fresh, ep.ID)
 	ep.state.brokeOff()
 	d.pin(ep)
@@ -97,7 +97,7 @@ func (d *State) gone(id string) {
 	delete(d.byID, id)
 	delete(d.fresh, id)
 	delete(d.dirty, ep)
-	d.closeGap(ep)
+	d.leave(ep)
 	if home := d.desired.Home(ep.addrs); len(home) > 0 && !home[0].IsLost() {
 		d.listSoon()
 	}
@@ -126,7 +126,7 @@ func (d *State) TakeLook(id string, e hns.Endpoint, err error) {
 	switch {
 	case err != nil:
 		ep.state.check = true
-	case ep.Known() && ep.version == d.Spellings.Basis(e):
+	case ep.Known() && ep.Version == d.Spellings.Basis(e):
 		ep.state.check = false
 		ep.foreign = d.Spellings.Parts(e).Foreign // other rules of other programs matter only to explanations
 	default:

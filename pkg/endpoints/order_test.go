@@ -152,6 +152,7 @@ func (q *queue) opened(ids ...string) {
 		q.desired.Stage(&in, testStart)
 		ep.writtenFor = ""
 		ep.desired = q.desired.ListOf([]*desired.PodState{q.desired.Local(ep.owner)}, false)
+		q.relist(ep)
 		q.Join(ep)
 	}
 }

@@ -22,8 +22,10 @@ func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
 	switch {
 	case errors.Is(err, hns.ErrConflict):
 		ep.conflicted(err, now)
-		if again := d.resume(ep); again.After(ep.retryAt) {
-			ep.retryAt = again // another program keeps undoing the writes
+		if ep.repair { // another program may keep undoing the writes
+			if again := d.resume(ep); again.After(ep.retryAt) {
+				ep.retryAt = again
+			}
 		}
 	default:
 		ep.fail(err, now)
@@ -69,9 +71,9 @@ func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
 	for _, s := range steps {
 		all = append(all, s.ACLs...)
 	}
-	added, removed := acl.Diff(ep.actual, all)
+	added, removed := acl.Diff(ep.Actual, all)
 	closes := d.closes(steps, removed) || len(d.stale(ep)) > 0
-	return !slices.ContainsFunc(d.namesOf(added), func(n ipsets.Name) bool {
+	return !slices.ContainsFunc(namesOf(d.cache.Lookup, added), func(n ipsets.Name) bool {
 		if n.Denies() {
 			return !d.cache.Ready(n) && !d.cache.Covers(n)
 		}
@@ -86,8 +88,8 @@ func (d *State) conflict(ep *Endpoint, reached []hns.ACL, c *versioned.Conflict)
 	if c.Written {
 		d.conflicts.After++
 		d.drift.wrote(drifting{endpoint: ep.ID})
-		ep.actual = reached // the changes of another program are the difference to this
-		ep.repair = acl.Same(reached, d.listFor(ep))
+		ep.Actual = reached // the changes of another program are the difference to this
+		ep.repair = acl.Same(reached, ep.list)
 	} else {
 		d.conflicts.Before++
 	}
@@ -114,6 +116,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 		if is.Shown != nil {
 			ep.foreign, ep.open, ep.seen = is.After.Foreign, is.After.Defaults, d.Clock
 			d.fresh[ep.ID] = is.Shown
+			d.relist(ep)
 		}
 		if is.Cut || is.Whole {
 			d.Spellings.CutOthers(is.Cut)
@@ -129,7 +132,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 		return false, err
 	case errors.As(err, &refused) && refusedObject(err) == hns.KindSet:
 		// The recorded state of some set is wrong. HNS does not say of which.
-		for _, n := range d.namesOf(sent) {
+		for _, n := range namesOf(d.cache.Lookup, sent) {
 			d.cache.Unknown(n)
 		}
 		return false, err

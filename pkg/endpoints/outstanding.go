@@ -131,7 +131,7 @@ func (d *State) Count(s *state.Stats) {
 	out := d.Outstanding()
 	s.Pending, s.OldestPending, s.Conflicts = out.Pending, out.Oldest, d.conflicts
 	for _, ep := range d.byID {
-		s.ACLs += len(ep.actual)
+		s.ACLs += len(ep.Actual)
 	}
 	d.countDrift(s)
 }

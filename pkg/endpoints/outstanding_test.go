@@ -35,7 +35,7 @@ func step(t require.TestingT, d *State, id string) (s acl.Step, reached []hns.AC
 	require.NotEmpty(t, steps)
 	s, reached = steps[0], steps[0].ACLs
 	if s.Verb == hns.Add {
-		reached = slices.Concat(ep.actual, reached)
+		reached = slices.Concat(ep.Actual, reached)
 	}
 	return s, acl.Canonical(reached)
 }
@@ -93,7 +93,7 @@ func TestOutcomes(t *testing.T) {
 			}
 			require.Equal(t, tt.state, ep.state.String())
 			require.Len(t, ep.attempts, tt.lists)
-			require.Equal(t, tt.lists == 0, ep.version != "", "a write is planned from a version")
+			require.Equal(t, tt.lists == 0, ep.Version != "", "a write is planned from a version")
 			d.Clock = testStart.Add(time.Minute)
 			require.Equal(t, tt.read, slices.Contains(d.Singles(d.Clock), "a"))
 			if tt.read {
@@ -188,14 +188,14 @@ func TestBlindAdds(t *testing.T) {
 		_, err := d.Wrote(ep, reached, s.ACLs, versioned.Done{}, hns.ErrUnavailable)
 		require.Error(t, err)
 		for range tt.adds {
-			require.True(t, d.Open(ep), name)
-			d.TakeBlindAdd(ep, ep.shield(), tt.err)
+			require.True(t, ep.Open(), name)
+			d.TakeBlindAdd(ep, ep.shield, tt.err)
 		}
-		require.False(t, d.Open(ep), name)
+		require.False(t, ep.Open(), name)
 		require.Equal(t, "shielded, pending", ep.state.String(), name)
 		d.TakeRead("a", hns.Endpoint{ID: "a", Addrs: ep.addrs}, nil)
 		require.Equal(t, "known, pending", ep.state.String(), name)
-		require.True(t, d.Open(ep), "%s: the read shows that it is not", name)
+		require.True(t, ep.Open(), "%s: the read shows that it is not", name)
 	}
 }
 
@@ -271,10 +271,10 @@ func TestOutstandingModel(t *testing.T) {
 			},
 			"block": func(t *rapid.T) {
 				ep := d.Endpoint("a")
-				if ep.Known() || !d.Open(ep) {
+				if ep.Known() || !ep.Open() {
 					t.Skip("it is not open")
 				}
-				block, err := ep.shield(), error(nil)
+				block, err := ep.shield, error(nil)
 				if rapid.Bool().Draw(t, "taken") {
 					actual = acl.Canonical(slices.Concat(actual, block))
 				} else {
@@ -297,21 +297,21 @@ func TestOutstandingModel(t *testing.T) {
 				if !blind {
 					require.True(t, slices.ContainsFunc(ep.possible(), is), "%s: %v is not one of %v", ep.state, actual, ep.possible())
 				}
-				for _, n := range d.namesOf(actual) {
+				for _, n := range namesOf(d.cache.Lookup, actual) {
 					held := func(r ipsets.Ref) bool { return r.Kind == ipsets.RefActual || r.Kind == ipsets.RefPin }
 					require.True(t, slices.ContainsFunc(d.cache.Refs(n), held), "%s: %s is not held", ep.state, n)
 				}
 				if ep.Known() {
-					require.True(t, is(ep.actual))
-					require.Equal(t, ep.Pending(), !acl.Same(ep.actual, d.listFor(ep)))
+					require.True(t, is(ep.Actual))
+					require.Equal(t, ep.Pending(), !acl.Same(ep.Actual, ep.list))
 					return
 				}
 				_, steps, _ := d.NextSteps("a")
 				require.Empty(t, steps)
 				require.True(t, ep.Pending())
 				require.Contains(t, d.Singles(d.Clock.Add(time.Hour)), "a")
-				require.Empty(t, ep.actual)
-				require.Empty(t, ep.version)
+				require.Empty(t, ep.Actual)
+				require.Empty(t, ep.Version)
 				for i, list := range ep.attempts {
 					require.False(t, slices.ContainsFunc(ep.attempts[:i], func(other []hns.ACL) bool { return slices.Equal(other, list) }), "twice: %v", list)
 				}

@@ -9,7 +9,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
@@ -68,27 +67,13 @@ func (k *keys) add(key policy.Key) {
 	(*k)[key] = true
 }
 
-// quarantined returns the policies that are quarantined on the endpoint.
-func (ep *Endpoint) quarantined(rejected func(ipsets.Name) bool) (out keys) {
-	for key, q := range ep.rejected {
-		if !q.trying {
-			out.add(key)
-		}
-	}
-	for _, a := range ep.desired.ACLs {
-		if slices.ContainsFunc(a.Names, rejected) {
-			out.add(a.Owner())
-		}
-	}
-	return out
-}
-
 // quarantine quarantines a policy, until its rules change or HNS takes them.
 func (d *State) quarantine(ep *Endpoint, key policy.Key, err error) {
 	q := ep.rejected[key]
 	q.rules, q.trying = ep.rulesOf(key), false
 	q.Failed(err, d.Clock)
 	ep.rejected[key] = q
+	d.relist(ep)
 	d.pin(ep)
 }
 
@@ -135,6 +120,7 @@ func (d *State) TryQuarantined(id string, now time.Time) {
 			ep.rejected[key] = q
 		}
 	}
+	d.relist(ep)
 	if d.Queue(ep); ep.Pending() {
 		ep.changedIn.From, ep.changedIn.To = d.generation, d.generation
 		ep.state.bisect()

@@ -35,7 +35,8 @@ func (d *State) flowOf(ep *Endpoint) string {
 // Join puts an endpoint behind all others of its flow. One that failed goes behind all
 // endpoints that wait, as its calls may take long.
 func (d *State) Join(ep *Endpoint) {
-	d.closeGap(ep)
+	was := ep.state.update
+	d.leave(ep)
 	ep.flow = d.flowOf(ep)
 	last := max(d.turn, d.lastTurns[ep.flow])
 	if ep.flow == flowOfRetries {
@@ -45,27 +46,22 @@ func (d *State) Join(ep *Endpoint) {
 	}
 	ep.turn = last + 1
 	d.lastTurns[ep.flow] = ep.turn
-	ep.state.join()
+	ep.state.update = max(was, updatePending)
 }
 
-// leave takes an endpoint out of the queue.
+// leave takes an endpoint out of the queue. If it leaves its place unserved, the endpoints behind it
+// in its flow move up.
 func (d *State) leave(ep *Endpoint) {
-	d.closeGap(ep)
-	ep.turn = 0
-	ep.state.settle()
-}
-
-// closeGap moves up the endpoints of a flow behind one that leaves its place unserved.
-func (d *State) closeGap(ep *Endpoint) {
-	if ep.turn <= d.turn {
-		return
-	}
-	d.lastTurns[ep.flow]--
-	for _, other := range d.byID {
-		if other.flow == ep.flow && other.turn > ep.turn {
-			other.turn--
+	if ep.turn > d.turn {
+		d.lastTurns[ep.flow]--
+		for _, other := range d.byID {
+			if other.flow == ep.flow && other.turn > ep.turn {
+				other.turn--
+			}
 		}
 	}
+	ep.turn = 0
+	ep.state.update = updateSettled
 }
 
 // Serve records that it is the turn of an endpoint.
@@ -117,7 +113,7 @@ func (d *State) Due(now time.Time) []*Endpoint {
 	d.delay(due)
 	sortByTurn(due)
 	ahead := func(ep *Endpoint) bool {
-		return ep.tries == 0 && d.Open(ep) && next[ep.flow] <= due[0].turn+maxAhead
+		return ep.tries == 0 && ep.Open() && next[ep.flow] <= due[0].turn+maxAhead
 	}
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(due), func(ep *Endpoint) bool { return !ahead(ep) }),

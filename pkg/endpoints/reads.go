@@ -3,6 +3,7 @@ package endpoints
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -99,64 +100,28 @@ func (d *State) listSoon() {
 	}
 }
 
-// enumerated applies an enumeration. New endpoints are unread. Known ones that it lacks are
-// read, as they may be gone, and so are all after an enumeration that was not believed, as they may
-// have been made anew under their GUIDs. It keeps unread endpoints that the
-// enumeration lacks, because HNS does not list an endpoint that no container uses yet: only a read
-// shows whether it is gone. HNS may write a GUID in upper or lower case.
-func (d *State) enumerated(ids []string) {
-	doubted := d.listing.unsettled
-	seen, ours := d.meet(ids)
-	d.listing.unsettled = ours == 0 && d.desired.HasLocals()
-	for id, ep := range d.byID {
-		if ep.state.lacked = !seen[id] && !d.listing.unsettled; ep.state.lacked || doubted && seen[id] {
-			ep.state.check = true
-		}
-	}
-}
-
-// meet records which endpoints were enumerated. It returns those that are known, by the GUIDs
-// under which they are known, new ones included, and how many may be ours. It forgets strangers
-// that are not enumerated any more.
-func (d *State) meet(ids []string) (seen map[string]bool, ours int) {
-	seen = make(map[string]bool, len(ids))
-	known := d.knownIDs()
-	strangers := map[string]backoff.Again{}
-	for _, id := range ids {
-		key := strings.ToLower(id)
-		if stranger, is := d.strangers[key]; is {
-			strangers[key] = stranger
-		}
-		if is := d.admit(id, known); is != "" {
-			ours++
-			seen[is] = true
-		}
-	}
-	d.strangers = strangers
-	return seen, ours
-}
-
 // admit makes an endpoint that HNS enumerates unread, unless it is among the known ones. It returns
-// the GUID under which it is known, "" for a stranger.
-func (d *State) admit(id string, known map[string]string) string {
+// false for a stranger.
+func (d *State) admit(id string, known map[string]bool) bool {
 	key := strings.ToLower(id)
 	if stranger, is := d.strangers[key]; is && !d.strangerDue(stranger) {
-		return ""
+		return false
 	}
-	if known[key] == "" {
-		d.unread[id], known[key] = &unreadEndpoint{came: d.Clock}, id
+	if !known[key] {
+		d.unread[id], known[key] = &unreadEndpoint{came: d.Clock}, true
 	}
-	return known[key]
+	return true
 }
 
-// knownIDs returns the GUIDs of the known and unread endpoints, by the GUID in lower case.
-func (d *State) knownIDs() map[string]string {
-	known := make(map[string]string, len(d.byID))
+// knownIDs returns the GUIDs of the known and unread endpoints in lower case, as HNS may write a
+// GUID in upper or lower case.
+func (d *State) knownIDs() map[string]bool {
+	known := make(map[string]bool, len(d.byID)+len(d.unread))
 	for id := range d.byID {
-		known[strings.ToLower(id)] = id
+		known[strings.ToLower(id)] = true
 	}
 	for id := range d.unread {
-		known[strings.ToLower(id)] = id
+		known[strings.ToLower(id)] = true
 	}
 	return known
 }
@@ -209,7 +174,11 @@ func (d *State) TakeListDue() bool {
 	return due
 }
 
-// TakeList records the result of an enumeration.
+// TakeList records the result of an enumeration. New endpoints are unread. Known ones that it lacks
+// are read, as they may be gone, and so are all after an enumeration that was not believed, as they
+// may have been made anew under their GUIDs. It keeps unread endpoints that the enumeration lacks,
+// because HNS does not list an endpoint that no container uses yet: only a read shows whether it is
+// gone. It forgets strangers that are not enumerated any more.
 func (d *State) TakeList(ids []string, err error) {
 	if d.listing.err = err; err != nil {
 		d.listing.retry.Failed(d.now, d.Clock)
@@ -218,7 +187,20 @@ func (d *State) TakeList(ids []string, err error) {
 		}
 		return
 	}
-	d.enumerated(ids)
+	known, listed, ours := d.knownIDs(), map[string]bool{}, false
+	for _, id := range ids {
+		listed[strings.ToLower(id)] = true
+		ours = d.admit(id, known) || ours
+	}
+	maps.DeleteFunc(d.strangers, func(id string, _ backoff.Again) bool { return !listed[id] })
+	doubted := d.listing.unsettled
+	d.listing.unsettled = !ours && d.desired.HasLocals()
+	for id, ep := range d.byID {
+		seen := listed[strings.ToLower(id)]
+		if ep.state.lacked = !seen && !d.listing.unsettled; ep.state.lacked || doubted && seen {
+			ep.state.check = true
+		}
+	}
 }
 
 // TakeRead records the result of a read of an endpoint. It reports whether the endpoint is open
@@ -240,7 +222,7 @@ func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 	case err != nil && ep != nil:
 		ep.fail(err, d.Clock)
 		d.soon(ep)
-		return d.Open(ep)
+		return ep.Open()
 	case err != nil && n != nil:
 		n.err = err
 		n.Failed(d.now, d.Clock)

@@ -51,7 +51,7 @@ func (d *State) MarkHolders(n ipsets.Name) {
 // render computes the desired rules of an endpoint, holds the sets that they
 // name, and queues or unqueues the update.
 func (d *State) render(ep *Endpoint) {
-	before := d.listFor(ep)
+	before := ep.list
 	home := d.desired.Home(ep.addrs)
 	ep.desired = acl.List{}
 	ep.owner = ""
@@ -61,10 +61,14 @@ func (d *State) render(ep *Endpoint) {
 		ep.desired = d.desired.ListOf(home, len(ep.ipv6) > 0)
 	}
 	d.hold(ep, ipsets.RefRule, ep.desired.Names())
-	ep.forgetChanged()
-	if !slices.Equal(before, d.listFor(ep)) {
+	if len(ep.rejected) > 0 {
+		ep.forgetChanged()
+	}
+	if d.relist(ep); !slices.Equal(before, ep.list) {
 		ep.tries, ep.retryAt, ep.repair = 0, time.Time{}, false // due at once
-		ep.endBisection()
+		if ep.Bisecting() {
+			ep.endBisection()
+		}
 		if ep.changedIn.To = d.generation; !ep.Pending() {
 			ep.changedIn.From = d.generation
 		}

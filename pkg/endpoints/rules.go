@@ -5,14 +5,34 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// listFor returns the list that the endpoint should have now. Policies that HNS rejects, or that
-// name rejected sets, are quarantined in it.
-func (d *State) listFor(ep *Endpoint) []hns.ACL {
-	return ep.listWithout(ep.quarantined(d.cache.Rejected))
+// relist computes the list that the endpoint should have now. Policies that HNS rejects, or that
+// name rejected sets, are quarantined in it. The shield names no set and no policy.
+func (d *State) relist(ep *Endpoint) {
+	ep.out = nil
+	for key, q := range ep.rejected {
+		if !q.trying {
+			ep.out.add(key)
+		}
+	}
+	for _, a := range ep.desired.ACLs {
+		if slices.ContainsFunc(a.Names, d.cache.Rejected) {
+			ep.out.add(a.Owner())
+		}
+	}
+	ep.list = ep.listWithout(ep.out)
+	ep.shield = ep.shared(ep.out)
+	for _, dir := range policy.Directions {
+		block := acl.Isolation(dir).ACL
+		if ep.desired.Tiered {
+			block.Priority = hns.PriorityShield
+		}
+		if slices.ContainsFunc(ep.desired.ACLs, func(a *acl.ACL) bool { return a.IsBlock() && a.Direction == block.Direction }) {
+			ep.shield = append(ep.shield, block)
+		}
+	}
 }
 
 // listWithout returns the complete list of our ACLs with some policies quarantined.
@@ -38,40 +58,22 @@ func (ep *Endpoint) shared(out keys) []hns.ACL {
 	return slices.Concat(acl.MissingDefaults(ep.open, shared), shared)
 }
 
-// shield returns the rules that close the endpoint in every direction in which a desired rule
-// blocks. They name no set and no policy.
-func (ep *Endpoint) shield() []hns.ACL {
-	out := ep.shared(ep.quarantined(func(ipsets.Name) bool { return false }))
-	for _, dir := range policy.Directions {
-		block := acl.Isolation(dir).ACL
-		if ep.desired.Tiered {
-			block.Priority = hns.PriorityShield
-		}
-		if slices.ContainsFunc(ep.desired.ACLs, func(a *acl.ACL) bool { return a.IsBlock() && a.Direction == block.Direction }) {
-			out = append(out, block)
-		}
-	}
-	return out
-}
-
 // essentials returns the rules of the shield that are essential.
 func (ep *Endpoint) essentials() []hns.ACL {
-	return slices.DeleteFunc(ep.shield(), func(a hns.ACL) bool { return !essential(a) })
+	return slices.DeleteFunc(slices.Clone(ep.shield), func(a hns.ACL) bool { return !essential(a) })
 }
 
-// leavesOpen reports whether a list leaves a direction open that shared rules close.
-func (d *State) leavesOpen(ep *Endpoint, list, shared []hns.ACL) bool {
-	return slices.ContainsFunc(shared, func(a hns.ACL) bool { return acl.BlocksAll(a) && !d.closed(ep, list, a.Direction) })
-}
-
-// closed reports whether a list closes a direction as far as desired: it blocks everything, or
-// has every desired ACL that blocks.
-func (d *State) closed(ep *Endpoint, list []hns.ACL, dir hns.Direction) bool {
-	if slices.ContainsFunc(list, func(a hns.ACL) bool { return a.Direction == dir && acl.BlocksAll(a) }) {
-		return true
-	}
-	have := acl.Count(list)
-	return !slices.ContainsFunc(ep.desired.Without(ep.quarantined(d.cache.Rejected)), func(a *acl.ACL) bool {
-		return a.Direction == dir && a.IsBlock() && have[a.Canonical()] == 0
+// leavesOpen reports whether a list leaves a direction open that one of the shared rules closes: it
+// neither blocks everything there, nor has every desired ACL that blocks.
+func (ep *Endpoint) leavesOpen(list, shared []hns.ACL) bool {
+	return slices.ContainsFunc(shared, func(block hns.ACL) bool {
+		closes := func(a hns.ACL) bool { return a.Direction == block.Direction && acl.BlocksAll(a) }
+		if !closes(block) || slices.ContainsFunc(list, closes) {
+			return false
+		}
+		have := acl.Count(list)
+		return slices.ContainsFunc(ep.desired.Without(ep.out), func(a *acl.ACL) bool {
+			return a.Direction == block.Direction && a.IsBlock() && have[a.Canonical()] == 0
+		})
 	})
 }

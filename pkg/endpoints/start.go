@@ -14,21 +14,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// starts returns the start of a pod that is placed now. It returns nil in the first transaction:
-// how long the pods of that were open is unknown.
-func (d *State) starts(p *desired.PodState) *state.Start {
-	if d.generation <= 1 {
-		return nil
-	}
-	return &state.Start{Since: d.now, Told: p.Sandbox.ID != ""}
-}
-
 // seek starts the search for the endpoint of a new pod. The pod may have one even if another pod
-// owns the address.
+// owns the address. How long the pods of the first transaction were open is unknown.
 func (d *State) seek(p *desired.PodState) {
 	d.listing.wanted, d.listing.retry = true, backoff.Retry{}
 	p.Listed, p.Search = time.Time{}, backoff.Retry{}
-	p.Placed, p.Start = d.now, d.starts(p)
+	p.Placed, p.Start = d.now, nil
+	if d.generation > 1 {
+		p.Start = &state.Start{Since: d.now, Told: p.Sandbox.ID != ""}
+	}
 }
 
 // started ends the start of an endpoint's pod, if the endpoint is right for the first
@@ -209,7 +203,7 @@ func (d *State) PodReady(key desired.PodKey, uid types.UID, sandbox state.Sandbo
 
 // right reports whether the endpoint is known to have the desired rules of its pod.
 func (ep *Endpoint) right() bool {
-	return ep.Known() && !ep.state.check && !ep.Pending() && !ep.newborn() && ep.updatable()
+	return ep.Known() && !ep.state.check && !ep.Pending() && !ep.newborn() && ep.owner != ""
 }
 
 // late says why an endpoint is not right.

@@ -9,8 +9,9 @@ import (
 // changes of the desired rules and rejections the second. An endpoint that HNS enumerates and that was
 // not read yet is an unreadEndpoint, and has no endpointState.
 //
-// Each method records one event. An event that is impossible in the present state is a bug and
-// panics, because the next write would be planned from a wrong state.
+// A read makes the rules known, from any state, and the queue sets updatePending and updateSettled. Each
+// other event has a method. One that is impossible in the present state is a bug and panics, because
+// the next write would be planned from a wrong state.
 type endpointState struct {
 	rules  rulesState
 	update updateState
@@ -60,9 +61,6 @@ func (s updateState) String() string {
 	return [...]string{"settled", "pending", "bisecting"}[s]
 }
 
-// read records that the endpoint was read.
-func (s *endpointState) read() { s.rules = rulesKnown }
-
 // wrote records that HNS carried out a write that was planned from known rules.
 func (s *endpointState) wrote() {
 	if s.rules != rulesKnown {
@@ -88,15 +86,6 @@ func (s *endpointState) shield() {
 	}
 	s.rules = rulesShielded
 }
-
-// join records that the endpoint has a turn in the queue.
-func (s *endpointState) join() { s.update = max(s.update, updatePending) }
-
-// settle records that no update is needed any more.
-func (s *endpointState) settle() { s.update = updateSettled }
-
-// replan ends a bisection: the next write has all desired rules.
-func (s *endpointState) replan() { s.update = min(s.update, updatePending) }
 
 // bisect records that HNS rejected a write, or is asked again about quarantined policies.
 func (s *endpointState) bisect() {

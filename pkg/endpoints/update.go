@@ -3,6 +3,7 @@ package endpoints
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -13,7 +14,7 @@ import (
 // steps returns the requests of the endpoint's update.
 func (d *State) steps(ep *Endpoint) []acl.Step {
 	c := acl.Change{
-		Actual: ep.actual, Desired: d.listFor(ep), Batch: d.cfg.MaxBatchedACLs,
+		Actual: ep.Actual, Desired: ep.list, Batch: d.cfg.MaxBatchedACLs,
 		Whole: ep.conflicts > quietConflicts, // what was added is not shown, or not all
 	}
 	for _, a := range ep.desired.Unused {
@@ -22,8 +23,8 @@ func (d *State) steps(ep *Endpoint) []acl.Step {
 			c.Unused = append(c.Unused, a.ACL)
 		}
 	}
-	if d.Open(ep) {
-		c.Shield = ep.shield()
+	if ep.Open() {
+		c.Shield = ep.shield
 	}
 	return acl.Plan(c)
 }
@@ -33,12 +34,15 @@ func (d *State) steps(ep *Endpoint) []acl.Step {
 // An endpoint without an owner is only read again, never
 // written.
 func (d *State) Queue(ep *Endpoint) {
-	pending := ep.updatable() && (!ep.Known() || len(d.steps(ep)) > 0)
+	pending := ep.owner != "" && (!ep.Known() || len(d.steps(ep)) > 0)
 	switch {
 	case pending && !ep.Pending():
 		d.Join(ep)
 		ep.since = d.now
-		ep.retryAt = d.resume(ep)
+		ep.retryAt = time.Time{}
+		if ep.repair {
+			ep.retryAt = d.resume(ep)
+		}
 	case !pending:
 		d.started(ep)
 		d.leave(ep)
@@ -58,23 +62,18 @@ func (d *State) Queue(ep *Endpoint) {
 func (d *State) pin(ep *Endpoint) {
 	var pins []ipsets.Name
 	if ep.Pending() || !ep.Known() {
-		pins = d.namesOf(append(slices.Clip(ep.possible()), d.listFor(ep))...)
+		pins = namesOf(d.cache.Lookup, append(slices.Clip(ep.possible()), ep.list)...)
 	}
 	d.hold(ep, ipsets.RefPin, pins)
-	d.cache.See(ep.ID, ep.sight())
-	d.cache.Await(ep.ID, d.stale(ep)...)
-}
-
-// sight returns which sets the rules of an endpoint name in HNS. An endpoint without a pod counts
-// as naming none, because its rules affect no pod.
-func (ep *Endpoint) sight() ipsets.Sight {
+	sight := ipsets.SeesActual
 	switch {
-	case !ep.updatable():
-		return ipsets.SeesNothing
+	case ep.owner == "": // its rules affect no pod
+		sight = ipsets.SeesNothing
 	case !ep.Known():
-		return ipsets.SeesPinned
+		sight = ipsets.SeesPinned
 	}
-	return ipsets.SeesActual
+	d.cache.See(ep.ID, sight)
+	d.cache.Await(ep.ID, d.stale(ep)...)
 }
 
 // hold makes the endpoint hold exactly these sets with one kind of reference. It holds the new
@@ -103,12 +102,6 @@ func (d *State) hold(ep *Endpoint, kind ipsets.RefKind, names []ipsets.Name) {
 	}
 	d.desired.Release(ref, left...)
 	d.desired.DefineOrphans()
-}
-
-// namesOf returns the sets in the cache that ACLs name,
-// each once.
-func (d *State) namesOf(lists ...[]hns.ACL) []ipsets.Name {
-	return namesOf(d.cache.Lookup, lists...)
 }
 
 // namesOf returns the sets that ACLs name and lookup finds, each once.
