@@ -28,8 +28,6 @@ type policyState struct {
 	warnings []state.Warning
 	// views are the named ports that its egress rules use.
 	views map[acl.Reach][]*view
-	// sized is the number of its ACLs on every pod; 0 if it is not known, or differs between pods.
-	sized int
 	// acls are those of a NetworkPolicy on every endpoint; nil when it is not rendered, or when they
 	// differ between pods.
 	acls []*acl.ACL
@@ -339,7 +337,7 @@ func (d *State) retire(ps *policyState) {
 			left = append(left, def.Name)
 		}
 	}
-	ps.Rules, ps.Sets, ps.acls, ps.sized, ps.active = nil, nil, nil, 0, false
+	ps.Rules, ps.Sets, ps.acls, ps.active = nil, nil, nil, false
 	d.Release(ps.ref(), left...)
 }
 
@@ -370,9 +368,6 @@ func (d *State) Release(ref ipsets.Ref, names ...ipsets.Name) {
 		}
 	}
 }
-
-// id returns a set's id.
-func (d *State) id(n ipsets.Name) string { return d.cache.ID(n) }
 
 // DefineOrphans defines the sets that only rules in HNS name, because the policy that mentioned them
 // was deleted while no agent ran. They get members as if it still mentioned them, so they change

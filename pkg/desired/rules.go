@@ -74,18 +74,18 @@ func (p *PodState) Isolated() [2]bool {
 	return isolated
 }
 
-// aclsOn returns the ACLs of a NetworkPolicy on a pod that it selects. A policy without named ports
-// is rendered once for all pods.
-func (d *State) aclsOn(ps *policyState, p *PodState) []*acl.ACL {
+// aclsOn returns the ACLs of a NetworkPolicy on a pod that it selects, and false if they are more than
+// a pod may have. A policy without named ports is rendered once for all pods.
+func (d *State) aclsOn(ps *policyState, p *PodState) ([]*acl.ACL, bool) {
 	if ps.acls != nil {
-		return ps.acls
+		return ps.acls, true
 	}
 	d.notePolicy("rendering", ps.Key)
-	acls, _ := acl.Render(ps.entries(p), acl.Options{ID: d.id})
-	if !ps.namesPorts() {
+	acls, fits := acl.Render(ps.entries(p), acl.Options{ID: d.cache.ID, Limit: d.cfg.Budgets.ACLs})
+	if fits && !ps.namesPorts() {
 		ps.acls = acls
 	}
-	return acls
+	return acls, fits
 }
 
 // entries returns the rules of a NetworkPolicy for a pod.
@@ -103,23 +103,28 @@ func (ps *policyState) resolve(p *PodState, r policy.Rule) acl.Rule {
 	return acl.Resolve(r, from, ps.own(), podPorts{p, ps})
 }
 
-// The lists of a pod must be within its limit of ACLs. If they are not, the agent takes the
-// following steps in this order until they are: it uses fewer numbers of named ports per namespace,
-// the NetworkPolicies of the pod close, and only Deny rules remain. If these are still too many, one
-// rule of each direction blocks everything.
+// numbersEach has the limits of numbers of a named port per namespace other than the policy's own.
+// PodState.cut is the index of the limit that holds on a pod.
+var numbersEach = [...]int{maxNumbers, 16, 4, 1, 0}
 
-// aclsOf returns the ACLs of a pod. Its cost is linear in the number of policies that select the pod,
-// plus the cost of acl.Render for tiers, which is bounded.
+// aclsOf returns the ACLs of a pod, and sets cut, closed and silent. A list that is over the limit of
+// ACLs of a pod is made again with less in it, in this order: with fewer numbers of named ports per other
+// namespace, because the pod's own namespace does not control these; with its NetworkPolicies closed,
+// so that they isolate it and allow nothing, because all of them are in the pod's own namespace; with only
+// the Deny rules of ClusterNetworkPolicies. If that is still too much, one rule of each direction blocks
+// everything.
 func (d *State) aclsOf(p *PodState, ipv6 bool) []*acl.ACL {
-	d.fit(p)
-	if !p.Tiered() {
-		return d.plain(p)
+	tiered := p.Tiered()
+	if tiered {
+		d.note("listing tiers", "Pod", p.Namespace, p.Name)
 	}
-	d.note("listing tiers", "Pod", p.Namespace, p.Name)
-	for {
-		plain := d.plain(p)
-		tiers, fits := acl.Render(p.rules(), acl.Options{ID: d.id, Limit: d.cfg.Budgets.ACLs, IPv6: ipv6})
-		list := slices.Concat(plain, tiers)
+	for p.cut, p.closed, p.silent = 0, false, false; ; {
+		list, fits := d.plain(p)
+		if fits && tiered {
+			var tiers []*acl.ACL
+			tiers, fits = acl.Render(p.rules(), acl.Options{ID: d.cache.ID, Limit: d.cfg.Budgets.ACLs, IPv6: ipv6})
+			list = append(list, tiers...)
+		}
 		switch {
 		case fits && acl.Size(list) <= d.cfg.Budgets.ACLs:
 			return list
@@ -127,9 +132,10 @@ func (d *State) aclsOf(p *PodState, ipv6 bool) []*acl.ACL {
 			p.cut++
 		case !p.closed:
 			p.closed = true
-		case !p.silent:
+		case !p.silent && tiered:
 			p.silent = true
 		default:
+			plain, _ := d.plain(p)
 			for _, dir := range policy.Directions {
 				if p.tieredIn(dir) {
 					plain = append(plain, acl.Isolation(dir))
@@ -146,11 +152,15 @@ func (p *PodState) namesEgressPorts() bool {
 	return slices.ContainsFunc(p.selected, func(s subjection) bool { return len(s.views) > 0 })
 }
 
-// plain returns the ACLs of the directions of a pod in which no ClusterNetworkPolicy has a rule.
-func (d *State) plain(p *PodState) (out []*acl.ACL) {
+// plain returns the ACLs of the directions of a pod in which no ClusterNetworkPolicy has a rule, and
+// false if they are more than the pod may have.
+func (d *State) plain(p *PodState) (out []*acl.ACL, fits bool) {
 	if !p.closed {
 		for _, s := range p.of(policy.Namespaced) {
-			out = append(out, d.aclsOn(s.policyState, p)...)
+			acls, fits := d.aclsOn(s.policyState, p)
+			if out = append(out, acls...); !fits {
+				return out, false
+			}
 		}
 	}
 	for dir, isolated := range p.Isolated() {
@@ -163,7 +173,7 @@ func (d *State) plain(p *PodState) (out []*acl.ACL) {
 			out = slices.DeleteFunc(out, func(a *acl.ACL) bool { return a.Direction == acl.DirectionOf(dir) })
 		}
 	}
-	return out
+	return out, true
 }
 
 // rules returns the ordered rules of each direction in which a ClusterNetworkPolicy has a rule.
@@ -263,44 +273,6 @@ func (p *PodState) tieredIn(dir policy.Direction) bool {
 	return slices.ContainsFunc(p.selected, func(s subjection) bool {
 		return s.Tier != policy.Namespaced && slices.ContainsFunc(s.Rules, func(r policy.Rule) bool { return r.Direction == dir })
 	})
-}
-
-// This file enforces the limit of ACLs that the policies of one pod may take in HNS. If a pod is
-// over the limit, the agent first uses fewer numbers of named ports per other namespace, because
-// the pod's own namespace does not control these numbers. If that is not enough, all NetworkPolicies
-// of the pod close on it: they isolate it, and allow nothing. All of them are in the pod's own
-// namespace, so no other namespace pays for them.
-
-// numbersEach has the limits of numbers of a named port per namespace other than the policy's own.
-// PodState.cut is the index of the limit that holds on a pod.
-var numbersEach = [...]int{maxNumbers, 16, 4, 1, 0}
-
-// sizeOn returns the number of ACLs of the policy's rules on a pod. Without named ports it is the
-// same on every pod, and is computed once.
-func (ps *policyState) sizeOn(pod *PodState) int {
-	if ps.sized > 0 {
-		return ps.sized
-	}
-	n := acl.SizeOf(ps.entries(pod), len(state.ACLID(ps.Key)))
-	if !ps.namesPorts() {
-		ps.sized = n
-	}
-	return n
-}
-
-// fit sets p.cut and p.closed, and ends p.silent. Its cost is linear in the number of policies that select the pod,
-// plus the length of those with named ports.
-func (d *State) fit(p *PodState) {
-	p.silent = false
-	for p.cut = 0; ; p.cut++ {
-		n := 0
-		for _, s := range p.of(policy.Namespaced) {
-			n += s.sizeOn(p)
-		}
-		if p.closed = n > d.cfg.Budgets.ACLs; !p.closed || p.cut == len(numbersEach)-1 {
-			return
-		}
-	}
 }
 
 // policyWarnings returns the warnings of the policies that select pods of this node and need too
