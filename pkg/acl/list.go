@@ -11,9 +11,8 @@ import (
 
 // Options are the inputs of Render besides the rules.
 type Options struct {
-	ID func(ipsets.Name) string // of a set
-	// Limit is how many ACLs there may be when a direction has tiers.
-	Limit int
+	ID    func(ipsets.Name) string // of a set
+	Limit int                      // how many ACLs there may be
 	// IPv6: the endpoint has IPv6 addresses. In a direction with tiers in which a rule denies, all
 	// IPv6 is blocked before all else. Sets hold IPv4 addresses only, so no other ACL can deny
 	// an IPv6 peer.
@@ -48,6 +47,7 @@ func Render(rules []Rule, o Options) (acls []*ACL, fits bool) {
 		for i := range rules {
 			l.rule(&rules[i], nil)
 		}
+		fits = fits && len(l.out) <= l.Limit
 	}
 	return l.out, fits
 }
@@ -183,9 +183,12 @@ func (a Atom) equal(whole Atom) bool {
 	return len(a.Sets) == len(whole.Sets) && slices.Equal(a.Blocks, whole.Blocks) && slices.Equal(a.Ports, whole.Ports)
 }
 
-// rule adds a rule as it is.
+// rule adds a rule as it is, but nothing to a list that is over its limit.
 func (l *list) rule(r *Rule, via []Source) {
 	for _, a := range r.Atoms {
+		if len(l.out) > l.Limit {
+			return
+		}
 		l.decide(r, a, via)
 	}
 }

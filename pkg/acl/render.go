@@ -137,52 +137,19 @@ func blockText(blocks []netip.Prefix) string {
 	return strings.Join(texts, ",")
 }
 
-// The bytes of an ACL's JSON beside its Id, its ports and its peer, and those of one
-// member of a peer with the comma behind it.
-const (
-	bytesPerACL   = 192
-	bytesPerID    = len("azure-npm-") + 20 + 1
-	bytesPerBlock = len("255.255.255.255/31") + 1
-)
+// bytesPerACL are the bytes of an ACL's JSON beside its Id, its ports and its peer.
+const bytesPerACL = 192
 
 // longACL is the length of the JSON above which an ACL counts as several.
 const longACL = 320
 
-// acls returns as how many ACLs one with so many bytes of JSON counts.
-func acls(bytes int) int { return max(1, (bytes+longACL-1)/longACL) }
-
-// aclsOfPeer returns as how many ACLs a peer counts, with an ACL for each of matches.
-func aclsOfPeer(matches []portMatch, sets, blocks, idBytes int) (n int) {
-	for _, m := range matches {
-		perACL := bytesPerACL + idBytes + len(m.ports) + sets*bytesPerID
-		if whole := blocks / hns.MaxAddressesPerACL; whole > 0 {
-			n += whole * acls(perACL+hns.MaxAddressesPerACL*bytesPerBlock)
-		}
-		if rest := blocks % hns.MaxAddressesPerACL; rest > 0 || blocks == 0 {
-			n += acls(perACL + rest*bytesPerBlock)
-		}
-	}
-	return n
-}
-
-// SizeOf returns as how many ACLs rules count whose Ids have up to so many bytes, without
-// rendering them. It is an upper bound: equal rules and short Ids of sets make less.
-func SizeOf(rules []Rule, idBytes int) (n int) {
-	texts := portTexts{}
-	for _, r := range rules {
-		for _, a := range r.Atoms {
-			if !a.Unused {
-				n += aclsOfPeer(texts.of(a.Ports), len(a.Sets), len(a.Blocks), idBytes)
-			}
-		}
-	}
-	return n
-}
-
-// Size returns as how many ACLs some count.
+// Size returns as how many ACLs those of policies count. The block at the end does not count.
 func Size(all []*ACL) (n int) {
 	for _, a := range all {
-		n += acls(bytesPerACL + len(a.ID) + len(a.LocalAddresses) + len(a.RemoteAddresses) + len(a.LocalPorts) + len(a.RemotePorts))
+		if a.Owner() != (policy.Key{}) {
+			bytes := bytesPerACL + len(a.ID) + len(a.LocalAddresses) + len(a.RemoteAddresses) + len(a.LocalPorts) + len(a.RemotePorts)
+			n += max(1, (bytes+longACL-1)/longACL)
+		}
 	}
 	return n
 }

@@ -50,7 +50,7 @@ func resolved(c policy.Policy) (out []Rule) {
 }
 
 func aclsOf(c policy.Policy, id func(ipsets.Name) string) []*ACL {
-	acls, _ := Render(resolved(c), Options{ID: id})
+	acls, _ := Render(resolved(c), Options{ID: id, Limit: 1 << 20})
 	return acls
 }
 

@@ -168,7 +168,7 @@ func TestStrangersNumbersCloseNoPolicy(t *testing.T) {
 	for i := range 8 {
 		rules = append(rules, fmt.Sprintf("{to: [{namespaceSelector: {}}, {namespaceSelector: {matchExpressions: [{key: n, operator: NotIn, values: [v%d]}]}}], ports: [{port: http}, {port: %d}]}", i, 5000+i))
 	}
-	w := newWorld(t, func(c *dataplane.Config) { c.Budgets.ACLs = 500 })
+	w := newWorld(t, func(c *dataplane.Config) { c.Budgets.ACLs = 400 })
 	w.do("namespace x", "namespace y", "namespace evil", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1", "pod x/a 10.0.1.1 port=http:80 remote",
 		"pod y/b 10.0.1.2 port=http:8080 remote", `policy x/p {podSelector: {}, policyTypes: [Egress], egress: [`+strings.Join(rules, ", ")+`]}`, "apply")
 	honest := func() {

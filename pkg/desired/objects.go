@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
@@ -44,7 +43,7 @@ type Pod struct {
 
 	// Grace is how long the containers may run on after a delete. Zero means DefaultGrace.
 	Grace time.Duration `json:"grace,omitempty"`
-	// LostUntil is set only for a lost pod, which State creates (lost.go): its object is gone, and
+	// LostUntil is set only for a lost pod, which State creates (ownership.go): its object is gone, and
 	// its containers may run until then.
 	LostUntil time.Time `json:"lostUntil,omitzero"`
 
@@ -56,11 +55,12 @@ type Pod struct {
 	Size int `json:"-"`
 }
 
-// Values of Pod.Trust.
+// Values of Pod.Trust. They only rank several claims to one address: a single claim is valid with any
+// of them.
 const (
-	Inside  = ipsets.Inside  // the address is in the node's podCIDRs
-	Outside = ipsets.Outside // the node has podCIDRs, and the address is in none of them
-	Lost    = ipsets.Lost    // the Node object is gone, or has been not ready for a while
+	Inside  = -1 // the address is in the node's podCIDRs
+	Outside = 1  // the node has podCIDRs, and the address is in none of them
+	Lost    = 2  // the Node object is gone, or has been not ready for a while
 )
 
 // Key returns the pod's name within the cluster.

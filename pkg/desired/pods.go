@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
-	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -36,19 +35,6 @@ func (p *PodState) own(owner, member, home bool) {
 	p.doubtful = owner && !p.inSets
 }
 
-// Claim says how strong the pod's claim to its address is.
-func (p *PodState) Claim() ipsets.Claim {
-	c := ipsets.Claim{UID: string(p.UID), Namespace: p.Namespace, Local: p.Local, Deleting: p.Deleting, Trust: p.Trust, Started: p.Started, Created: p.Created}
-	if p.IsLost() {
-		c.UID += " (deleted)" // the pod with this UID may come back, and then has a claim of its own
-		c.Deleting = true     // every claim of a live pod is stronger
-	}
-	if p.early {
-		c.Started = time.Time{}
-	}
-	return c
-}
-
 // Placement is the state that only local pods have. All states of a pod share it.
 type Placement struct {
 	// selected are the policies that select the pod, or may, in order of
@@ -72,13 +58,6 @@ type Placement struct {
 	// Start is replaced and never changed. It is nil if the pod ran before the agent, or if no
 	// policy isolated it when its endpoint was first right.
 	Start *state.Start
-}
-
-// Claims reports whether the pod claims its address. Host-network pods share the node's
-// address, finished pods have given theirs up, and some addresses can belong to
-// no pod.
-func (p *PodState) Claims() bool {
-	return ipsets.Assignable(p.Addr) && !p.HostNetwork && !p.Finished
 }
 
 // clockSkew is how far the clock of a pod's node may be ahead of ours. A later start is
@@ -142,10 +121,10 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		}
 	}
 	claimed, claims := was != nil && was.Claims(), m.is != nil && m.is.Claims()
-	if claimed && claims && was.Addr == pod.Addr && was.Claim() == m.is.Claim() { // so no owner changes
+	if claimed && claims && was.Addr == pod.Addr && compareClaims(was, m.is) == 0 { // so no owner changes
 		m.is.own(was.owner, was.member, was.Home)
 		d.members.put(m.is)
-		d.owners.Set(pod.Addr, m.is)
+		d.owners.set(m.is)
 		return m
 	}
 	if claimed {
@@ -155,7 +134,7 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		contest(pod.Addr)
 	}
 	if claimed {
-		d.owners.Drop(was.Addr, was.Claim().UID)
+		d.owners.drop(was)
 	}
 	delete(d.misplaced, key)
 	if was != nil && was.IsLost() {
@@ -170,7 +149,7 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 	}
 	d.members.put(m.is)
 	if claims {
-		d.owners.Set(pod.Addr, m.is)
+		d.owners.set(m.is)
 	} else if pod.Local && pod.Addr.Is4() && !pod.HostNetwork && !pod.Finished {
 		d.misplaced[key] = true
 	}

@@ -1,11 +1,14 @@
 package desired
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // ListOf returns the desired list of an endpoint that may belong to any of these pods, at least one.
@@ -71,18 +74,18 @@ func (p *PodState) Isolated() [2]bool {
 	return isolated
 }
 
-// aclsOn returns the ACLs of a NetworkPolicy on a pod that it selects. A policy without named ports
-// is rendered once for all pods.
-func (d *State) aclsOn(ps *policyState, p *PodState) []*acl.ACL {
+// aclsOn returns the ACLs of a NetworkPolicy on a pod that it selects, and false if they are more than
+// a pod may have. A policy without named ports is rendered once for all pods.
+func (d *State) aclsOn(ps *policyState, p *PodState) ([]*acl.ACL, bool) {
 	if ps.acls != nil {
-		return ps.acls
+		return ps.acls, true
 	}
 	d.notePolicy("rendering", ps.Key)
-	acls, _ := acl.Render(ps.entries(p), acl.Options{ID: d.id})
-	if !ps.namesPorts() {
+	acls, fits := acl.Render(ps.entries(p), acl.Options{ID: d.cache.ID, Limit: d.cfg.Budgets.ACLs})
+	if fits && !ps.namesPorts() {
 		ps.acls = acls
 	}
-	return acls
+	return acls, fits
 }
 
 // entries returns the rules of a NetworkPolicy for a pod.
@@ -98,4 +101,265 @@ func (ps *policyState) entries(p *PodState) []acl.Rule {
 func (ps *policyState) resolve(p *PodState, r policy.Rule) acl.Rule {
 	from := acl.Source{Tier: ps.Tier, Key: ps.Key, Index: r.Index, Name: r.Name}
 	return acl.Resolve(r, from, ps.own(), podPorts{p, ps})
+}
+
+// numbersEach has the limits of numbers of a named port per namespace other than the policy's own.
+// PodState.cut is the index of the limit that holds on a pod.
+var numbersEach = [...]int{maxNumbers, 16, 4, 1, 0}
+
+// aclsOf returns the ACLs of a pod, and sets cut, closed and silent. A list that is over the limit of
+// ACLs of a pod is made again with less in it, in this order: with fewer numbers of named ports per other
+// namespace, because the pod's own namespace does not control these; with its NetworkPolicies closed,
+// so that they isolate it and allow nothing, because all of them are in the pod's own namespace; with only
+// the Deny rules of ClusterNetworkPolicies. If that is still too much, one rule of each direction blocks
+// everything.
+func (d *State) aclsOf(p *PodState, ipv6 bool) []*acl.ACL {
+	tiered := p.Tiered()
+	if tiered {
+		d.note("listing tiers", "Pod", p.Namespace, p.Name)
+	}
+	for p.cut, p.closed, p.silent = 0, false, false; ; {
+		list, fits := d.plain(p)
+		if fits && tiered {
+			var tiers []*acl.ACL
+			tiers, fits = acl.Render(p.rules(), acl.Options{ID: d.cache.ID, Limit: d.cfg.Budgets.ACLs, IPv6: ipv6})
+			list = append(list, tiers...)
+		}
+		switch {
+		case fits && acl.Size(list) <= d.cfg.Budgets.ACLs:
+			return list
+		case p.namesEgressPorts() && p.cut < len(numbersEach)-1:
+			p.cut++
+		case !p.closed:
+			p.closed = true
+		case !p.silent && tiered:
+			p.silent = true
+		default:
+			plain, _ := d.plain(p)
+			for _, dir := range policy.Directions {
+				if p.tieredIn(dir) {
+					plain = append(plain, acl.Isolation(dir))
+				}
+			}
+			return plain
+		}
+	}
+}
+
+// namesEgressPorts reports whether the size of the lists depends on the numbers under which other
+// pods serve named ports.
+func (p *PodState) namesEgressPorts() bool {
+	return slices.ContainsFunc(p.selected, func(s subjection) bool { return len(s.views) > 0 })
+}
+
+// plain returns the ACLs of the directions of a pod in which no ClusterNetworkPolicy has a rule, and
+// false if they are more than the pod may have.
+func (d *State) plain(p *PodState) (out []*acl.ACL, fits bool) {
+	if !p.closed {
+		for _, s := range p.of(policy.Namespaced) {
+			acls, fits := d.aclsOn(s.policyState, p)
+			if out = append(out, acls...); !fits {
+				return out, false
+			}
+		}
+	}
+	for dir, isolated := range p.Isolated() {
+		if isolated {
+			out = append(out, acl.Isolation(policy.Direction(dir)))
+		}
+	}
+	for _, dir := range policy.Directions {
+		if p.tieredIn(dir) {
+			out = slices.DeleteFunc(out, func(a *acl.ACL) bool { return a.Direction == acl.DirectionOf(dir) })
+		}
+	}
+	return out, true
+}
+
+// rules returns the ordered rules of each direction in which a ClusterNetworkPolicy has a rule.
+func (p *PodState) rules() (out []acl.Rule) {
+	for _, dir := range policy.Directions {
+		if p.tieredIn(dir) {
+			// The first rule matches nothing. It keeps the direction one of tiers when none of their
+			// rules is left, so that all IPv6 is blocked where something may be denied.
+			first := acl.Rule{Direction: dir, Action: policy.Accept, From: acl.Source{Tier: policy.Admin}}
+			out = slices.Concat(out, []acl.Rule{first}, p.clusterRules(policy.Admin, dir), p.tail(dir))
+		}
+	}
+	return out
+}
+
+// clusterRules returns the rules of one tier and direction for a pod, in order.
+// On a silent pod only Deny rules remain, which never opens anything: a packet that no Deny
+// matches goes on to the next tier. Of a policy that may select the pod, and may not, Accept
+// rules are left out, and Pass rules deny.
+func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction) (out []acl.Rule) {
+	for _, s := range p.of(tier) {
+		for _, r := range s.Rules {
+			switch {
+			case r.Direction != dir, r.Action == policy.Accept && s.maybe, r.Action != policy.Deny && p.silent && !s.maybe:
+				continue
+			case r.Action == policy.Pass && s.maybe:
+				r.Action = policy.Deny
+			}
+			out = append(out, s.rulesFor(p, r)...)
+		}
+	}
+	return out
+}
+
+// rulesFor returns a rule of the policy for the list of a pod. For a rule of a ClusterNetworkPolicy
+// with named ports of peers it returns two rules: the second one denies the traffic whose port
+// numbers are not known.
+func (ps *policyState) rulesFor(p *PodState, r policy.Rule) []acl.Rule {
+	whole, named := ps.resolve(p, r), acl.NamedPorts(r.Ports)
+	whole.Atoms = slices.DeleteFunc(whole.Atoms, func(a acl.Atom) bool { return a.Unused })
+	if r.Direction != policy.Egress || len(named) == 0 || r.Action == policy.Accept {
+		return []acl.Rule{whole}
+	}
+	doubt := acl.Atom{Sets: []ipsets.Name{ipsets.Doubt()}} // the numbers of an address in doubt are unknown
+	for _, port := range named {
+		doubt.Ports = append(doubt.Ports, policy.Port{Protocol: port.Protocol})
+	}
+	doubt.Ports = policy.Fewest(doubt.Ports)
+	closed := acl.Rule{Direction: r.Direction, Action: policy.Deny, From: whole.From, Atoms: []acl.Atom{doubt}}
+	for _, peer := range r.Peers {
+		for _, v := range ps.views[acl.ReachOf(ps.own(), peer)] {
+			if slices.Contains(named, v.port.named()) {
+				closed.Atoms = append(closed.Atoms, allPorts(peer, v.key.proto, v.above(ps.numbersOn(p)))...)
+			}
+		}
+	}
+	return []acl.Rule{whole, closed}
+}
+
+// allPorts returns the traffic of a protocol to all pods of a peer in the namespaces over, which
+// serve a named port under too many numbers. If the peer has address blocks, it returns the traffic
+// to the whole peer, because one rule cannot have both blocks and sets.
+func allPorts(peer policy.Peer, protocol policy.Protocol, over []string) (out []acl.Atom) {
+	ports := []policy.Port{{Protocol: protocol}}
+	if len(over) > 0 && len(peer.Blocks) > 0 {
+		return []acl.Atom{{Sets: peer.Sets, Blocks: peer.Blocks, Ports: ports}}
+	}
+	for _, namespace := range over {
+		sets := slices.Clone(peer.Sets)
+		if own := ipsets.Namespace(namespace); !slices.Contains(sets, own) {
+			sets = append(sets, own)
+		}
+		out = append(out, acl.Atom{Sets: sets, Ports: ports})
+	}
+	return out
+}
+
+// tail returns the rules after the Admin tier in a direction: those of the NetworkPolicies and a
+// block of everything if they isolate the pod, otherwise those of the Baseline tier.
+func (p *PodState) tail(dir policy.Direction) (out []acl.Rule) {
+	if !p.Isolated()[dir] {
+		return append(p.clusterRules(policy.Baseline, dir), acl.Rule{Direction: dir, Action: policy.Accept, Atoms: []acl.Atom{{}}})
+	}
+	for _, s := range p.of(policy.Namespaced) {
+		for _, r := range s.Rules {
+			if r.Direction == dir && !p.closed {
+				out = append(out, s.rulesFor(p, r)...)
+			}
+		}
+	}
+	return append(out, acl.Rule{Direction: dir, Action: policy.Deny, Atoms: []acl.Atom{{}}, From: acl.Source{Tier: policy.Namespaced}})
+}
+
+// tieredIn reports whether a ClusterNetworkPolicy that selects the pod has a rule of a
+// direction.
+func (p *PodState) tieredIn(dir policy.Direction) bool {
+	return slices.ContainsFunc(p.selected, func(s subjection) bool {
+		return s.Tier != policy.Namespaced && slices.ContainsFunc(s.Rules, func(r policy.Rule) bool { return r.Direction == dir })
+	})
+}
+
+// policyWarnings returns the warnings of the policies that select pods of this node and need too
+// many ACLs or numbers of named ports there. The texts have no counts, because other tenants could
+// change them all the time.
+func (d *State) policyWarnings() (out []state.Warning) {
+	told := map[state.Warning]bool{}
+	for _, p := range d.local {
+		for _, s := range p.selected {
+			if p.cut == 0 && !p.closed && !p.silent && len(s.views) == 0 {
+				continue // nothing is over a limit
+			}
+			for _, message := range d.excesses(p, s.policyState) {
+				object, kind := ObjectOf(s.Key)
+				w := state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: message}
+				if !told[w] {
+					told[w] = true
+					out = append(out, w)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// excesses returns the texts of the warnings about a policy that exceeds a limit on a pod.
+func (d *State) excesses(p *PodState, ps *policyState) (out []string) {
+	limit := d.cfg.Budgets.ACLs
+	if p.cut > 0 && len(ps.views) > 0 {
+		out = append(out, fmt.Sprintf("pods of other namespaces serve its named ports under so many numbers that the policies of a pod need more than %d ACLs (MaxACLsPerPod): "+
+			"only the lowest numbers of each of these namespaces are accepted, and a ClusterNetworkPolicy that denies or passes the port denies all ports there; "+
+			"use port numbers instead of names", limit))
+	}
+	if p.closed && ps.Tier == policy.Namespaced {
+		out = append(out, fmt.Sprintf("the policies of a pod that it selects come to more than %d ACLs (MaxACLsPerPod), where a long ACL counts as several: "+
+			"it isolates that pod and allows nothing. Merge peers, or give ports as ranges", limit))
+	}
+	if p.silent && ps.Tier != policy.Namespaced {
+		out = append(out, fmt.Sprintf("with the other policies of a pod that it selects it comes to more than %d ACLs (MaxACLsPerPod), where a long ACL counts as several: "+
+			"only its Deny rules are in force there. Make fewer rules, or order them so that less is passed", limit))
+	}
+	if over := ps.overNumbers(); over != "" {
+		surplus := "connections to the other numbers are blocked"
+		if ps.own() == "" {
+			surplus = "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
+		}
+		out = append(out, fmt.Sprintf("a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
+			"%s; use port numbers instead of names, or serve the port under fewer numbers", maxNumbers, over, surplus))
+	}
+	return out
+}
+
+// overNumbers returns the first view of the policy that is over maxNumbers, "" for none.
+func (ps *policyState) overNumbers() (first string) {
+	for _, views := range ps.views {
+		for _, v := range views {
+			if text := v.key.String(); len(v.over) > 0 && (first == "" || text < first) {
+				first = text
+			}
+		}
+	}
+	return first
+}
+
+// podPorts resolves the named ports of one policy for one pod.
+type podPorts struct {
+	pod    *PodState
+	policy *policyState
+}
+
+func (t podPorts) Own(name string, proto policy.Protocol) (uint16, bool) {
+	return t.pod.port(name, proto)
+}
+
+// Served returns the numbers of the policy's named ports within a reach.
+func (t podPorts) Served(at acl.Reach) (out []acl.ServedPort) {
+	for _, v := range t.policy.views[at] {
+		out = append(out, v.served(t.policy.numbersOn(t.pod))...)
+	}
+	return out
+}
+
+// numbersOn returns the limit of numbers per namespace other than the policy's own that holds for
+// the policy on a pod. A rule of a ClusterNetworkPolicy has one number at least.
+func (ps *policyState) numbersOn(pod *PodState) int {
+	if ps.own() == "" {
+		return max(1, numbersEach[pod.cut])
+	}
+	return numbersEach[pod.cut]
 }

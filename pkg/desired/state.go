@@ -32,7 +32,7 @@ type State struct {
 	now  time.Time // when the last transaction began
 
 	cache      *ipsets.Cache // State sets the desired members, other packages record the actual ones
-	owners     *ipsets.Owners[*PodState]
+	owners     owners
 	members    *members
 	namedPorts *namedPorts
 	policies   map[policy.Key]*policyState
@@ -41,7 +41,7 @@ type State struct {
 	switched   map[*policyState]struct{}              // policies that may become active or idle; empty between stagings
 	local      map[types.UID]*PodState                // local pods to which endpoints with their address belong
 	contested  map[netip.Addr]bool                    // addresses that several live pods claim, and those of this node that a pod claims
-	lost       map[netip.Addr]PodKey                  // lost pods (lost.go)
+	lost       map[netip.Addr]PodKey                  // lost pods (ownership.go)
 	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
 	effects    Effects
@@ -54,7 +54,7 @@ func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, nam
 		cfg:       cfg,
 		note:      note,
 		cache:     cache,
-		owners:    ipsets.NewOwners[*PodState](),
+		owners:    owners{},
 		members:   newMembers(cache),
 		policies:  map[policy.Key]*policyState{},
 		byNS:      map[string]map[policy.Key]*policyState{},

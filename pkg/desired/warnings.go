@@ -87,7 +87,7 @@ func (d *State) addressWarnings() []state.Warning {
 	}
 	nobodys := slices.Collect(maps.Keys(d.misplaced))
 	for _, addr := range d.nodeAddrs {
-		if home := d.owners.Ownership(addr).Home; len(home) > 0 {
+		if home := d.owners.ownership(addr).Home; len(home) > 0 {
 			nobodys = append(nobodys, home[0].Key())
 		}
 	}
@@ -104,15 +104,15 @@ func contestedWarning(kind string, pod PodKey, message string) state.Warning {
 
 // rivals names the pods that claim an address, strongest claim first.
 func (d *State) rivals(addr netip.Addr) string {
-	few, all := d.owners.Rivals(addr, namedRivals)
-	names := make([]string, len(few))
-	for i, p := range few {
+	all := d.owners.live(addr)
+	names := make([]string, min(len(all), namedRivals))
+	for i, p := range all[:len(names)] {
 		if names[i] = p.Key().String(); !p.Local {
 			names[i] += " (on another node)"
 		}
 	}
 	text := strings.Join(names, ", ")
-	if more := all - len(few); more > 0 {
+	if more := len(all) - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

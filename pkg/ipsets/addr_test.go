@@ -54,18 +54,3 @@ func TestOnlyIPv4(t *testing.T) {
 	require.True(t, c.Copy().Differences()[leafA.ID()].Unknown)
 	require.Equal(t, []string{addr1.String()}, c.Plan()[0].Sets[0].Values)
 }
-
-// TestAssignable: what no machine of a network has is nobody's, from the first to the
-// last of each block; what is beside it may be a pod's.
-func TestAssignable(t *testing.T) {
-	for _, text := range []string{
-		"0.0.0.0", "0.255.255.255", "127.0.0.0", "127.0.0.1", "127.255.255.255", "169.254.0.0", "169.254.255.255",
-		"224.0.0.1", "239.255.255.255", "255.255.255.255", "::1", "fd00::1", "::ffff:10.0.0.1",
-	} {
-		require.False(t, Assignable(netip.MustParseAddr(text)), text)
-	}
-	require.False(t, Assignable(netip.Addr{}))
-	for _, text := range []string{"1.0.0.0", "10.0.0.1", "126.255.255.255", "128.0.0.0", "169.253.255.255", "169.255.0.0", "223.255.255.255", "240.0.0.1", "255.255.255.254"} {
-		require.True(t, Assignable(netip.MustParseAddr(text)), text)
-	}
-}

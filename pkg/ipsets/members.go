@@ -177,16 +177,3 @@ func textsOf(addrs []addr) []string {
 	}
 	return out
 }
-
-// unassignable has the blocks in which no pod has an address: "this network", loopback,
-// link-local, multicast and broadcast.
-var unassignable = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
-	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("255.255.255.255/32"),
-}
-
-// Assignable reports whether a pod can have the address: it is an IPv4 address outside of the
-// unassignable blocks.
-func Assignable(a netip.Addr) bool {
-	return a.Is4() && !slices.ContainsFunc(unassignable, func(b netip.Prefix) bool { return b.Contains(a) })
-}
