@@ -111,7 +111,7 @@ type Controller struct {
 	informers  []*informer // of all kinds but allNodes
 
 	queue    *queue
-	claims   *claims
+	claims   claims
 	finished finishedPods
 	synced   chan struct{} // closed when every informer is
 	// addressed is closed when the Node object has had an address.
@@ -122,9 +122,12 @@ type Controller struct {
 // New returns a Controller that Run starts.
 func New(cfg Config) *Controller {
 	cfg.setDefaults()
-	c := &Controller{cfg: cfg, queue: newQueue(), claims: newClaims(), synced: make(chan struct{}), addressed: make(chan struct{})}
+	q := newQueue()
+	c := &Controller{
+		cfg: cfg, queue: q, claims: claims{queue: q, told: map[desired.PodKey]*podClaim{}}, finished: finishedPods{pods: map[desired.PodKey]bool{}},
+		synced: make(chan struct{}), addressed: make(chan struct{}),
+	}
 	c.status.apply = errors.New("not everything is known and programmed yet")
-	c.finished.pods = map[desired.PodKey]bool{}
 	pods := keptPods(cfg.Node, cfg.Budgets)
 	pods.gone = c.finished.gone
 	c.pods = newStore(pods, c.podChanged)
