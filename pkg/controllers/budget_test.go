@@ -101,10 +101,10 @@ func TestHundredPoliciesCostLittle(t *testing.T) {
 				s := storeOf(keptPolicies(b), &keys{})
 				add, end := s.list()
 				for i := range tc.policies {
-					light := &lightPolicy{}
-					require.NoError(t, light.Unmarshal(data))
-					light.Namespace, light.Name = "x", fmt.Sprint("p", i)
-					require.NoError(t, add(light))
+					np := &networkingv1.NetworkPolicy{}
+					require.NoError(t, np.Unmarshal(data))
+					np.Namespace, np.Name = "x", fmt.Sprint("p", i)
+					require.NoError(t, add(np))
 				}
 				listed := effort.Live() - before
 				end()

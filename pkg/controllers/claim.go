@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -39,9 +41,9 @@ var _ gate.Claimer = (*Controller)(nil)
 // plugin that hangs up may have waited for long enough, so that the pod starts.
 func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	began := time.Now()
-	addr, err := addrOfClaim(claim)
-	if err != nil {
-		return err
+	i := slices.IndexFunc(claim.Addresses, netip.Addr.Is4)
+	if i < 0 {
+		return fmt.Errorf("%w: %v", errNoIPv4, claim.Addresses)
 	}
 	p, err := c.awaitPod(ctx, claim)
 	if err != nil {
@@ -49,20 +51,18 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	}
 	waiting, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &podClaim{sandbox: sandboxOf(claim, began), addr: addr, end: end}
-	sandbox, ended := c.claims.come(p, t)
-	for _, other := range ended {
-		c.event(keyOfPod(other), prompt)
+	t := &podClaim{sandbox: state.Sandbox{ID: claim.ContainerID, Told: began}, addr: claim.Addresses[i], end: end}
+	if len(claim.Netns) == len("00000000-0000-0000-0000-000000000000") { // else no namespace of HNS
+		t.sandbox.Netns = claim.Netns
 	}
-	if is := c.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name}); is == nil || is.UID != p.UID || is.Finished {
+	c.claims.add(p, t)
+	if is := c.pods.get(cache.ObjectName(p.Key())); is == nil || is.UID != p.UID || is.Finished {
 		c.claims.giveUp(p.Key(), t) // it went before the claim came, so no event of it comes any more
 	}
-	c.event(keyOfPod(p.Key()), urgent)
-	err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
-	if err == nil {
-		// What came while the rules were written waits in the queue, and may be about this
-		// pod. It counts too; what comes from now on does not, as there may always be more.
-		sandbox = c.claims.again(t)
+	// What came while the rules were written waits in the queue, and may be about this pod. So the
+	// agent waits twice; what comes from then on does not count, as there may always be more.
+	for round := 0; round < 2 && err == nil; round++ {
+		sandbox := c.claims.ask(t)
 		c.event(keyOfPod(p.Key()), urgent)
 		err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
 	}
@@ -72,12 +72,13 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	case cause == nil && errors.Is(context.Cause(waiting), errReplaced):
 		return errReplaced
 	case claim.Strict && (errors.Is(cause, gate.ErrHungUp) || errors.Is(cause, gate.ErrLate)):
-		if c.claims.giveUp(p.Key(), t) {
-			c.event(keyOfPod(p.Key()), prompt)
-		}
+		c.claims.giveUp(p.Key(), t)
 	}
 	return err
 }
+
+// awaitInterval is the time between two looks for a pod of a claim. The watch mostly has shown it before.
+const awaitInterval = 20 * time.Millisecond
 
 // awaitPod returns the pod of a claim as soon as everything that was there at the start is
 // known, and the watch shows the pod.
@@ -88,13 +89,12 @@ func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*desired.P
 		return nil, errNotSynced
 	}
 	for {
-		next := c.claims.next() // before the look, so that nothing is missed after it
 		p := c.pods.get(cache.ObjectName{Namespace: claim.Namespace, Name: claim.Name})
 		if p != nil && p.Local && !p.Finished && (string(p.UID) == claim.UID || !isUID(claim.UID)) {
 			return p, nil
 		}
 		select {
-		case <-next:
+		case <-time.After(awaitInterval):
 		case <-ctx.Done():
 			return nil, errNoPod
 		}
@@ -109,21 +109,103 @@ func isUID(uid string) bool {
 	return uid != "" && (len(uid) != 32 || strings.Trim(uid, "0123456789abcdef") != "")
 }
 
-// sandboxOf returns the sandbox of a claim that began at a time.
-func sandboxOf(claim gate.Claim, began time.Time) state.Sandbox {
-	is := state.Sandbox{ID: claim.ContainerID, Told: began}
-	if len(claim.Netns) == len("00000000-0000-0000-0000-000000000000") { // else no namespace of HNS
-		is.Netns = claim.Netns
-	}
-	return is
+// claims are what the CNI told of pods that start, before the API server knows their
+// addresses. There is one for each local pod at most: it goes with its pod.
+type claims struct {
+	queue *queue // takes the pods whose claims end
+
+	mu    sync.Mutex // guards the rest
+	told  map[desired.PodKey]*podClaim
+	asked int // how often the agent waited until a pod may start
 }
 
-// addrOfClaim returns the first IPv4 address of a claim.
-func addrOfClaim(claim gate.Claim) (netip.Addr, error) {
-	for _, a := range claim.Addresses {
-		if a.Is4() {
-			return a, nil
+// podClaim is what the CNI told of a pod. Its fields are guarded by claims.mu.
+type podClaim struct {
+	uid     types.UID
+	sandbox state.Sandbox
+	addr    netip.Addr
+	before  netip.Addr // the address in the Pod object when the claim came
+	// passed is set once the Pod object has an address of the pod network that differs from before.
+	// From then on the agent uses the address of the Pod object.
+	passed bool
+	end    context.CancelCauseFunc // tells who waits that it counts no more
+}
+
+// on returns a local pod as the dataplane is to know it: with the sandbox that the CNI told of, and
+// with its address where the API server does not know that yet.
+func (c *claims) on(p *desired.Pod) *desired.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.told[p.Key()]
+	if t == nil || t.uid != p.UID {
+		return p
+	}
+	is := *p
+	is.HostNetwork, is.Addr = false, ownAddr(p) // containerd calls a CNI only for pods of the pod network
+	if is.Sandbox = t.sandbox; !t.passed || p.Addr == t.addr {
+		is.Addr, is.Started = t.addr, t.sandbox.Told // of two pods that claim an address the later one has it
+	}
+	return &is
+}
+
+// add takes the claim of a pod. Pods that had its address have ended, as far as the CNI told, though the API
+// server may not say so yet.
+func (c *claims) add(p *desired.Pod, t *podClaim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, other := range c.told {
+		if other.addr == t.addr || key == p.Key() {
+			c.drop(key)
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("%w: %v", errNoIPv4, claim.Addresses)
+	t.uid, t.before = p.UID, ownAddr(p)
+	c.told[p.Key()] = t
+}
+
+// ask returns the sandbox of a claim with a new round, which the dataplane is to reach.
+func (c *claims) ask(t *podClaim) state.Sandbox {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	t.sandbox.Round = c.asked
+	return t.sandbox
+}
+
+// giveUp ends a claim, if it still counts.
+func (c *claims) giveUp(key desired.PodKey, t *podClaim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told[key] == t {
+		c.drop(key)
+	}
+}
+
+// drop ends the claim of a pod. The caller holds mu.
+func (c *claims) drop(key desired.PodKey) {
+	c.told[key].end(errReplaced)
+	delete(c.told, key)
+	c.queue.AddEvent(keyOfPod(key), time.Now(), prompt)
+}
+
+// sees takes the state of a local pod, nil when a pod is gone.
+func (c *claims) sees(key desired.PodKey, p *desired.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch t := c.told[key]; {
+	case t == nil:
+	case p == nil, p.UID != t.uid, p.Finished:
+		c.drop(key)
+	case ownAddr(p).IsValid() && p.Addr != t.before:
+		t.passed = true
+	}
+}
+
+// ownAddr returns the pod's address in the pod network according to its Pod object, or the zero
+// Addr if it has none. The kubelet clears the address when it recreates the sandbox. For a pod with
+// hostNetwork it reports the node's address until the pod has its own.
+func ownAddr(p *desired.Pod) netip.Addr {
+	if p.HostNetwork {
+		return netip.Addr{}
+	}
+	return p.Addr
 }

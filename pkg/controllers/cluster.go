@@ -94,10 +94,11 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 		failed = errors.Join(failed, err)
 		return c
 	}
-	pods := client(corev1.SchemeGroupVersion, addOnly(&corev1.Pod{}, &corev1.PodList{}))
-	namespaces := client(corev1.SchemeGroupVersion, addOnly(&corev1.Namespace{}, &corev1.NamespaceList{}))
-	nodes := client(corev1.SchemeGroupVersion, addOnly(&corev1.Node{}, &corev1.NodeList{}))
-	policies := client(networkingv1.SchemeGroupVersion, addLightPolicies)
+	core := func(types ...runtime.Object) *rest.RESTClient {
+		return client(corev1.SchemeGroupVersion, addOnly(corev1.SchemeGroupVersion, types...))
+	}
+	pods, namespaces, nodes := core(&corev1.Pod{}, &corev1.PodList{}), core(&corev1.Namespace{}, &corev1.NamespaceList{}), core(&corev1.Node{}, &corev1.NodeList{})
+	policies := client(networkingv1.SchemeGroupVersion, addOnly(networkingv1.SchemeGroupVersion, &networkingv1.NetworkPolicy{}, &networkingv1.NetworkPolicyList{}))
 	clusters := client(clusterVersion, addLightClusters)
 	if failed != nil {
 		return Source{}, failed
@@ -120,13 +121,13 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	}, nil
 }
 
-// addOnly returns a function that registers only these types of the core group. A client with it
+// addOnly returns a function that registers only these types of a group. A client with it
 // fails to decode a response of any other kind; with all types registered, such a response could
 // pass as an empty list.
-func addOnly(types ...runtime.Object) func(*runtime.Scheme) error {
+func addOnly(gv schema.GroupVersion, types ...runtime.Object) func(*runtime.Scheme) error {
 	return func(scheme *runtime.Scheme) error {
-		scheme.AddKnownTypes(corev1.SchemeGroupVersion, types...)
-		metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+		scheme.AddKnownTypes(gv, types...)
+		metav1.AddToGroupVersion(scheme, gv)
 		return nil
 	}
 }

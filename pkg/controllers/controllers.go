@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync"
 	"time"
@@ -110,23 +111,35 @@ type Controller struct {
 	informers  []*informer // of all kinds but allNodes
 
 	queue    *queue
-	claims   *claims
+	claims   claims
 	finished finishedPods
 	synced   chan struct{} // closed when every informer is
-	status   status
+	// addressed is closed when the Node object has had an address.
+	addressed chan struct{}
+	status    status
 }
 
 // New returns a Controller that Run starts.
 func New(cfg Config) *Controller {
 	cfg.setDefaults()
-	c := &Controller{cfg: cfg, queue: newQueue(), claims: newClaims(), synced: make(chan struct{})}
-	c.finished.pods = map[desired.PodKey]bool{}
+	q := newQueue()
+	c := &Controller{
+		cfg: cfg, queue: q, claims: claims{queue: q, told: map[desired.PodKey]*podClaim{}}, finished: finishedPods{pods: map[desired.PodKey]bool{}},
+		synced: make(chan struct{}), addressed: make(chan struct{}),
+	}
+	c.status.apply = errors.New("not everything is known and programmed yet")
 	pods := keptPods(cfg.Node, cfg.Budgets)
 	pods.gone = c.finished.gone
 	c.pods = newStore(pods, c.podChanged)
 	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { c.event(key, restful) })
 	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { c.event(key, prompt) })
-	c.nodes = newStore(keptNodes(), func(key Key, _, _ *[]netip.Addr) { c.event(key, prompt) })
+	addressed := sync.OnceFunc(func() { close(c.addressed) })
+	c.nodes = newStore(keptNodes(), func(key Key, _, is *[]netip.Addr) {
+		if is != nil && len(*is) > 0 {
+			addressed()
+		}
+		c.event(key, prompt)
+	})
 	c.clusters = newStore(keptClusters(), func(key Key, _, is *keptCluster) {
 		if is != nil && is.nodes {
 			c.allNodes.need()

@@ -7,19 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // status is what the worker says of itself.
 type status struct {
-	mu      sync.Mutex // guards following; held for no call
-	alive   bool
-	waiting bool   // for the Node's address
-	first   bool   // a transaction was applied
-	err     error  // of the last transaction
-	hns     string // what HNS did not answer in the last transaction
-	look    error  // of the last look that was not at single endpoints
+	mu    sync.Mutex // guards following; held for no call
+	alive bool
+	apply error // why not everything is programmed: of the last transaction, or as there was none
+	look  error // of the last look that was not at single endpoints
 
 	// What the worker does itself, besides waiting, and since when.
 	doing state.Progress
@@ -35,11 +31,16 @@ const (
 	unhealthyAfter = time.Minute
 )
 
-// does notes what the worker does now; "" when it waits for work.
-func (s *status) does(what string) {
+// update changes the status.
+func (s *status) update(change func(*status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.doing = state.Progress{Doing: what, Since: time.Now()}
+	change(s)
+}
+
+// does notes what the worker does now; "" when it waits for work.
+func (s *status) does(what string) {
+	s.update(func(s *status) { s.doing = state.Progress{Doing: what, Since: time.Now()} })
 }
 
 // progress returns where the worker is. It is zero while the worker waits for work, or
@@ -64,42 +65,6 @@ func stalled(p state.Progress, limit time.Duration) error {
 		return fmt.Errorf("a transaction has made no progress for %v: %s", took.Round(time.Second), p.Doing)
 	}
 	return nil
-}
-
-// update changes the status.
-func (s *status) update(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
-}
-
-func (s *status) applied(r state.Report, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.err, s.hns = err, ""
-	s.first = s.first || err == nil
-	for _, w := range r.Warnings {
-		if w.Kind == warnsOfNode && w.Reason == state.ReasonHNSUnavailable {
-			s.hns = fmt.Sprintf("%s %s: %s", w.Kind, w.Object, w.Message)
-			break
-		}
-	}
-}
-
-// warnsOfNode is the kind of warnings that are about HNS as a whole. An endpoint that HNS
-// does not write has a warning of its own. That one is active until the endpoint is right,
-// which may be never, while the others are served.
-const warnsOfNode = "Node"
-
-// looked takes how a look ended. One at single endpoints says nothing of HNS as a
-// whole.
-func (s *status) looked(look dataplane.Look, err error) {
-	if !look.Enumerate && !look.Sets {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.look = err
 }
 
 // Healthy returns nil while the worker runs and makes progress. An error is a reason to
@@ -135,17 +100,11 @@ func (c *Controller) Ready() error {
 	}
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
-	switch s := &c.status; {
-	case s.waiting:
-		return fmt.Errorf("node %q has no InternalIP yet", c.cfg.Node)
-	case s.err != nil:
-		return fmt.Errorf("the last transaction failed: %w", s.err)
-	case s.hns != "":
-		return fmt.Errorf("HNS does not answer: %s", s.hns)
-	case s.look != nil:
-		return fmt.Errorf("HNS does not answer: %w", s.look)
-	case !s.first:
-		return errors.New("not everything is known and programmed yet")
+	if c.status.apply != nil {
+		return c.status.apply
+	}
+	if c.status.look != nil {
+		return fmt.Errorf("HNS does not answer: %w", c.status.look)
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/winnpm/winnpm/pkg/backoff"
 )
 
 // ErrNoKind is the error of a list when the API server says that it does not have the kind of
@@ -120,7 +122,7 @@ func (i *informer) rest(ctx context.Context, err error) {
 	case errors.Is(err, ErrNoKind):
 		pause = askAgain + rand.N(askAgain/5)
 	case errors.Is(err, errRoom): // no failure: the watch is to go on soon
-		pause = rand.N(firstPause)
+		pause = rand.N(time.Second)
 	default:
 		pause = i.nextPause(time.Now())
 		if !errors.Is(err, errNoWatch) && !expired(err) {
@@ -136,10 +138,10 @@ func (i *informer) rest(ctx context.Context, err error) {
 // nextPause returns the pause after a failure: 1, 2, 4 … 30 s, and up to as much again at random. The
 // pauses begin anew after some time without a failure.
 func (i *informer) nextPause(now time.Time) time.Duration {
-	if now.Sub(i.failed) > 3*lastPause {
+	if now.Sub(i.failed) > 3*backoff.Longest {
 		i.pause = 0
 	}
-	i.failed, i.pause = now, min(max(2*i.pause, firstPause), lastPause)
+	i.failed, i.pause = now, min(max(2*i.pause, time.Second), backoff.Longest)
 	return i.pause + rand.N(i.pause)
 }
 

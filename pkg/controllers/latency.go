@@ -17,51 +17,33 @@ type Applied struct {
 	Programmed []time.Duration
 }
 
-// batch is the events of one transaction.
-type batch struct {
-	generation uint64
-	arrived    []time.Time
-}
-
 // maxUnprogrammed bounds the events that are waited for: while HNS is away for
 // hours the first ones are enough to tell.
 const maxUnprogrammed = 10_000
 
-// batches are the transactions that are staged and not in HNS yet.
-type batches struct {
-	waiting []batch
-	events  int
+// events are those that are staged and not in HNS yet.
+type events []event
+
+// event is the generation of the transaction that staged an event, and when the event came in.
+type event struct {
+	generation uint64
+	at         time.Time
 }
 
-// add takes over the events of a transaction that was staged.
-func (b *batches) add(generation uint64, pending map[Key]time.Time) {
-	var arrived []time.Time
+// applied adds the events of a transaction, and removes those that are in HNS now: those of every
+// transaction but the waiting ones. It returns how long each of these took.
+func (e *events) applied(generation uint64, pending map[Key]time.Time, waiting []state.Span, now time.Time) (took []time.Duration) {
 	for _, at := range pending {
-		if !at.IsZero() && b.events+len(arrived) < maxUnprogrammed {
-			arrived = append(arrived, at)
+		if !at.IsZero() && len(*e) < maxUnprogrammed {
+			*e = append(*e, event{generation, at})
 		}
 	}
-	if len(arrived) > 0 {
-		b.waiting = append(b.waiting, batch{generation, arrived})
-		b.events += len(arrived)
-	}
-}
-
-// done returns how long the events took that are in HNS now: those of every
-// transaction but the waiting ones.
-func (b *batches) done(waiting []state.Span, now time.Time) []time.Duration {
-	var took []time.Duration
-	left := b.waiting[:0]
-	for _, w := range b.waiting {
-		if slices.ContainsFunc(waiting, func(s state.Span) bool { return s.Has(w.generation) }) {
-			left = append(left, w)
-			continue
+	*e = slices.DeleteFunc(*e, func(is event) bool {
+		if slices.ContainsFunc(waiting, func(s state.Span) bool { return s.Has(is.generation) }) {
+			return false
 		}
-		for _, at := range w.arrived {
-			took = append(took, now.Sub(at))
-		}
-	}
-	b.waiting = left
-	b.events -= len(took)
+		took = append(took, now.Sub(is.at))
+		return true
+	})
 	return took
 }

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,49 +10,46 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // An event counts as programmed when its transaction has nothing outstanding;
 // an older one that fails for good holds nothing up that comes later.
-func TestBatches(t *testing.T) {
+func TestEvents(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
-	events := func(seconds ...int) map[Key]time.Time {
+	came := func(seconds ...int) map[Key]time.Time {
 		out := map[Key]time.Time{{Kind: KindRetry}: {}}
 		for i, s := range seconds {
 			out[Key{KindPod, cache.ObjectName{Name: string(rune('a' + i))}}] = at(s)
 		}
 		return out
 	}
-	var b batches
-	b.add(1, events(0, 1))
-	require.ElementsMatch(t, []time.Duration{5 * time.Second, 4 * time.Second}, b.done(nil, at(5)))
-	require.Empty(t, b.done(nil, at(6)), "told once")
+	var e events
+	require.ElementsMatch(t, []time.Duration{5 * time.Second, 4 * time.Second}, e.applied(1, came(0, 1), nil, at(5)))
+	require.Empty(t, e.applied(1, nil, nil, at(6)), "told once")
 
-	b.add(2, events(10))
 	upTo := func(generation uint64) []state.Span { return []state.Span{{From: 0, To: generation}} }
-	require.Empty(t, b.done(upTo(2), at(11)), "not in HNS")
-	b.add(3, events(12))
-	require.Equal(t, []time.Duration{time.Second}, b.done(upTo(2), at(13)), "the later one is")
-	b.add(4, events(14))
-	require.Equal(t, []time.Duration{10 * time.Second}, b.done([]state.Span{{From: 0, To: 1}, {From: 3, To: 4}}, at(20)), "the earlier one is")
-	require.Equal(t, []time.Duration{7 * time.Second}, b.done(nil, at(21)))
+	require.Empty(t, e.applied(2, came(10), upTo(2), at(11)), "not in HNS")
+	require.Equal(t, []time.Duration{time.Second}, e.applied(3, came(12), upTo(2), at(13)), "the later one is")
+	require.Equal(t, []time.Duration{10 * time.Second}, e.applied(4, came(14), []state.Span{{From: 0, To: 1}, {From: 3, To: 4}}, at(20)), "the earlier one is")
+	require.Equal(t, []time.Duration{7 * time.Second}, e.applied(4, nil, nil, at(21)))
 
-	b.add(5, events())
-	require.Empty(t, b.done(nil, at(21)), "a retry is no event")
-	require.Empty(t, b.waiting)
+	require.Empty(t, e.applied(5, came(), nil, at(21)), "a retry is no event")
+	require.Empty(t, e)
 }
 
-func TestBatchesAreBounded(t *testing.T) {
-	var b batches
+func TestEventsAreBounded(t *testing.T) {
+	var e events
 	now := time.Unix(1000, 0)
-	for generation := range uint64(maxUnprogrammed + 10) {
-		b.add(generation+1, map[Key]time.Time{{Kind: KindPod}: now})
+	many := map[Key]time.Time{}
+	for i := range maxUnprogrammed + 10 {
+		many[Key{KindPod, cache.ObjectName{Name: fmt.Sprint(i)}}] = now
 	}
-	require.Len(t, b.done(nil, now), maxUnprogrammed)
-	b.add(1, map[Key]time.Time{{Kind: KindPod}: now})
-	require.Len(t, b.done(nil, now), 1, "there is room again")
+	require.Empty(t, e.applied(1, many, []state.Span{{From: 0, To: 1}}, now))
+	require.Len(t, e.applied(0, nil, nil, now), maxUnprogrammed)
+	require.Len(t, e.applied(1, map[Key]time.Time{{Kind: KindPod}: now}, nil, now), 1, "there is room again")
 }
 
 // told records what OnApplied was told.
@@ -93,12 +91,12 @@ func TestProgrammedAfterAnError(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		cl.pods.set(newPod("a", "10.0.0.1"))
 		synctest.Wait()
-		time.Sleep(firstPause)
+		time.Sleep(backoff.Pause(1))
 		synctest.Wait()
 		require.Len(t, told.all, 3)
 		require.ErrorIs(t, told.all[1].Err, broken)
 		require.Empty(t, told.all[1].Programmed)
-		require.Equal(t, []time.Duration{firstPause}, told.all[2].Programmed)
+		require.Equal(t, []time.Duration{backoff.Pause(1)}, told.all[2].Programmed)
 	})
 }
 

@@ -3,9 +3,11 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
@@ -25,28 +27,16 @@ type looks struct {
 	observer Observer // nil: there are no looks
 	began    bool
 	next     dataplane.Look
-	at       time.Time // when next is due
-	held     time.Time // since when transactions have kept back a look; zero if none is kept back
-	rested   time.Time // when HNS has rested from the last look
-	failures map[string]failure
-}
-
-// failure is a look that failed the last time.
-type failure struct {
-	pause time.Duration // from the last try to the next
-	until time.Time
-}
-
-// ask asks the observer what to read next, and when.
-func (l *looks) ask() {
-	l.next, l.at = l.observer.NextLook()
-	l.began = true
+	at       time.Time                // when next is due
+	held     time.Time                // since when transactions have kept back a look; zero if none is kept back
+	rested   time.Time                // when HNS has rested from the last look
+	failures map[string]backoff.Retry // of looks that failed the last time
 }
 
 // begins returns when the next look begins, if nothing changes until then. waiting says whether a
 // transaction is due.
 func (l *looks) begins(now time.Time, waiting bool) time.Time {
-	at := slices.MaxFunc([]time.Time{l.at, l.failures[nameOf(l.next)].until, l.rested}, time.Time.Compare)
+	at := slices.MaxFunc([]time.Time{l.at, l.failures[nameOf(l.next)].At, l.rested}, time.Time.Compare)
 	if at.After(now) || !waiting {
 		l.held = time.Time{}
 		return at
@@ -60,7 +50,7 @@ func (l *looks) begins(now time.Time, waiting bool) time.Time {
 // look reads HNS, and enqueues a retry if that finds something to do.
 func (w *worker) look(ctx context.Context) {
 	c, l := w.c, &w.looks
-	defer l.ask()
+	defer func() { l.next, l.at = l.observer.NextLook() }()
 	look, began := l.next, time.Now()
 	c.status.does("reading HNS")
 	defer c.status.does("")
@@ -70,7 +60,9 @@ func (w *worker) look(ctx context.Context) {
 	}
 	now := time.Now()
 	l.held, l.rested = time.Time{}, now.Add(max(lookShare*now.Sub(began), leastRest))
-	c.status.looked(look, err)
+	if look.Enumerate || look.Sets { // one at single endpoints says nothing of HNS as a whole
+		c.status.update(func(s *status) { s.look = err })
+	}
 	if err != nil {
 		c.cfg.Logger.Error(err, "reading HNS failed", "look", look, "retryAfter", l.failed(look, now))
 		return
@@ -84,14 +76,11 @@ func (w *worker) look(ctx context.Context) {
 // failed returns the pause after a look that failed: 1, 2, 4 … 30 s. One that is not
 // made again for a while, as its endpoint is gone, is forgotten.
 func (l *looks) failed(look dataplane.Look, now time.Time) time.Duration {
-	for name, f := range l.failures {
-		if now.Sub(f.until) > 2*lastPause {
-			delete(l.failures, name)
-		}
-	}
-	pause := min(max(2*l.failures[nameOf(look)].pause, firstPause), lastPause)
-	l.failures[nameOf(look)] = failure{pause, now.Add(pause)}
-	return pause
+	maps.DeleteFunc(l.failures, func(_ string, r backoff.Retry) bool { return now.Sub(r.At) > 2*backoff.Longest })
+	r := l.failures[nameOf(look)]
+	r.Failed(now, now)
+	l.failures[nameOf(look)] = r
+	return backoff.Pause(r.Tries)
 }
 
 // nameOf returns a key for a look.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 )
 
@@ -221,10 +222,10 @@ func TestFailedLooksBackOff(t *testing.T) {
 
 // Failures of endpoints that are gone are forgotten.
 func TestFailuresAreForgotten(t *testing.T) {
-	r := looks{failures: map[string]failure{}}
+	r := looks{failures: map[string]backoff.Retry{}}
 	now := start
 	for i := range 1000 {
-		require.Equal(t, firstPause, r.failed(endpoint(fmt.Sprint(i)), now))
+		require.Equal(t, backoff.Pause(1), r.failed(endpoint(fmt.Sprint(i)), now))
 		now = now.Add(time.Second)
 	}
 	require.LessOrEqual(t, len(r.failures), 63)

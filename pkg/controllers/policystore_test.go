@@ -112,9 +112,8 @@ func TestPolicyStoreModel(t *testing.T) {
 	})
 }
 
-// A policy that is within its budget decodes to what it is; one that is larger to what
-// Close makes of it, without its rules ever being decoded.
-func TestLightPolicy(t *testing.T) {
+// A policy that is within its budget is kept as it is; of one that is larger what Close makes of it.
+func TestLargePolicy(t *testing.T) {
 	big := ofRules("x", "big", 300, 1)
 	big.Spec.PodSelector.MatchLabels = map[string]string{"app": "a"}
 	big.Spec.PolicyTypes = []networkingv1.PolicyType{"Egress"}
@@ -135,16 +134,12 @@ func TestLightPolicy(t *testing.T) {
 		{"small", ofRules("x", "small", 3, 1), 0, true},
 		{"big", big, 2, false},
 		{"noise", noise, 2, false},
-		{"a subject of 9,000 bytes", vast, 3, true},
-		{"without types", untyped, 3, false},
+		{"a subject of 9,000 bytes", vast, 2, true},
+		{"without types", untyped, 2, false},
 		{"with types of 800 bytes", typed, 2, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			data, err := tc.np.Marshal()
-			require.NoError(t, err)
-			light := &lightPolicy{}
-			require.NoError(t, light.Unmarshal(data))
-			kept := keptPolicies(few).of(light)
+			kept := keptPolicies(few).of(tc.np)
 			require.NotNil(t, kept)
 			require.Equal(t, tc.np.Name, kept.object.Name)
 			require.Equal(t, tc.np.ResourceVersion, kept.object.ResourceVersion)
@@ -153,15 +148,11 @@ func TestLightPolicy(t *testing.T) {
 				require.Equal(t, tc.np.Spec, kept.object.Spec)
 				return
 			}
-			require.Empty(t, light.Spec.Ingress, "it was not decoded")
+			require.Empty(t, kept.object.Spec.Ingress)
 			require.Len(t, kept.object.Spec.PolicyTypes, tc.types)
 			require.Zero(t, kept.size)
 		})
 	}
-	broken := &lightPolicy{spec: []byte{0x12, 0xff}}
-	broken.Name = "broken"
-	kept := keptPolicies(few).of(broken)
-	require.Contains(t, policy.Excess(&kept.object.Spec), "cannot be read")
 }
 
 // A policy whose text was dropped comes back when there is room, with another list; no
@@ -269,40 +260,4 @@ func TestPoliciesOverTheWire(t *testing.T) {
 	list, err := cache.ToListerWatcherWithContext(source.Policies).ListWithContext(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, list.(*networkingv1.NetworkPolicyList).Items[1].Spec.Ingress, 5000, "who lists them whole has them whole")
-}
-
-// A policy that is over its budget costs little before it is closed; one that is within
-// costs a copy more than a plain decode.
-func BenchmarkDecodePolicy(b *testing.B) {
-	budgets := policy.DefaultBudgets()
-	for _, size := range []struct {
-		name  string
-		items int
-	}{{"of 100 peers", 100}, {"of 1.5 MB", largest}} {
-		raw, err := (&networkingv1.NetworkPolicy{Spec: *bomb(hostile["terms"], largest, size.items)}).Marshal()
-		if err != nil {
-			b.Fatal(err)
-		}
-		for name, decode := range map[string]func() error{
-			"whole": func() error { return (&networkingv1.NetworkPolicy{}).Unmarshal(raw) },
-			"light": func() error {
-				light := &lightPolicy{}
-				if err := light.Unmarshal(raw); err != nil {
-					return err
-				}
-				_, _, err := light.decoded(budgets)
-				return err
-			},
-		} {
-			b.Run(size.name+", "+name, func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := decode(); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(len(raw)), "sent")
-			})
-		}
-	}
 }

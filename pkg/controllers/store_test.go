@@ -43,7 +43,7 @@ func relist[T any](s *store[T], all ...runtime.Object) error {
 func (k *keys) take() []string {
 	var names []string
 	for _, key := range k.all {
-		names = append(names, key.Kind.String()+" "+key.ObjectName.String())
+		names = append(names, key.Kind.String()+" "+key.String())
 	}
 	k.all = nil
 	slices.Sort(names)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ import (
 func TestRepairsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	c := New(Config{Source: newCluster().source(), Logger: textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))})
-	w := worker{c: c}
+	w := worker{c: c, logged: time.Now(), converged: true}
 	w.tell(state.Report{}, nil)
 	require.Empty(t, log.String())
 	w.tell(state.Report{Repairs: []state.Repair{
@@ -37,7 +38,7 @@ func TestRepairsAreLogged(t *testing.T) {
 func TestWarningsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	c := New(Config{Source: newCluster().source(), Logger: textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))})
-	w := worker{c: c}
+	w := worker{c: c, logged: time.Now(), converged: true}
 	one := state.Warning{Object: "x/web", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected, Message: "left out"}
 	two := state.Warning{Object: "n1", Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "retried"}
 	for _, step := range []struct {
@@ -66,37 +67,37 @@ func TestWarningsAreLogged(t *testing.T) {
 	}
 }
 
-// TestAppliedIsLogged: transactions that come soon after another are in the next line,
-// but for news.
+// TestAppliedIsLogged: a transaction that comes soon after a line has none, unless it is news.
 func TestAppliedIsLogged(t *testing.T) {
-	var log bytes.Buffer
-	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
-	l := appliedLog{every: time.Second}
-	now := start
-	for i, step := range []struct {
-		after  time.Duration
-		report state.Report
-		want   string // "" for no line
-	}{
-		{0, state.Report{Objects: 1}, `generation=1 transactions=1 objects=1 calls={} pending=0`},
-		{time.Second - 1, state.Report{Objects: 2, Calls: map[string]int{"ACL/Add": 1}, Took: time.Second}, ""},
-		{1, state.Report{Objects: 3, Calls: map[string]int{"ACL/Add": 2}, Took: time.Second},
-			`generation=3 transactions=2 objects=5 calls={"ACL/Add":3} pending=0 warnings=0 errors=null took="2s"`},
-		{1, state.Report{Pending: 1}, `generation=4 transactions=1 objects=0 calls={} pending=1`},
-		{1, state.Report{Pending: 2}, ""},
-		{1, state.Report{Errors: []string{"no"}, Pending: 2}, `generation=6 transactions=2 objects=0 calls={} pending=2 warnings=0 errors=["no"]`},
-		{1, state.Report{}, `generation=7 transactions=1`},
-		{1, state.Report{}, ""},
-		{time.Second, state.Report{}, `generation=9 transactions=2`},
-	} {
-		log.Reset()
-		now = now.Add(step.after)
-		step.report.Generation = uint64(i + 1)
-		l.add(logger, step.report, now)
-		if step.want == "" {
-			require.Empty(t, log.String(), "step %d", i)
-			continue
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
+		w := worker{c: New(Config{Source: newCluster().source(), Logger: logger, ApplyInterval: time.Second})}
+		for i, step := range []struct {
+			after  time.Duration
+			report state.Report
+			want   string // "" for no line
+		}{
+			{0, state.Report{Objects: 1}, `generation=1 objects=1 calls=null pending=0`},
+			{time.Second - 1, state.Report{Objects: 2, Calls: map[string]int{"ACL/Add": 1}, Took: time.Second}, ""},
+			{1, state.Report{Objects: 3, Calls: map[string]int{"ACL/Add": 2}, Took: time.Second},
+				`generation=3 objects=3 calls={"ACL/Add":2} pending=0 warnings=0 errors=null took="1s"`},
+			{1, state.Report{Pending: 1}, `generation=4 objects=0 calls=null pending=1`},
+			{1, state.Report{Pending: 2}, ""},
+			{1, state.Report{Errors: []string{"no"}, Pending: 2}, `generation=6 objects=0 calls=null pending=2 warnings=0 errors=["no"]`},
+			{1, state.Report{}, `generation=7`},
+			{1, state.Report{}, ""},
+			{time.Second, state.Report{}, `generation=9`},
+		} {
+			log.Reset()
+			time.Sleep(step.after)
+			step.report.Generation = uint64(i + 1)
+			w.tell(step.report, nil)
+			if step.want == "" {
+				require.Empty(t, log.String(), "step %d", i)
+				continue
+			}
+			require.Contains(t, log.String(), step.want, "step %d", i)
 		}
-		require.Contains(t, log.String(), step.want, "step %d", i)
-	}
+	})
 }

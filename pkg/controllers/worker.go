@@ -6,23 +6,18 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Pauses after an ApplyDataplane that failed as a whole: 1, 2, 4 … 30 s.
-const (
-	firstPause = time.Second
-	lastPause  = 30 * time.Second
-)
-
 // work runs the worker. It starts after every first list is in its store, because policies
 // applied to a part of the cluster would be wrong.
 func (c *Controller) work(ctx context.Context) {
-	c.status.update(func() { c.status.alive = true })
-	defer c.status.update(func() { c.status.alive = false })
+	c.status.update(func(s *status) { s.alive = true })
+	defer c.status.update(func(s *status) { s.alive = false })
 
 	for _, i := range c.informers {
 		select {
@@ -33,15 +28,17 @@ func (c *Controller) work(ctx context.Context) {
 	}
 	c.allNodes.settle(ctx)
 	close(c.synced)
+	if c.cfg.RequireNodeAddr && !c.awaitNodeAddr(ctx) {
+		return
+	}
 	c.queue.Add(Key{Kind: KindRetry}) // so that an empty cluster also gets a transaction
 
 	w := worker{
 		c:        c,
 		pace:     pace{interval: c.cfg.ApplyInterval},
-		applied:  appliedLog{every: c.cfg.ApplyInterval},
 		pending:  map[Key]time.Time{},
-		retry:    time.AfterFunc(lastPause, func() { c.queue.Add(Key{Kind: KindRetry}) }),
-		looks:    looks{observer: c.cfg.Observer, failures: map[string]failure{}},
+		retry:    time.AfterFunc(backoff.Longest, func() { c.queue.Add(Key{Kind: KindRetry}) }),
+		looks:    looks{observer: c.cfg.Observer, failures: map[string]backoff.Retry{}},
 		contests: contests{queue: c.queue},
 	}
 	if c.cfg.JudgeContests && c.cfg.Source.AllNodes != nil {
@@ -54,19 +51,40 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
+// awaitNodeAddr waits until the Node object has an address, and reports whether it has one. It is false
+// when ctx ended.
+func (c *Controller) awaitNodeAddr(ctx context.Context) bool {
+	select {
+	case <-c.addressed:
+	default:
+		c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", c.cfg.Node)
+		c.status.update(func(s *status) { s.apply = fmt.Errorf("node %q has no InternalIP yet", c.cfg.Node) })
+	}
+	select {
+	case <-c.addressed:
+	case <-ctx.Done():
+		return false
+	}
+	for _, a := range c.nodeAddrs() { // runbooks search for this line
+		c.cfg.Logger.Info("node IP is " + a.String())
+	}
+	return true
+}
+
 // worker is the state of the one worker goroutine.
 type worker struct {
 	c        *Controller
 	pending  map[Key]time.Time // keys that are taken and not applied yet, and when each came; zero for no event
-	batches  batches           // events that are applied and not in HNS yet
+	events   events            // those that are applied and not in HNS yet
 	pace     pace
-	applied  appliedLog
 	looks    looks
 	contests contests
 	warned   map[state.Warning]bool
 	retry    *time.Timer // enqueues KindRetry
-	pause    time.Duration
-	open     bool // transactions may be applied
+	tries    int         // transactions that failed as a whole, one after the other
+
+	logged    time.Time // when a transaction was logged the last time
+	converged bool      // as that line said
 }
 
 // step makes the transaction or the look that is due, or waits until there may be one: a transaction
@@ -103,47 +121,14 @@ func (w *worker) step(ctx context.Context) {
 	}
 }
 
-// transact takes every key there is, and applies a transaction.
+// transact takes every key there is, and applies a transaction. A panic in it must end the process,
+// because the state may be half changed.
 func (w *worker) transact(ctx context.Context) {
-	for key, at := range w.c.queue.Take() {
+	c := w.c
+	for key, at := range c.queue.Take() {
 		earlier(w.pending, key, at)
 	}
-	if !w.ready() {
-		return
-	}
-	w.apply(ctx)
-	if w.looks.observer != nil {
-		w.looks.ask()
-	}
-}
-
-// ready reports whether transactions may be applied: at once, or when the node
-// has an address if that is required. It stays true.
-func (w *worker) ready() bool {
-	if w.open {
-		return true
-	}
-	if !w.c.cfg.RequireNodeAddr {
-		w.open = true
-		return true
-	}
-	addrs := w.c.nodeAddrs()
-	w.open = len(addrs) > 0
-	w.c.status.update(func() { w.c.status.waiting = !w.open })
-	if !w.open {
-		w.c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", w.c.cfg.Node)
-	}
-	for _, a := range addrs { // runbooks search for this line
-		w.c.cfg.Logger.Info("node IP is " + a.String())
-	}
-	return w.open
-}
-
-// apply applies one transaction. A panic in it must end the process, because the state may be
-// half changed.
-func (w *worker) apply(ctx context.Context) {
-	c := w.c
-	w.pace.begin(time.Now())
+	began, endpoints := time.Now(), 0
 	w.retry.Stop()
 	defer c.status.does("")
 	c.status.does("reading the objects that changed")
@@ -151,66 +136,80 @@ func (w *worker) apply(ctx context.Context) {
 	for key := range w.pending {
 		w.read(tx, key)
 	}
-	tx.Yield = func() bool {
+	tx.Yield = func() bool { // asked after each endpoint, while others are left
+		endpoints++
 		keys, most := c.queue.Waiting()
-		return w.pace.yields(keys > 0, most, time.Now())
+		return keys > 0 && (most == urgent || time.Since(began) >= w.pace.interval)
 	}
 
 	c.status.does("handing over what changed")
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
-	w.pace.end(report.Busy, time.Now())
+	w.pace.rest(report.Busy, began, endpoints > 0)
 	c.status.does("telling what was done")
-	c.status.applied(report, err)
 	w.tell(report, err)
-
-	if err != nil {
-		if ctx.Err() != nil {
-			return // shutting down
+	switch {
+	case ctx.Err() != nil && err != nil: // shutting down
+	case err != nil: // the pending keys stay
+		w.tries++
+		pause := backoff.Pause(w.tries)
+		w.retry.Reset(pause)
+		c.cfg.Logger.Error(err, "apply failed", "objects", tx.Len(), "retryAfter", pause)
+	default:
+		w.tries = 0
+		w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
+		if next := report.Next(); next > 0 {
+			w.retry.Reset(next)
 		}
-		w.pause = min(max(2*w.pause, firstPause), lastPause)
-		w.retry.Reset(w.pause)
-		c.cfg.Logger.Error(err, "apply failed", "objects", tx.Len(), "retryAfter", w.pause)
-		return // the pending keys stay
 	}
-	w.pause = 0
-	w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
-	if next := report.Next(); next > 0 {
-		w.retry.Reset(next)
+	if w.looks.observer != nil {
+		w.looks.next, w.looks.at = w.looks.observer.NextLook()
+		w.looks.began = true
 	}
-	w.applied.add(c.cfg.Logger, report, time.Now())
 }
 
 // tell logs the results of a transaction, and passes its report on.
 func (w *worker) tell(report state.Report, err error) {
+	c, now := w.c, time.Now()
 	applied := Applied{Report: report, Err: err}
-	if err == nil {
-		w.batches.add(report.Generation, w.pending)
-		applied.Programmed = w.batches.done(report.Waiting, time.Now())
-	}
 	for _, e := range report.NewEndpoints { // runbooks search for this line
-		w.c.cfg.Logger.Info(fmt.Sprintf("updating endpoint cache to include %s: %s", e.Addr, e.ID))
+		c.cfg.Logger.Info(fmt.Sprintf("updating endpoint cache to include %s: %s", e.Addr, e.ID))
 	}
 	for _, s := range report.Spellings { // docs/operations.md has this line
-		w.c.cfg.Logger.Info("HNS shows in another form what was written", "kind", s.Kind, "object", s.Object, "sent", s.Sent, "shown", s.Shown)
+		c.cfg.Logger.Info("HNS shows in another form what was written", "kind", s.Kind, "object", s.Object, "sent", s.Sent, "shown", s.Shown)
 	}
 	for _, r := range report.Repairs { // docs/operations.md has this line
-		w.c.cfg.Logger.Info("repaired what somebody else changed in HNS", "kind", r.Kind, "object", r.Object, "pod", r.Pod, "found", r.Found)
+		c.cfg.Logger.Info("repaired what somebody else changed in HNS", "kind", r.Kind, "object", r.Object, "pod", r.Pod, "found", r.Found)
 	}
-	if err == nil {
-		w.warn(report.Warnings)
+	var unready error
+	if err != nil {
+		unready = fmt.Errorf("the last transaction failed: %w", err)
+	} else {
+		unready = w.warn(report.Warnings)
+		applied.Programmed = w.events.applied(report.Generation, w.pending, report.Waiting, now)
 		if w.contests.nodes != nil {
 			w.contests.setRivals(report.Rivals)
 		}
+		if now.Sub(w.logged) >= c.cfg.ApplyInterval || len(report.Errors) > 0 || report.Converged() != w.converged {
+			w.logged, w.converged = now, report.Converged()
+			c.cfg.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
+				"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
+		}
 	}
-	w.c.cfg.OnApplied(applied)
+	c.status.update(func(s *status) { s.apply = unready })
+	c.cfg.OnApplied(applied)
 }
 
-// warn logs each warning once when it becomes active and once when it is cleared.
-func (w *worker) warn(warnings []state.Warning) {
+// warn logs each warning once when it becomes active and once when it is cleared. It returns an error
+// when HNS does not answer. An endpoint that HNS does not write has a warning of its own, which
+// may be active for good while the others are served.
+func (w *worker) warn(warnings []state.Warning) (away error) {
 	active := make(map[state.Warning]bool, len(warnings))
 	for _, x := range warnings {
 		if active[x] = true; !w.warned[x] {
 			w.c.cfg.Logger.Info("warning raised", "kind", x.Kind, "object", x.Object, "reason", x.Reason, "message", x.Message)
+		}
+		if x.Kind == "Node" && x.Reason == state.ReasonHNSUnavailable {
+			away = fmt.Errorf("HNS does not answer: %s %s: %s", x.Kind, x.Object, x.Message)
 		}
 	}
 	for x := range w.warned {
@@ -219,6 +218,7 @@ func (w *worker) warn(warnings []state.Warning) {
 		}
 	}
 	w.warned = active
+	return away
 }
 
 // read adds the present state of the object of a key to a transaction.
