@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/node"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // denyX isolates all pods of x.
@@ -40,7 +41,7 @@ func TestStartAnswersClaims(t *testing.T) {
 		answer, err := node.Ask(t.Context(), m.pipe.Dial, podClaim("a", 20*time.Second))
 		require.NoError(t, err)
 		require.True(t, answer.Ready)
-		v, err := m.fake.Trace("e1", hns.In, hns.Packet{Src: netip.MustParseAddr("10.0.9.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: 6, DstPort: 80})
+		v, err := m.fake.Trace("e1", hns.In, match.Packet{Src: netip.MustParseAddr("10.0.9.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: 6, DstPort: 80})
 		require.NoError(t, err)
 		require.False(t, v.Allowed)
 

@@ -13,6 +13,7 @@ import (
 	"github.com/winnpm/winnpm/test/cnis"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // theirs are policies of others beside the CNI's defaults.
@@ -88,7 +89,7 @@ func verdicts(t require.TestingT, sim *hnsfault.Sim) map[string]string {
 		own := netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})
 		for _, dir := range []hns.Direction{hns.In, hns.Out} {
 			for _, peer := range []string{"10.0.0.7", "10.0.0.8", "10.0.0.9", "168.63.129.16"} {
-				p := hns.Packet{Src: netip.MustParseAddr(peer), Dst: own, Protocol: 6, DstPort: 80}
+				p := match.Packet{Src: netip.MustParseAddr(peer), Dst: own, Protocol: 6, DstPort: 80}
 				if dir == hns.Out {
 					p.Src, p.Dst = own, p.Src
 				}

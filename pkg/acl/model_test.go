@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // TestTiersModel plays all packets of a small world against the list of random rules and
@@ -313,17 +314,17 @@ func (w world) truth(n ipsets.Name, addr netip.Addr) bool {
 // allow-all pair.
 func verdict(t *rapid.T, acls []*acl.ACL, in members, p packet) (allowed bool, at int) {
 	protocol := map[string]uint8{"TCP": 6, "UDP": 17, "ICMP": 1}[p.protocol]
-	is := hns.Packet{Src: p.peer.addr, Dst: netip.MustParseAddr("10.9.9.9"), Protocol: protocol, DstPort: uint16(p.port)}
+	is := match.Packet{Src: p.peer.addr, Dst: netip.MustParseAddr("10.9.9.9"), Protocol: protocol, DstPort: uint16(p.port)}
 	for i, a := range acls {
-		r, err := hns.ParseRule(a.ACL, func(id string) *hns.Set {
+		r, err := match.ParseRule(a.ACL, func(id string) *match.Set {
 			n := a.Names[slices.IndexFunc(a.Names, func(n ipsets.Name) bool { return n.ID() == id })]
 			if n.Denies() != a.IsBlock() {
 				t.Fatalf("ACL %d names %s", i, n)
 			}
-			set := &hns.Set{Type: hns.IPSet}
+			set := &match.Set{Type: hns.IPSet}
 			if in(n, p.peer.addr) {
-				span, _ := hns.ParseSpan(p.peer.addr.String())
-				set.Spans = hns.Spans{span}
+				span, _ := match.ParseSpan(p.peer.addr.String())
+				set.Spans = match.Spans{span}
 			}
 			return set
 		})

@@ -118,34 +118,21 @@ func spells(shown, sent hns.ACL) bool {
 	for _, f := range []struct{ shown, sent string }{
 		{shown.LocalAddresses, sent.LocalAddresses}, {shown.RemoteAddresses, sent.RemoteAddresses},
 	} {
-		if f.shown != f.sent && readableAddresses(f.shown) {
+		if f.shown != f.sent && hns.ReadableAddresses(f.shown) {
 			return false
 		}
 	}
 	for _, f := range []struct{ shown, sent string }{
 		{shown.LocalPorts, sent.LocalPorts}, {shown.RemotePorts, sent.RemotePorts},
 	} {
-		if _, readable := hns.ParsePorts(f.shown); f.shown != f.sent && readable {
+		if f.shown != f.sent && hns.ReadablePorts(f.shown) {
 			return false
 		}
 	}
-	if _, readable := hns.ParseProtocol(shown.Protocols); shown.Protocols != sent.Protocols && readable {
+	if shown.Protocols != sent.Protocols && hns.ReadableProtocol(shown.Protocols) {
 		return false
 	}
 	return shown.RuleType == sent.RuleType || shown.RuleType != hns.Switch && shown.RuleType != hns.Host
-}
-
-// readableAddresses reports whether a canonical field consists of literals, or of
-// Ids of our sets.
-func readableAddresses(field string) bool {
-	known := func(id string) *hns.Set {
-		if strings.HasPrefix(id, hns.SetIDPrefix) {
-			return &hns.Set{Type: hns.IPSet}
-		}
-		return nil
-	}
-	_, err := hns.ParseRule(hns.ACL{Action: hns.Allow, Direction: hns.In, LocalAddresses: field}, known)
-	return err == nil
 }
 
 // nameless returns the rules without an Id that are shown now and were not before.

@@ -20,7 +20,7 @@ import (
 //   - HNS's own words, and our Id, are in one letter case.
 //
 // A field that is none of these keeps its text, without the blanks around it, and
-// so differs from everything else. What is canonical already costs no allocation.
+// so differs from everything else.
 func (a ACL) Canonical() ACL {
 	if a.Ours() {
 		a.ID = strings.ToLower(a.ID)
@@ -49,13 +49,9 @@ func (a ACL) MatchesAll() bool {
 // single address has no mask. It is false when the text is neither, or a range
 // of addresses that is no block.
 func CanonicalValue(text string) (string, bool) {
-	text = strings.TrimSpace(text)
-	sp, plain, ok := readLiteral(text)
-	if !ok || isEvery(text) {
+	sp, ok := readLiteral(strings.TrimSpace(text))
+	if !ok {
 		return "", false
-	}
-	if plain {
-		return text, true
 	}
 	value := string(appendBlocks(nil, sp))
 	if strings.Contains(value, ",") {
@@ -82,26 +78,18 @@ func canonicalWord[T ~string](text T, words ...T) T {
 }
 
 // protocolNumbers are the names of protocols that users of HNS are known to write.
-var protocolNumbers = []struct{ name, number string }{{"ICMP", "1"}, {"TCP", "6"}, {"UDP", "17"}, {"SCTP", "132"}}
+var protocolNumbers = map[string]string{"ICMP": "1", "TCP": "6", "UDP": "17", "SCTP": "132"}
 
 func canonicalProtocol(text string) string {
 	text = strings.TrimSpace(text)
-	if n, rest, plain, ok := readNumber(text, 256); ok && rest == "" {
-		switch {
-		case n == 256: // AnyProtocol
-			return ""
-		case plain:
-			return text
-		}
-		return strconv.Itoa(int(n))
-	}
-	if isEvery(text) {
+	switch n, err := strconv.ParseUint(text, 10, 16); {
+	case isEvery(text), err == nil && n == 256: // AnyProtocol
 		return ""
+	case err == nil && n < 256:
+		return strconv.FormatUint(n, 10)
 	}
-	for _, p := range protocolNumbers {
-		if strings.EqualFold(text, p.name) {
-			return p.number
-		}
+	if number, named := protocolNumbers[strings.ToUpper(text)]; named {
+		return number
 	}
 	return text
 }
@@ -112,31 +100,54 @@ func canonicalAddresses(field string) string {
 	if ids, ok := canonicalSetIDs(field); ok {
 		return ids
 	}
-	return addressField.canonical(field)
+	field, _ = addressField.canonical(field)
+	return field
 }
 
-func canonicalPorts(field string) string { return portField.canonical(strings.TrimSpace(field)) }
+func canonicalPorts(field string) string {
+	field, _ = portField.canonical(strings.TrimSpace(field))
+	return field
+}
 
 // canonicalSetIDs is the canonical form of a list of Ids of our sets; false when
 // something else is in it. A rule asks for all of them, so order and repetition
 // mean nothing.
 func canonicalSetIDs(field string) (string, bool) {
-	plain, last := true, ""
-	for text := range strings.SplitSeq(field, ",") {
-		id := strings.TrimSpace(text)
-		if !hasPrefixFold(id, SetIDPrefix) {
-			return "", false
-		}
-		plain = plain && len(id) == len(text) && last < id && strings.ToLower(id) == id
-		last = id
-	}
-	if plain {
-		return field, true
+	if !hasPrefixFold(field, SetIDPrefix) {
+		return "", false
 	}
 	ids := strings.Split(strings.ToLower(field), ",")
 	for i, id := range ids {
-		ids[i] = strings.TrimSpace(id)
+		if ids[i] = strings.TrimSpace(id); !strings.HasPrefix(ids[i], SetIDPrefix) {
+			return "", false
+		}
 	}
 	slices.Sort(ids)
 	return strings.Join(slices.Compact(ids), ","), true
+}
+
+// ReadableAddresses reports whether a canonical field consists of literals, EveryIPv6, and
+// Ids of our sets.
+func ReadableAddresses(field string) bool {
+	if field == "" {
+		return true
+	}
+	for text := range strings.SplitSeq(field, ",") {
+		if _, literal := readLiteral(text); !literal && text != EveryIPv6 && !strings.HasPrefix(text, SetIDPrefix) {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadablePorts reports whether a canonical field consists of ports and ranges.
+func ReadablePorts(field string) bool {
+	_, ok := portField.canonical(field)
+	return ok
+}
+
+// ReadableProtocol reports whether a canonical protocol is a number, or any.
+func ReadableProtocol(protocol string) bool {
+	_, err := strconv.ParseUint(protocol, 10, 8)
+	return protocol == "" || err == nil
 }

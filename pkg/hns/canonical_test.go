@@ -102,15 +102,6 @@ func TestCanonicalLeaves(t *testing.T) {
 	}
 }
 
-// TestCanonicalCostsNothing: plans canonicalize every rule of an endpoint many
-// times over.
-func TestCanonicalCostsNothing(t *testing.T) {
-	for name, a := range canonicalRules() {
-		require.Equal(t, a, a.Canonical(), name)
-		require.Zero(t, testing.AllocsPerRun(20, func() { a.Canonical() }), name)
-	}
-}
-
 func canonicalRules() map[string]hns.ACL {
 	rule := hns.ACL{
 		ID: "azure-acl-x.web", Protocols: "6", Action: hns.Allow, Direction: hns.In, LocalAddresses: "azure-npm-1,azure-npm-2",
@@ -149,9 +140,6 @@ func TestCanonicalValue(t *testing.T) {
 		got, ok := hns.CanonicalValue(text)
 		require.True(t, ok, text)
 		require.Equal(t, want, got, text)
-	}
-	for _, text := range []string{"10.9.0.1", "10.0.0.0/8"} {
-		require.Zero(t, testing.AllocsPerRun(20, func() { hns.CanonicalValue(text) }), text)
 	}
 	for _, text := range []string{"", "any", " * ", "10.0.0.1-10.0.0.3", "10.0.0.1,10.0.0.2", "azure-npm-1", "fd00::1", "10.0.0.1/33"} {
 		got, ok := hns.CanonicalValue(text)

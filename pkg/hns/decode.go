@@ -35,77 +35,57 @@ func decodeLoose(settings []byte) (ACL, error) {
 	var loose struct {
 		ACL // the fields that are named below are decoded there and not here
 
-		Protocols       looseList
-		LocalAddresses  looseList
-		RemoteAddresses looseList
-		LocalPorts      looseList
-		RemotePorts     looseList
-		Priority        looseNumber
+		Protocols       looseText
+		LocalAddresses  looseText
+		RemoteAddresses looseText
+		LocalPorts      looseText
+		RemotePorts     looseText
+		Priority        looseText
 	}
-	if err := json.Unmarshal(settings, &loose); err != nil {
-		return ACL{}, err
-	}
+	err := json.Unmarshal(settings, &loose)
 	a := loose.ACL
 	a.Protocols = string(loose.Protocols)
 	a.LocalAddresses, a.RemoteAddresses = string(loose.LocalAddresses), string(loose.RemoteAddresses)
 	a.LocalPorts, a.RemotePorts = string(loose.LocalPorts), string(loose.RemotePorts)
-	a.Priority = uint16(loose.Priority)
+	if priority := strings.TrimSpace(string(loose.Priority)); err == nil && priority != "" {
+		var n uint64
+		n, err = strconv.ParseUint(priority, 10, 16)
+		a.Priority = uint16(n)
+	}
+	if err != nil {
+		return ACL{}, err
+	}
 	return a, nil
 }
 
-// looseList is a comma separated list that may be a JSON string, a number, null,
-// or an array of these.
-type looseList string
+// looseText is a text that may be a JSON string, a number, null, or an array of these, which
+// commas join.
+type looseText string
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (l *looseList) UnmarshalJSON(b []byte) error {
-	if !bytes.HasPrefix(b, []byte("[")) {
-		text, err := looseText(b)
-		*l = looseList(text)
+func (l *looseText) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
 		return err
 	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(b, &items); err != nil {
-		return err
+	items, isList := value.([]any)
+	if !isList {
+		items = []any{value}
 	}
-	texts := make([]string, 0, len(items))
+	var texts []string
 	for _, item := range items {
-		text, err := looseText(item)
-		if err != nil {
-			return err
-		}
-		if text != "" {
-			texts = append(texts, text)
+		switch text := fmt.Sprint(item); item.(type) {
+		case nil:
+		case string, json.Number:
+			if text != "" {
+				texts = append(texts, text)
+			}
+		default:
+			return fmt.Errorf("%s is neither a text nor a number", text)
 		}
 	}
-	*l = looseList(strings.Join(texts, ","))
+	*l = looseText(strings.Join(texts, ","))
 	return nil
-}
-
-// looseNumber is a number that may be a JSON string or null.
-type looseNumber uint16
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *looseNumber) UnmarshalJSON(b []byte) error {
-	text, err := looseText(b)
-	if err != nil || text == "" {
-		return err
-	}
-	number, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
-	*n = looseNumber(number)
-	return err
-}
-
-// looseText returns what a JSON string, number or null says.
-func looseText(b []byte) (string, error) {
-	var text *string
-	if err := json.Unmarshal(b, &text); err == nil {
-		if text == nil {
-			return "", nil
-		}
-		return *text, nil
-	}
-	var number json.Number
-	err := json.Unmarshal(b, &number)
-	return number.String(), err
 }

@@ -22,8 +22,8 @@ func TestACLOfOtherTypes(t *testing.T) {
 		},
 		"a number as text": {`{"Priority":" 65499 ","Action":"Block"}`, hns.ACL{Priority: 65499, Action: hns.Block}},
 		"lists": {
-			`{"Protocols":["17"],"LocalAddresses":["10.0.0.1","10.0.0.2"],"RemoteAddresses":["azure-npm-1"],"LocalPorts":[80,"81-90",null],"RemotePorts":[]}`,
-			hns.ACL{Protocols: "17", LocalAddresses: "10.0.0.1,10.0.0.2", RemoteAddresses: "azure-npm-1", LocalPorts: "80,81-90"},
+			`{"Protocols":["17"],"LocalAddresses":["10.0.0.1","10.0.0.2"],"RemoteAddresses":["azure-npm-1"],"LocalPorts":[80,"81-90",null],"RemotePorts":[],"Priority":[222]}`,
+			hns.ACL{Priority: 222, Protocols: "17", LocalAddresses: "10.0.0.1,10.0.0.2", RemoteAddresses: "azure-npm-1", LocalPorts: "80,81-90"},
 		},
 		"null": {
 			`{"Id":null,"Protocols":null,"Action":"Allow","LocalAddresses":[null],"LocalPorts":null,"RuleType":null,"Priority":null}`,
@@ -71,7 +71,7 @@ func TestEndpointPolicyIsNoACL(t *testing.T) {
 	require.EqualError(t, err, `endpoint policy of type "OutBoundNAT" is no ACL`)
 	for _, settings := range []string{
 		``, `{`, `[]`, `"x"`, `{"Id":7}`, `{"Action":{}}`, `{"Direction":1}`,
-		`{"Priority":"x"}`, `{"Priority":-1}`, `{"Priority":65536}`, `{"Priority":1.5}`, `{"Priority":[1]}`, `{"Priority":true}`,
+		`{"Priority":"x"}`, `{"Priority":-1}`, `{"Priority":65536}`, `{"Priority":1.5}`, `{"Priority":[1,2]}`, `{"Priority":[[1]]}`, `{"Priority":true}`,
 		`{"Protocols":true}`, `{"LocalPorts":{"a":1}}`, `{"LocalPorts":[[80]]}`, `{"RemoteAddresses":["10.0.0.1",{}]}`,
 	} {
 		a, err := hns.EndpointPolicy{Type: "ACL", Settings: []byte(settings)}.ACL()

@@ -17,14 +17,14 @@ func TestDocumented(t *testing.T) {
 			`{"Action":"Block","Direction":"In","Priority":65500,"Protocols":"256","RuleType":"Switch","Scope":0,"Type":"ACL"}`,
 			`{"Protocols":"256","Action":"Block","Direction":"In","RuleType":"Switch","Priority":65500}`,
 		},
-		"values byte for byte": {
+		"values byte for byte, but for blanks": {
 			"{ \"Scope\": 0, \"LocalPorts\" : [ 80,\n81 ], \"Id\":\"a\\u003cb<\", \"Priority\":2.2e2, \"RemoteAddresses\":null }",
-			"{\"Id\":\"a\\u003cb<\",\"RemoteAddresses\":null,\"LocalPorts\":[ 80,\n81 ],\"Priority\":2.2e2}",
+			"{\"Id\":\"a\\u003cb<\",\"RemoteAddresses\":null,\"LocalPorts\":[80,81],\"Priority\":2.2e2}",
 		},
 		"nothing of it is documented": {`{"Scope":0}`, `{}`},
 		"another letter case":         {`{"scope":0,"ID":"a","ACTION":"Allow"}`, `{"Id":"a","Action":"Allow"}`},
-		"a key twice":                 {`{"Priority":1,"Priority":2}`, `{"Priority":2}`},
-		"a key in two letter cases":   {`{"Priority":1,"PRIORITY":2}`, `{"Priority":1}`},
+		"a key twice":                 {`{"Priority":1,"Priority":2,"Scope":0}`, `{"Priority":2}`},
+		"a key in two letter cases":   {`{"Priority":1,"PRIORITY":2}`, `{"Priority":2}`},
 	} {
 		for _, kind := range []string{"ACL", "acl"} {
 			p := hns.EndpointPolicy{Type: kind, Settings: []byte(test.settings)}
@@ -46,6 +46,7 @@ func TestDocumentedLeaves(t *testing.T) {
 		"what is documented, in any order": {Type: "ACL", Settings: []byte(`{"Priority":1, "Id":"a"}`)},
 		"another type":                     {Type: "OutBoundNAT", Settings: []byte(`{"VIP":1}`)},
 		"tiers":                            {Type: hns.PolicyTypeTierACL, Settings: []byte(`{"Order":1}`)},
+		"a documented key twice":           {Type: "ACL", Settings: []byte(`{"Priority":1,"Priority":2}`)},
 		"an empty object":                  {Type: "ACL", Settings: []byte(`{}`)},
 		"nothing":                          {Type: "ACL"},
 		"null":                             {Type: "ACL", Settings: []byte(`null`)},

@@ -112,6 +112,10 @@ type ACL struct {
 	Priority        uint16    `json:"Priority,omitempty"`
 }
 
+// EveryIPv6 is the address block that matches every IPv6 address and no IPv4 address. It is the only
+// IPv6 block that has a meaning here (docs/windows.md, A29).
+const EveryIPv6 = "::/0"
+
 // AnyProtocol is how HNS reads back a rule for any protocol.
 const AnyProtocol = "256"
 
@@ -142,6 +146,10 @@ func (a ACL) SetIDs() []string {
 // PolicyTypeACL is the Type of an endpoint policy that is an ACL, in any letter
 // case.
 const PolicyTypeACL = "ACL"
+
+// PolicyTypeTierACL is the type of tiered rules (hcsshim TierAclPolicySetting).
+// What they do beside ordinary ones is not known.
+const PolicyTypeTierACL = "TierAcl"
 
 // EndpointPolicy is one policy of an endpoint as HNS shows it. Settings are
 // kept as read, so that what belongs to others survives byte for byte.

@@ -1,70 +1,65 @@
 package hns
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 )
 
-// Version is a digest of what an endpoint means: its addresses, our rules in
-// canonical form, and everybody else's policies, each in any order. HNS has no
-// versions of its own (hcn's schema has no ETag), so two reads with one Version
-// are taken for one state. The empty Version is that of nothing that was read.
+// Version is a digest of all that a plan for an endpoint is made from. HNS has no versions
+// of its own (hcn's schema has no ETag), so two reads with one Version are taken for one
+// state. The empty Version is that of nothing that was read.
 type Version string
 
-// Version returns the version of the endpoint as it was read.
-func (e Endpoint) Version() Version {
-	ours, foreign := e.Split()
-	return VersionOf(e.Addrs, ours, foreign)
-}
-
-// VersionOf returns the version of an endpoint with these addresses and
-// policies, ours and everybody else's. It costs their size.
-func VersionOf(addrs []netip.Addr, ours []ACL, foreign []EndpointPolicy) Version {
-	lines := make([]string, 0, len(addrs)+len(ours)+len(foreign))
+// Basis returns the version of an endpoint: its addresses, our rules in canonical form, and
+// the defaults that others give, in any order. Whatever else others have there may change: an
+// Add does not touch it, and an Update sends back what was read right before.
+func Basis(addrs []netip.Addr, ours []ACL, others Defaults) Version {
+	lines := []string{fmt.Sprintf("defaults %+v", others)}
 	for _, a := range addrs {
-		lines = append(lines, "addr\x00"+a.String())
+		lines = append(lines, "address "+a.String())
 	}
 	for _, a := range ours {
-		lines = append(lines, a.Canonical().digestText())
-	}
-	for _, p := range foreign {
-		lines = append(lines, p.digestText())
+		lines = append(lines, string(NewACLPolicy(a.Canonical()).Settings)) // JSON: one line
 	}
 	slices.Sort(lines)
-	h := sha256.New()
-	for _, l := range lines {
-		_, _ = fmt.Fprintf(h, "%d:%s\n", len(l), l) // a hash takes everything
-	}
-	return Version(hex.EncodeToString(h.Sum(nil)[:16]))
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+	return Version(hex.EncodeToString(sum[:16]))
 }
 
-// digestText is the rule as versions see it: a field that is left out there
-// would change unnoticed.
-func (a ACL) digestText() string {
-	return strings.Join([]string{
-		"acl", a.ID, a.Protocols, string(a.Action), string(a.Direction), a.LocalAddresses, a.RemoteAddresses,
-		a.LocalPorts, a.RemotePorts, string(a.RuleType), fmt.Sprint(a.Priority),
-	}, "\x00")
+// Basis returns the version of the endpoint as it was read, its rules shown as they were sent.
+func (e Endpoint) Basis() Version {
+	parts := e.Parts(nil)
+	return Basis(e.Addrs, parts.Ours, parts.Defaults)
 }
 
-// digestText is the policy as versions see it: the order of keys and the blanks
-// of its JSON do not count, the digits of a number do. What is no JSON counts as
-// it is.
-func (p EndpointPolicy) digestText() string {
-	settings := []byte(p.Settings)
-	d := json.NewDecoder(bytes.NewReader(p.Settings))
-	d.UseNumber()
-	var value any
-	if d.Decode(&value) == nil && !d.More() {
-		if canonical, err := json.Marshal(value); err == nil {
-			settings = canonical
-		}
+// Defaults are the directions in which a list has a Switch rule that allows
+// everything. Without one any first ACL makes an endpoint deny by default
+// (hcsshim#1059, Windows-Containers#616).
+type Defaults struct {
+	In, Out bool
+	// Closed: a Switch rule behind all of ours blocks everything in some direction. Calico's CNI
+	// gives such an endpoint (azure-container-networking#1752), and so does whoever has
+	// endpoints made closed.
+	Closed bool
+}
+
+// Note adds what a rule gives.
+func (has *Defaults) Note(a ACL) {
+	if a.Priority <= PriorityDefault && canonicalWord(a.Action, Block) == Block {
+		return // no default, whatever it matches; what every endpoint has is seldom canonical
 	}
-	return strings.Join([]string{"policy", p.Type, string(settings)}, "\x00")
+	a = a.Canonical()
+	switch {
+	case !a.MatchesAll():
+	case a.Action == Block:
+		has.Closed = true
+	case a.Direction == In:
+		has.In = true
+	case a.Direction == Out:
+		has.Out = true
+	}
 }

@@ -3,7 +3,6 @@ package hns
 import (
 	"net/netip"
 	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,44 +29,47 @@ func versionedEndpoint() Endpoint {
 	}
 }
 
+// byOthers is a rule of another program that matches everything behind all of ours.
+func byOthers(action Action, dir Direction) EndpointPolicy {
+	return NewACLPolicy(ACL{Action: action, Direction: dir, RuleType: Switch, Priority: 65500})
+}
+
 // TestVersionIsOfTheMeaning: what HNS may show differently from read to read does
 // not count.
 func TestVersionIsOfTheMeaning(t *testing.T) {
 	e := versionedEndpoint()
-	want := e.Version()
+	want := e.Basis()
 	require.NotEmpty(t, want)
 	rapid.Check(t, func(t *rapid.T) {
 		again := versionedEndpoint()
 		again.Policies = rapid.Permutation(again.Policies).Draw(t, "policies")
 		again.Addrs = rapid.Permutation(again.Addrs).Draw(t, "addresses")
-		require.Equal(t, want, again.Version())
+		require.Equal(t, want, again.Basis())
 	})
 	for name, change := range map[string]func(*Endpoint){
-		"keys and blanks": func(e *Endpoint) {
-			e.Policies[2].Settings = []byte(`{"VIP":18446744073709551615,"Exceptions":["10.0.0.0/8","10.1.0.0/16"]}`)
-		},
 		"fields of HNS's own in a rule": func(e *Endpoint) {
 			e.Policies[0].Settings = append([]byte(`{"Scope":0,"Type":"ACL",`), e.Policies[0].Settings[1:]...)
 		},
 		"the id, which is no state": func(e *Endpoint) { e.ID = "other" },
+		"policies of others":        func(e *Endpoint) { e.Policies = e.Policies[:2] },
 	} {
 		same := versionedEndpoint()
 		change(&same)
-		require.Equal(t, want, same.Version(), name)
+		require.Equal(t, want, same.Basis(), name)
 	}
 	anyProtocol := ACL{ID: ACLIDPrefix + "x", Action: Block, Direction: In, Protocols: AnyProtocol}
 	spelt := anyProtocol
 	spelt.Protocols = ""
-	require.Equal(t, VersionOf(nil, []ACL{spelt}, nil), VersionOf(nil, []ACL{anyProtocol}, nil))
+	require.Equal(t, Basis(nil, []ACL{spelt}, Defaults{}), Basis(nil, []ACL{anyProtocol}, Defaults{}))
 }
 
 // TestVersionChanges: everything that means something counts, every field of a
 // rule included.
 func TestVersionChanges(t *testing.T) {
-	seen := map[Version]string{versionedEndpoint().Version(): "the first"}
+	seen := map[Version]string{versionedEndpoint().Basis(): "the first"}
 	distinct := func(name string, e Endpoint) {
 		t.Helper()
-		v := e.Version()
+		v := e.Basis()
 		require.NotContains(t, seen, v, "%s gives the version of %s", name, seen[v])
 		seen[v] = name
 	}
@@ -84,20 +86,14 @@ func TestVersionChanges(t *testing.T) {
 		distinct(reflect.TypeFor[ACL]().Field(i).Name, e)
 	}
 	for name, change := range map[string]func(*Endpoint){
-		"a rule less":         func(e *Endpoint) { e.Policies = e.Policies[1:] },
-		"a rule twice":        func(e *Endpoint) { e.Policies = append(e.Policies, e.Policies[0]) },
-		"another policy less": func(e *Endpoint) { e.Policies = slices.Delete(e.Policies, 2, 3) },
-		"its type":            func(e *Endpoint) { e.Policies[2].Type = "SDNRoute" },
-		"order within a list": func(e *Endpoint) {
-			e.Policies[2].Settings = []byte(`{"Exceptions": ["10.1.0.0/16", "10.0.0.0/8"], "VIP": 18446744073709551615}`)
-		},
-		"a digit of a number": func(e *Endpoint) {
-			e.Policies[2].Settings = []byte(`{"Exceptions": ["10.0.0.0/8", "10.1.0.0/16"], "VIP": 18446744073709551614}`)
-		},
-		"what is no JSON": func(e *Endpoint) { e.Policies[3].Settings = []byte(`no JSON!`) },
-		"an address less": func(e *Endpoint) { e.Addrs = e.Addrs[:1] },
-		"an address more": func(e *Endpoint) { e.Addrs = append(e.Addrs, netip.MustParseAddr("10.0.0.2")) },
-		"nothing":         func(e *Endpoint) { *e = Endpoint{} },
+		"a rule less":      func(e *Endpoint) { e.Policies = e.Policies[1:] },
+		"a rule twice":     func(e *Endpoint) { e.Policies = append(e.Policies, e.Policies[0]) },
+		"a default in":     func(e *Endpoint) { e.Policies = append(e.Policies, byOthers(Allow, In)) },
+		"a default out":    func(e *Endpoint) { e.Policies = append(e.Policies, byOthers(Allow, Out)) },
+		"closed by others": func(e *Endpoint) { e.Policies = append(e.Policies, byOthers(Block, In)) },
+		"an address less":  func(e *Endpoint) { e.Addrs = e.Addrs[:1] },
+		"an address more":  func(e *Endpoint) { e.Addrs = append(e.Addrs, netip.MustParseAddr("10.0.0.2")) },
+		"nothing":          func(e *Endpoint) { *e = Endpoint{} },
 		"fields run together": func(e *Endpoint) {
 			e.Policies = []EndpointPolicy{NewACLPolicy(ACL{ID: "azure-acl-x", LocalPorts: "80", RemotePorts: "1"})}
 		},

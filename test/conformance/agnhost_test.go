@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // command is what is to run in a container.
@@ -79,7 +80,7 @@ func (c *cluster) connect(ctx context.Context, from *corev1.Pod, protocol uint8,
 	if err != nil {
 		return "", err
 	}
-	p := hns.Packet{Src: src, Dst: to.Addr(), Protocol: protocol, DstPort: to.Port()}
+	p := match.Packet{Src: src, Dst: to.Addr(), Protocol: protocol, DstPort: to.Port()}
 	if p.Src != p.Dst { // what a pod says to itself meets no switch
 		allowed, err := c.filter(from, hns.Out, p)
 		if !allowed || err != nil {
@@ -101,7 +102,7 @@ func (c *cluster) connect(ctx context.Context, from *corev1.Pod, protocol uint8,
 }
 
 // filter asks the switch of a pod's node. A pod in the network of its host has none.
-func (c *cluster) filter(pod *corev1.Pod, dir hns.Direction, p hns.Packet) (bool, error) {
+func (c *cluster) filter(pod *corev1.Pod, dir hns.Direction, p match.Packet) (bool, error) {
 	if pod.Spec.HostNetwork {
 		return true, nil
 	}

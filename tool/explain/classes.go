@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // Classes gives every IPv4 address the number of its class, from 0 in order of appearance.
@@ -104,9 +105,9 @@ func (k *classes) list(acls []hns.ACL) []int {
 // field marks the addresses in a list of blocks, or in each set of a list of
 // ids.
 func (k *classes) field(text string) {
-	var blocks hns.Spans
+	var blocks match.Spans
 	for part := range strings.SplitSeq(text, ",") {
-		if sp, ok := hns.ParseSpan(part); ok {
+		if sp, ok := match.ParseSpan(part); ok {
 			blocks = append(blocks, sp)
 		} else if !k.sets[part] {
 			k.sets[part] = true
@@ -126,7 +127,7 @@ func (k *classes) set(id string) {
 		case s.Type == hns.IPSet:
 			k.mark(s.Spans)
 		default:
-			var all hns.Spans
+			var all match.Spans
 			for _, m := range s.Members {
 				all = append(all, m.Spans...)
 			}
@@ -136,7 +137,7 @@ func (k *classes) set(id string) {
 }
 
 // mark gives the addresses in the spans one more fact in common.
-func (k *classes) mark(spans hns.Spans) {
+func (k *classes) mark(spans match.Spans) {
 	k.marks++
 	for _, sp := range spans {
 		i, _ := slices.BinarySearchFunc(k.sorted, sp.First, func(l located, first uint32) int { return cmp.Compare(l.addr, first) })

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // condition is what puts a pod into a set, read off the set's name.
@@ -192,11 +192,11 @@ func (c *Cluster) holdsPort(cond condition, e End) (yes, known bool, why string)
 // known is false when the text does not say.
 func inBlocks(addr netip.Addr, blocks string) (inside, known bool) {
 	for text := range strings.SplitSeq(blocks, ",") {
-		sp, ok := hns.ParseSpan(text)
+		sp, ok := match.ParseSpan(text)
 		if !ok {
 			return false, false
 		}
-		if (hns.Spans{sp}).Contain(addr) {
+		if (match.Spans{sp}).Contain(addr) {
 			return true, true
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // Places tells where manifests have policies and their rules, as file:line; by
@@ -94,8 +95,8 @@ func (c *Cluster) ends(q Question) (from, to End, err error) {
 	return from, to, err
 }
 
-func packet(from, to End, port uint16, protocol policy.Protocol) hns.Packet {
-	return hns.Packet{Src: from.addr, Dst: to.addr, Protocol: protocolNumbers[protocol], DstPort: port}
+func packet(from, to End, port uint16, protocol policy.Protocol) match.Packet {
+	return match.Packet{Src: from.addr, Dst: to.addr, Protocol: protocolNumbers[protocol], DstPort: port}
 }
 
 // join joins what both ends say; an end that is not judged says Unknown. One end is enough

@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // Matrix has the workloads of a dump, for questions about all pairs of them. One goroutine may use it at
@@ -154,7 +155,7 @@ type Edges map[policy.Protocol][]int
 // Add adds the edges of a rule.
 func (e Edges) Add(a hns.ACL) {
 	a = a.Canonical()
-	ranges, ok := hns.ParsePorts(a.DstPorts())
+	ranges, ok := match.ParsePorts(a.DstPorts())
 	if !ok {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // explainer explains what one endpoint says to one packet.
@@ -34,17 +35,17 @@ func (x explainer) rule(a hns.ACL, v *view) Rule {
 			}
 		}
 	}
-	r, err := hns.ParseRule(a, func(id string) *hns.Set { return v.set(id).set })
+	r, err := match.ParseRule(a, func(id string) *match.Set { return v.set(id).set })
 	if err != nil {
 		return out
 	}
 	for _, field := range []struct {
 		text string
-		hns.Addresses
+		match.Addresses
 	}{{r.ACL.LocalAddresses, r.Local}, {r.ACL.RemoteAddresses, r.Remote}} {
 		out.Checks = append(out.Checks, x.checkField(field.text, field.Addresses, v)...)
 	}
-	if r.Protocol != hns.EveryProtocol || len(r.Ports) > 0 {
+	if r.Protocol != match.EveryProtocol || len(r.Ports) > 0 {
 		p := &x.q.packet
 		to := cmp.Or(protocolNames[fmt.Sprint(p.Protocol)], fmt.Sprint(p.Protocol))
 		out.Checks = append(out.Checks, Check{
@@ -81,7 +82,7 @@ func rulePath(dir hns.Direction, i int) string {
 }
 
 // checkField compares one address field with the packet.
-func (x explainer) checkField(text string, field hns.Addresses, v *view) []Check {
+func (x explainer) checkField(text string, field match.Addresses, v *view) []Check {
 	switch {
 	case len(field.Literals) > 0 || field.IPv6:
 		ok := field.Literals.Contain(x.peer.addr)
@@ -113,7 +114,7 @@ func shorten(text string) string {
 }
 
 // checkSet says whether the other end is in a set, and why.
-func (x explainer) checkSet(id string, s *hns.Set, v *view) Check {
+func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 	name := cmp.Or(x.c.setNames[id], id)
 	out := Check{What: name, OK: s.Has(x.peer.addr)}
 	d := x.c.setByID[id]

@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // Decider is what decided at one end: the first rule of the tiers that matches.
@@ -168,7 +169,7 @@ func destination(own, peer End, q question) *state.Pod {
 
 // anyPort reports whether one of the ports is the packet's, whose destination is a pod,
 // or none. No ports are every port.
-func anyPort(ports []policy.Port, pod *state.Pod, packet hns.Packet) bool {
+func anyPort(ports []policy.Port, pod *state.Pod, packet match.Packet) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(p policy.Port) bool {
 		if protocolNumbers[p.Protocol] != packet.Protocol {
 			return false

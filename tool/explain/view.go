@@ -9,6 +9,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // The views of a cluster.
@@ -28,7 +29,7 @@ type view struct {
 
 // viewed is a set in a view.
 type viewed struct {
-	set   *hns.Set
+	set   *match.Set
 	doubt bool // something in it is not known
 }
 
@@ -48,9 +49,9 @@ func (v *view) set(id string) viewed {
 // unknown stands for a set of which nothing is known.
 func (v *view) unknown() viewed {
 	if v.open {
-		return viewed{&hns.Set{Type: hns.NestedIPSet}, true} // without members it matches everything
+		return viewed{&match.Set{Type: hns.NestedIPSet}, true} // without members it matches everything
 	}
-	return viewed{&hns.Set{Type: hns.IPSet}, true}
+	return viewed{&match.Set{Type: hns.IPSet}, true}
 }
 
 func (v *view) build(d *state.Set) viewed {
@@ -60,9 +61,9 @@ func (v *view) build(d *state.Set) viewed {
 	if d.Type != string(hns.NestedIPSet) {
 		return viewed{set: v.leaf(d)}
 	}
-	out := viewed{set: &hns.Set{Type: hns.NestedIPSet}}
+	out := viewed{set: &match.Set{Type: hns.NestedIPSet}}
 	if !v.actual || !slices.Contains(d.Missing, ipsets.Empty().String()) {
-		out.set.Members = append(out.set.Members, &hns.Set{Type: hns.IPSet}) // the permanent one
+		out.set.Members = append(out.set.Members, &match.Set{Type: hns.IPSet}) // the permanent one
 	}
 	for _, name := range v.members(d) {
 		m := v.c.setByName[name]
@@ -94,10 +95,10 @@ func (v *view) members(d *state.Set) []string {
 }
 
 // leaf returns an IPSET.
-func (v *view) leaf(d *state.Set) *hns.Set {
-	s := &hns.Set{Type: hns.IPSet}
+func (v *view) leaf(d *state.Set) *match.Set {
+	s := &match.Set{Type: hns.IPSet}
 	for _, text := range v.members(d) {
-		if sp, ok := hns.ParseSpan(text); ok {
+		if sp, ok := match.ParseSpan(text); ok {
 			s.Spans = append(s.Spans, sp)
 		}
 	}
@@ -110,13 +111,13 @@ type decision struct {
 	list    listKey
 	verdict Verdict
 	reason  string // why it is unknown
-	traced  hns.Verdict
+	traced  match.Verdict
 }
 
 // question is a packet at an endpoint of this node.
 type question struct {
 	dir        hns.Direction
-	packet     hns.Packet
+	packet     match.Packet
 	brief      bool  // the rules are not asked for
 	actualOnly bool  // Half.Wanted is not asked for
 	near       *Pair // whose ends these are, if there are many questions about them
@@ -151,7 +152,7 @@ func inHNS(ep *state.Endpoint) int {
 
 // parsed is the rules of an endpoint, those of others included.
 type parsed struct {
-	rules []*hns.Rule
+	rules []*match.Rule
 	doubt bool  // something in their sets is not known
 	err   error // what they do is not known
 }
@@ -165,7 +166,7 @@ func (c *Cluster) parse(key listKey) parsed {
 	}
 	var l parsed
 	for _, a := range slices.Concat(key.endpoint.ForeignRules, key.acls()) {
-		r, err := hns.ParseRule(a, func(id string) *hns.Set {
+		r, err := match.ParseRule(a, func(id string) *match.Set {
 			s := c.views[key.view].set(id)
 			l.doubt = l.doubt || s.doubt
 			return s.set
@@ -246,7 +247,7 @@ func (c *Cluster) ask(key listKey, q question) (decision, bool) {
 	case q.brief:
 		d.traced.Allowed, err = q.packet.Passes(l.rules, q.dir)
 	default:
-		d.traced, err = hns.Decide(slices.Values(l.rules), q.dir, q.packet)
+		d.traced, err = match.Decide(slices.Values(l.rules), q.dir, q.packet)
 	}
 	switch {
 	case err != nil:
@@ -268,7 +269,7 @@ type Pair struct {
 
 	c        *Cluster
 	from, to End
-	packet   hns.Packet
+	packet   match.Packet
 	lists    []nearList // few: those of the endpoints of two pods
 }
 

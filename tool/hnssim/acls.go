@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // policy is one policy on an endpoint.
@@ -21,7 +22,7 @@ type policy struct {
 
 // rule is an ACL with everything looked up.
 type rule struct {
-	hns.Rule
+	match.Rule
 	local, remote []*set // the sets of its address fields
 	sets          []*set // all of them
 }
@@ -76,7 +77,7 @@ func readACL(a hns.ACL, find lookup) (*rule, *refused) {
 	case strings.Contains(a.Protocols, ","):
 		return nil, severalProtocols.of(culprit(a.Protocols))
 	}
-	protocol, ok := hns.ParseProtocol(a.Protocols)
+	protocol, ok := match.ParseProtocol(a.Protocols)
 	if !ok {
 		return nil, badProtocol.of(culprit(a.Protocols))
 	}
@@ -84,7 +85,7 @@ func readACL(a hns.ACL, find lookup) (*rule, *refused) {
 		return nil, portsOfAnyProtocol.of(culprit(a.LocalPorts + a.RemotePorts))
 	}
 	for _, field := range []string{a.LocalPorts, a.RemotePorts} {
-		if _, ok := hns.ParsePorts(field); !ok {
+		if _, ok := match.ParsePorts(field); !ok {
 			return nil, badPort.of(culprit(field))
 		}
 	}
@@ -100,7 +101,7 @@ func readACL(a hns.ACL, find lookup) (*rule, *refused) {
 		return nil, tooManyAddresses.of(fmt.Sprintf("%d of rule %s", n, a.ID))
 	}
 	r.sets = slices.Concat(r.local, r.remote)
-	parsed, err := hns.ParseRule(a, func(id string) *hns.Set {
+	parsed, err := match.ParseRule(a, func(id string) *match.Set {
 		return &r.sets[slices.IndexFunc(r.sets, func(at *set) bool { return strings.EqualFold(at.ID, id) })].match
 	})
 	if err != nil {
@@ -138,7 +139,7 @@ func findSets(field string, find lookup) ([]*set, *refused) {
 	var missing string
 	literals := 0
 	for text := range strings.SplitSeq(field, ",") {
-		if _, ok := hns.ParseSpan(text); ok || text == hns.EveryIPv6 {
+		if _, ok := match.ParseSpan(text); ok || text == hns.EveryIPv6 {
 			literals++
 		} else if at := find(text); at != nil {
 			sets = append(sets, at)

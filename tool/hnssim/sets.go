@@ -7,22 +7,23 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // set is one set of the network. The object stays the same across updates, so
 // that rules and lists can point at it.
 type set struct {
 	hns.SetPolicy
-	match   hns.Set // what rules look at; the object stays the same too
-	members []*set  // of a NESTEDIPSET
-	acls    int     // rules on endpoints that name it
-	lists   int     // nested sets that contain it, once per mention
+	match   match.Set // what rules look at; the object stays the same too
+	members []*set    // of a NESTEDIPSET
+	acls    int       // rules on endpoints that name it
+	lists   int       // nested sets that contain it, once per mention
 }
 
 // content is what a valid set policy means.
 type content struct {
 	policy  hns.SetPolicy
-	spans   hns.Spans
+	spans   match.Spans
 	members []*set
 }
 
@@ -148,15 +149,15 @@ func (s *Sim) checkSet(verb hns.Verb, p hns.SetPolicy) (content, *refused) {
 
 // badID reports whether an Id could not be told apart in a list of addresses.
 func badID(id string) bool {
-	_, literal := hns.ParseSpan(id)
+	_, literal := match.ParseSpan(id)
 	return id == "" || literal || strings.ContainsAny(id, ", \t\r\n")
 }
 
 // parseValues reads the addresses and blocks of an IPSET.
-func parseValues(p hns.SetPolicy) (hns.Spans, *refused) {
-	out := make(hns.Spans, 0, len(p.Values))
+func parseValues(p hns.SetPolicy) (match.Spans, *refused) {
+	out := make(match.Spans, 0, len(p.Values))
 	for _, v := range p.Values {
-		switch sp, ok := hns.ParseSpan(v); {
+		switch sp, ok := match.ParseSpan(v); {
 		case ok:
 			out = append(out, sp)
 		case isIPv6(v):
@@ -202,7 +203,7 @@ func (s *Sim) putSet(c content) {
 		m.lists--
 	}
 	at.SetPolicy, at.members = c.policy, c.members
-	at.match = hns.Set{Type: c.policy.Type, Spans: c.spans}
+	at.match = match.Set{Type: c.policy.Type, Spans: c.spans}
 	for _, m := range c.members {
 		at.match.Members = append(at.match.Members, &m.match)
 	}

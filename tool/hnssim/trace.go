@@ -6,19 +6,20 @@ import (
 	"net/netip"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // Packet is the first packet of a connection.
-type Packet = hns.Packet
+type Packet = match.Packet
 
 // Verdict says what the switch does with a packet.
-type Verdict = hns.Verdict
+type Verdict = match.Verdict
 
 // Tracer answers as Sim.Trace does.
 type Tracer func(endpoint string, dir hns.Direction, p Packet) (Verdict, error)
 
 // Trace says what happens to a packet at one endpoint in one direction:
-// hns.Decide over the endpoint's rules. It fails when there is no such endpoint,
+// match.Decide over the endpoint's rules. It fails when there is no such endpoint,
 // when the packet is not the endpoint's, and for every rule whose effect is not
 // known, rather than guess.
 func (s *Sim) Trace(endpoint string, dir hns.Direction, p Packet) (Verdict, error) {
@@ -44,7 +45,7 @@ func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 	if err := e.answers(dir, p); err != nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w", endpoint, dir, err)
 	}
-	v, err := hns.Decide(rulesOf(e.policies), dir, p)
+	v, err := match.Decide(rulesOf(e.policies), dir, p)
 	if err != nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w", endpoint, dir, err)
 	}
@@ -69,8 +70,8 @@ func (e *endpoint) answers(dir hns.Direction, p Packet) error {
 }
 
 // rulesOf yields the ACLs among policies, in their order.
-func rulesOf(policies []policy) iter.Seq[*hns.Rule] {
-	return func(yield func(*hns.Rule) bool) {
+func rulesOf(policies []policy) iter.Seq[*match.Rule] {
+	return func(yield func(*match.Rule) bool) {
 		for i := range policies { // by index: a policy is six words, and a trace is asked for often
 			if r := policies[i].rule; r != nil && !yield(&r.Rule) {
 				return

@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // Addresses are some that are no pod's, which no policy tells apart.
@@ -67,7 +68,7 @@ func outside(clusters ...*explain.Cluster) []Addresses {
 
 // edgesOfAll returns where rules of policies begin and end, and members of sets that are
 // no pod's, like nodes; the addresses that rules of others name; and those of pods.
-func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, pods map[uint32]bool) {
+func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign match.Spans, pods map[uint32]bool) {
 	at, pods = []uint64{0, space}, map[uint32]bool{}
 	for _, c := range clusters {
 		d := c.Dump()
@@ -78,7 +79,7 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, po
 		}
 	}
 	for _, c := range clusters {
-		var own hns.Spans
+		var own match.Spans
 		for _, ep := range c.Dump().Endpoints {
 			own = append(own, spans(ep.Applied)...)
 			foreign = append(foreign, spans(ep.ForeignRules)...)
@@ -95,9 +96,9 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, po
 }
 
 // membersOutside returns the members of a set that are not the address of a pod.
-func membersOutside(s state.Set, pods map[uint32]bool) (out hns.Spans) {
+func membersOutside(s state.Set, pods map[uint32]bool) (out match.Spans) {
 	for _, m := range slices.Concat(s.Members, s.Surplus) {
-		if sp, ok := hns.ParseSpan(m); ok && (sp.First < sp.Last || !pods[sp.First]) {
+		if sp, ok := match.ParseSpan(m); ok && (sp.First < sp.Last || !pods[sp.First]) {
 			out = append(out, sp)
 		}
 	}
@@ -105,10 +106,10 @@ func membersOutside(s state.Set, pods map[uint32]bool) (out hns.Spans) {
 }
 
 // nobody returns an address below end that belongs to no pod and that no rule of another owner names.
-func nobody(begin, end uint64, pods map[uint32]bool, foreign hns.Spans) (netip.Addr, bool) {
+func nobody(begin, end uint64, pods map[uint32]bool, foreign match.Spans) (netip.Addr, bool) {
 	for n := begin; n < end; n++ {
 		addr := address(n)
-		if i := slices.IndexFunc(foreign, func(sp hns.Span) bool { return uint64(sp.First) <= n && n <= uint64(sp.Last) }); i >= 0 {
+		if i := slices.IndexFunc(foreign, func(sp match.Span) bool { return uint64(sp.First) <= n && n <= uint64(sp.Last) }); i >= 0 {
 			n = uint64(foreign[i].Last)
 			continue
 		}
@@ -120,11 +121,11 @@ func nobody(begin, end uint64, pods map[uint32]bool, foreign hns.Spans) (netip.A
 }
 
 // spans returns the blocks that rules name.
-func spans(acls []hns.ACL) hns.Spans {
-	var out hns.Spans
+func spans(acls []hns.ACL) match.Spans {
+	var out match.Spans
 	for _, a := range acls {
 		for text := range strings.SplitSeq(a.LocalAddresses+","+a.RemoteAddresses, ",") {
-			if sp, ok := hns.ParseSpan(text); ok {
+			if sp, ok := match.ParseSpan(text); ok {
 				out = append(out, sp)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/looks"
 	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // twoNetworks is a node with pods on two networks: a simulator for each, as one library.
@@ -123,7 +124,7 @@ func TestSeveralNetworks(t *testing.T) {
 	}
 	passes := func(from string) (out [2]bool) {
 		for i, addr := range pods {
-			v, err := two.nets[i].sim.Trace("ep-"+addr, hns.In, hns.Packet{Src: netip.MustParseAddr(from), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
+			v, err := two.nets[i].sim.Trace("ep-"+addr, hns.In, match.Packet{Src: netip.MustParseAddr(from), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
 			require.NoError(t, err)
 			out[i] = v.Allowed
 		}

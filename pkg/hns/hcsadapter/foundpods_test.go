@@ -19,6 +19,7 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // plays is an agent's dataplane on the networks cbr0 (0) and vxlan0 (1) of a node, in a bubble. The policy
@@ -78,7 +79,7 @@ func (p *plays) pod(addr, sandbox string) {
 
 func (p *plays) isOpen(network int, addr string) bool {
 	p.t.Helper()
-	v, err := p.nets[network].sim.Trace("ep-"+addr, hns.In, hns.Packet{Src: netip.MustParseAddr("10.3.0.1"), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
+	v, err := p.nets[network].sim.Trace("ep-"+addr, hns.In, match.Packet{Src: netip.MustParseAddr("10.3.0.1"), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
 	require.NoError(p.t, err)
 	return v.Allowed
 }

@@ -217,7 +217,7 @@ func (v view) rules() hns.Version {
 			all = append(all, a)
 		}
 	}
-	return hns.VersionOf(v.Addrs, all, nil)
+	return hns.Basis(v.Addrs, all, hns.Defaults{})
 }
 
 // before reads the endpoint, unless it was seen, and refuses another one than from. Without

@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // TestIPv6ChangesNothing: without ClusterNetworkPolicies, HNS has the same sets and rules for a
@@ -92,7 +93,7 @@ func TestIPv6OfTieredPods(t *testing.T) {
 						if side.Allowed || side.Tier == "" {
 							continue
 						}
-						packet := hns.Packet{Src: netip.MustParseAddr("fd00::99"), Dst: endpoint.Addrs[at], Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port}
+						packet := match.Packet{Src: netip.MustParseAddr("fd00::99"), Dst: endpoint.Addrs[at], Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port}
 						if dir == hns.Out {
 							packet.Src, packet.Dst = packet.Dst, packet.Src
 						}

@@ -1,4 +1,6 @@
-package hns
+// Package match says what the switch does with a packet, given the rules of an endpoint. The
+// simulator and kubectl npm trace ask it; the agent does not.
+package match
 
 import (
 	"fmt"
@@ -6,6 +8,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/winnpm/winnpm/pkg/hns"
 )
 
 // Packet is the first packet of a connection; replies need no rule.
@@ -19,20 +23,16 @@ type Packet struct {
 type Verdict struct {
 	Allowed bool
 	// Matched are the rules, canonical, that match with the best priority.
-	Matched []ACL
+	Matched []hns.ACL
 	// Default: no rule matches. Without any rule everything passes, with any
 	// rule nothing does (hcsshim#1059, Windows-Containers#616).
 	Default bool
 }
 
-// PolicyTypeTierACL is the type of tiered rules (hcsshim TierAclPolicySetting).
-// What they do beside ordinary ones is not known.
-const PolicyTypeTierACL = "TierAcl"
-
 // Rule is an ACL taken apart, with the sets that it names.
 type Rule struct {
-	ACL      ACL // canonical
-	Protocol int // EveryProtocol or a number
+	ACL      hns.ACL // canonical
+	Protocol int     // EveryProtocol or a number
 	Local    Addresses
 	Remote   Addresses
 	Ports    Ports // destination ports; empty: every port
@@ -41,10 +41,6 @@ type Rule struct {
 
 // EveryProtocol is the Protocol of a rule for any protocol.
 const EveryProtocol = -1
-
-// EveryIPv6 is the address block that matches every IPv6 address and no IPv4 address. It is the only
-// IPv6 block that this package can parse (docs/windows.md, A29).
-const EveryIPv6 = "::/0"
 
 // Addresses is one address field. The zero value matches every address. Otherwise an address must
 // be in Literals, or be an IPv6 address if IPv6 is set, and must be in each of Sets.
@@ -56,7 +52,7 @@ type Addresses struct {
 
 // Set is a set as the switch sees it.
 type Set struct {
-	Type    SetType
+	Type    hns.SetType
 	Spans   Spans  // of an IPSET
 	Members []*Set // of a NESTEDIPSET
 }
@@ -104,7 +100,7 @@ func parsePort(text string) (uint16, bool) {
 // ParseProtocol reads the protocol of a rule as WinNPM sends it and canonical
 // rules have it; false when it is anything else.
 func ParseProtocol(text string) (int, bool) {
-	if text == "" || text == AnyProtocol {
+	if text == "" || text == hns.AnyProtocol {
 		return EveryProtocol, true
 	}
 	n, err := strconv.ParseUint(text, 10, 8)
@@ -115,21 +111,21 @@ func ParseProtocol(text string) (int, bool) {
 // Id, nil when there is none; our Ids come to it in lower case. It fails with
 // ErrInvalid when the meaning of a field is not known, or names neither an
 // address nor a set.
-func ParseRule(a ACL, find func(id string) *Set) (*Rule, error) {
+func ParseRule(a hns.ACL, find func(id string) *Set) (*Rule, error) {
 	a = a.Canonical()
 	r := &Rule{ACL: a}
 	var ok, okLocal, okRemote bool
 	var local, remote Ports
 	if r.Protocol, ok = ParseProtocol(a.Protocols); !ok {
-		return nil, fmt.Errorf("%w: rule %s: protocol %q", ErrInvalid, a.ID, a.Protocols)
+		return nil, fmt.Errorf("%w: rule %s: protocol %q", hns.ErrInvalid, a.ID, a.Protocols)
 	}
 	local, okLocal = ParsePorts(a.LocalPorts)
 	remote, okRemote = ParsePorts(a.RemotePorts)
 	if !okLocal || !okRemote {
-		return nil, fmt.Errorf("%w: rule %s: ports %q %q", ErrInvalid, a.ID, a.LocalPorts, a.RemotePorts)
+		return nil, fmt.Errorf("%w: rule %s: ports %q %q", hns.ErrInvalid, a.ID, a.LocalPorts, a.RemotePorts)
 	}
 	r.Ports, r.Source = local, len(remote) > 0
-	if a.Direction == Out {
+	if a.Direction == hns.Out {
 		r.Ports, r.Source = remote, len(local) > 0
 	}
 	var err error
@@ -137,7 +133,7 @@ func ParseRule(a ACL, find func(id string) *Set) (*Rule, error) {
 		r.Remote, err = parseAddresses(a.RemoteAddresses, find)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: rule %s: %s", ErrInvalid, a.ID, err.Error())
+		return nil, fmt.Errorf("%w: rule %s: %s", hns.ErrInvalid, a.ID, err.Error())
 	}
 	return r, nil
 }
@@ -151,7 +147,7 @@ func parseAddresses(field string, find func(id string) *Set) (Addresses, error) 
 	for text := range strings.SplitSeq(field, ",") {
 		if sp, ok := ParseSpan(text); ok {
 			out.Literals = append(out.Literals, sp)
-		} else if text == EveryIPv6 {
+		} else if text == hns.EveryIPv6 {
 			out.IPv6 = true
 		} else if s := find(text); s != nil {
 			out.Sets = append(out.Sets, s)
@@ -166,17 +162,17 @@ func parseAddresses(field string, find func(id string) *Set) (Addresses, error) 
 // Own returns the address of a packet at the endpoint that it passes in a
 // direction. It fails with ErrInvalid when the packet is neither IPv4 nor IPv6 or the
 // direction none.
-func (p Packet) Own(dir Direction) (netip.Addr, error) {
+func (p Packet) Own(dir hns.Direction) (netip.Addr, error) {
 	if (!p.Src.Is4() || !p.Dst.Is4()) && !p.IsIPv6() {
-		return netip.Addr{}, fmt.Errorf("%w: packet %v to %v is not IPv4 or IPv6 at both ends", ErrInvalid, p.Src, p.Dst)
+		return netip.Addr{}, fmt.Errorf("%w: packet %v to %v is not IPv4 or IPv6 at both ends", hns.ErrInvalid, p.Src, p.Dst)
 	}
 	switch dir {
-	case In:
+	case hns.In:
 		return p.Dst, nil
-	case Out:
+	case hns.Out:
 		return p.Src, nil
 	}
-	return netip.Addr{}, fmt.Errorf("%w: no such direction", ErrInvalid)
+	return netip.Addr{}, fmt.Errorf("%w: no such direction", hns.ErrInvalid)
 }
 
 // IsIPv6 reports whether both ends of a packet have IPv6 addresses.
@@ -188,12 +184,12 @@ func (p Packet) IsIPv6() bool {
 // rules, those of the other direction and of other layers included. Only Switch
 // rules count: Host rules are another layer. It fails with ErrInvalid for every
 // rule whose effect is not known, rather than guess.
-func Decide(rules iter.Seq[*Rule], dir Direction, p Packet) (Verdict, error) {
+func Decide(rules iter.Seq[*Rule], dir hns.Direction, p Packet) (Verdict, error) {
 	d, err := p.decision(dir)
 	if err != nil {
 		return Verdict{}, err
 	}
-	var matched []ACL
+	var matched []hns.ACL
 	for r := range rules {
 		counts, err := d.take(r)
 		if err != nil {
@@ -215,7 +211,7 @@ func Decide(rules iter.Seq[*Rule], dir Direction, p Packet) (Verdict, error) {
 }
 
 // Passes is Verdict.Allowed of Decide. A matrix asks for it a million times, so it lists no rules.
-func (p Packet) Passes(rules []*Rule, dir Direction) (bool, error) {
+func (p Packet) Passes(rules []*Rule, dir hns.Direction) (bool, error) {
 	d, err := p.decision(dir)
 	if err != nil {
 		return false, err
@@ -231,7 +227,7 @@ func (p Packet) Passes(rules []*Rule, dir Direction) (bool, error) {
 // decision is what is decided of a packet by the rules so far.
 type decision struct {
 	packet   Packet
-	dir      Direction
+	dir      hns.Direction
 	src, dst uint32
 	six      bool // the packet is IPv6, and src and dst are unused
 	filtered bool
@@ -239,7 +235,7 @@ type decision struct {
 	first, other *Rule
 }
 
-func (p Packet) decision(dir Direction) (decision, error) {
+func (p Packet) decision(dir hns.Direction) (decision, error) {
 	if _, err := p.Own(dir); err != nil {
 		return decision{}, err
 	}
@@ -252,7 +248,7 @@ func (p Packet) decision(dir Direction) (decision, error) {
 // take takes the next rule. It reports whether that matches, with the priority of the rules that
 // matched before it or a better one.
 func (d *decision) take(r *Rule) (bool, error) {
-	if r.ACL.RuleType == Host {
+	if r.ACL.RuleType == hns.Host {
 		return false, nil
 	}
 	d.filtered = true
@@ -260,7 +256,7 @@ func (d *decision) take(r *Rule) (bool, error) {
 	case r.ACL.Direction != d.dir:
 		return false, nil
 	case r.Source:
-		return false, fmt.Errorf("%w: rule %s asks for source ports", ErrInvalid, r.ACL.ID)
+		return false, fmt.Errorf("%w: rule %s asks for source ports", hns.ErrInvalid, r.ACL.ID)
 	case d.first != nil && r.ACL.Priority > d.first.ACL.Priority || !d.matches(r):
 		return false, nil
 	case d.first == nil || r.ACL.Priority < d.first.ACL.Priority:
@@ -277,9 +273,9 @@ func (d *decision) allowed() (bool, error) {
 	case d.first == nil:
 		return !d.filtered, nil
 	case d.other != nil:
-		return false, fmt.Errorf("%w: rules %s and %s match with priority %d and different actions", ErrInvalid, d.first.ACL.ID, d.other.ACL.ID, d.first.ACL.Priority)
+		return false, fmt.Errorf("%w: rules %s and %s match with priority %d and different actions", hns.ErrInvalid, d.first.ACL.ID, d.other.ACL.ID, d.first.ACL.Priority)
 	}
-	return d.first.ACL.Action == Allow, nil
+	return d.first.ACL.Action == hns.Allow, nil
 }
 
 // matches reports whether a rule matches the packet. Both must have the same direction.
@@ -307,7 +303,7 @@ func (r *Rule) matchesAddresses(src, dst uint32) bool {
 	// With literals Local is the endpoint's own side and Remote the peer; with
 	// sets Local is the source and Remote the destination, whatever the direction.
 	own, peer := dst, src
-	if r.ACL.Direction == Out {
+	if r.ACL.Direction == hns.Out {
 		own, peer = src, dst
 	}
 	return r.Local.match(own, src) && r.Remote.match(peer, dst)
@@ -333,7 +329,7 @@ func (a Addresses) match(literal, member uint32) bool {
 // no IPv6 address: sets and other literals hold IPv4 addresses only.
 func (a Addresses) matchIPv6() bool {
 	for _, s := range a.Sets {
-		if s.Type == IPSet || len(s.Members) > 0 {
+		if s.Type == hns.IPSet || len(s.Members) > 0 {
 			return false
 		}
 	}
@@ -346,7 +342,7 @@ func (a Addresses) matchIPv6() bool {
 func (s *Set) Has(a netip.Addr) bool { return s.has(number(a)) }
 
 func (s *Set) has(n uint32) bool {
-	if s.Type == IPSet {
+	if s.Type == hns.IPSet {
 		return s.Spans.contain(n)
 	}
 	for _, m := range s.Members {

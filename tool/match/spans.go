@@ -1,14 +1,16 @@
-package hns
+package match
 
 import (
 	"cmp"
 	"encoding/binary"
 	"net/netip"
 	"slices"
+
+	"github.com/winnpm/winnpm/pkg/hns"
 )
 
 // Span is a range of IPv4 addresses as numbers, both ends included.
-type Span struct{ First, Last uint32 }
+type Span = hns.Span
 
 // Spans are sorted by First and neither overlap nor touch, once they are Sorted.
 type Spans []Span
@@ -21,14 +23,14 @@ func ParseSpan(text string) (Span, bool) {
 			return Span{}, false
 		}
 		n := number(a)
-		return Span{n, n}, true
+		return Span{First: n, Last: n}, true
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil || !p.Addr().Is4() || p != p.Masked() {
 		return Span{}, false
 	}
 	first := number(p.Addr())
-	return Span{first, first | uint32(uint64(1)<<(32-p.Bits())-1)}, true
+	return Span{First: first, Last: first | uint32(uint64(1)<<(32-p.Bits())-1)}, true
 }
 
 // number returns an IPv4 address as a number.
@@ -38,18 +40,7 @@ func number(a netip.Addr) uint32 {
 }
 
 // Sorted sorts in place and merges what overlaps or touches.
-func (s Spans) Sorted() Spans {
-	slices.SortFunc(s, func(a, b Span) int { return cmp.Compare(a.First, b.First) })
-	out := s[:0]
-	for _, sp := range s {
-		if n := len(out); n > 0 && (sp.First <= out[n-1].Last || sp.First-1 == out[n-1].Last) {
-			out[n-1].Last = max(out[n-1].Last, sp.Last)
-			continue
-		}
-		out = append(out, sp)
-	}
-	return out
-}
+func (s Spans) Sorted() Spans { return hns.MergeSpans(s) }
 
 // Contain reports whether one of the spans has an IPv4 address.
 func (s Spans) Contain(a netip.Addr) bool { return s.contain(number(a)) }

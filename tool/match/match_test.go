@@ -1,4 +1,4 @@
-package hns_test
+package match_test
 
 import (
 	"net/netip"
@@ -8,13 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // The oracle compares two tracers on every form of rule; this is what a
 // rule of unknown origin may be besides.
 func TestParseRuleRefuses(t *testing.T) {
-	known := &hns.Set{Type: hns.IPSet}
-	find := func(id string) *hns.Set {
+	known := &match.Set{Type: hns.IPSet}
+	find := func(id string) *match.Set {
 		if id == "azure-npm-1" {
 			return known
 		}
@@ -28,41 +29,41 @@ func TestParseRuleRefuses(t *testing.T) {
 		"local set":    {LocalAddresses: "azure-npm-2"},
 		"remote text":  {RemoteAddresses: "azure-npm-1,10.0.0.300"},
 	} {
-		_, err := hns.ParseRule(a, find)
+		_, err := match.ParseRule(a, find)
 		require.ErrorIs(t, err, hns.ErrInvalid, name)
 	}
-	r, err := hns.ParseRule(hns.ACL{Protocols: "256", Direction: hns.Out, LocalAddresses: "azure-npm-1", RemotePorts: "7,9-10"}, find)
+	r, err := match.ParseRule(hns.ACL{Protocols: "256", Direction: hns.Out, LocalAddresses: "azure-npm-1", RemotePorts: "7,9-10"}, find)
 	require.NoError(t, err)
-	require.Equal(t, &hns.Rule{
+	require.Equal(t, &match.Rule{
 		ACL: hns.ACL{
 			Direction: hns.Out, LocalAddresses: "azure-npm-1", RemotePorts: "7,9-10", RuleType: hns.Switch,
 		},
-		Protocol: hns.EveryProtocol, Local: hns.Addresses{Sets: []*hns.Set{known}}, Ports: hns.Ports{{7, 7}, {9, 10}},
+		Protocol: match.EveryProtocol, Local: match.Addresses{Sets: []*match.Set{known}}, Ports: match.Ports{{7, 7}, {9, 10}},
 	}, r)
 }
 
 // TestParseRuleReadsEverySpelling: what is canonical is what the strict readers
 // take.
 func TestParseRuleReadsEverySpelling(t *testing.T) {
-	known := &hns.Set{Type: hns.IPSet}
-	find := func(id string) *hns.Set {
+	known := &match.Set{Type: hns.IPSet}
+	find := func(id string) *match.Set {
 		if id == "azure-npm-1" {
 			return known
 		}
 		return nil
 	}
-	r, err := hns.ParseRule(hns.ACL{
+	r, err := match.ParseRule(hns.ACL{
 		ID: "AZURE-ACL-x", Protocols: "tcp", Action: "allow", Direction: "IN", LocalAddresses: "Azure-NPM-1",
 		RemoteAddresses: "10.0.0.9/255.255.255.254, 10.0.0.10", LocalPorts: "81,80", RemotePorts: "*", RuleType: "switch",
 	}, find)
 	require.NoError(t, err)
-	require.Equal(t, &hns.Rule{
+	require.Equal(t, &match.Rule{
 		ACL: hns.ACL{
 			ID: "azure-acl-x", Protocols: "6", Action: hns.Allow, Direction: hns.In, LocalAddresses: "azure-npm-1",
 			RemoteAddresses: "10.0.0.8/31,10.0.0.10", LocalPorts: "80-81", RuleType: hns.Switch,
 		},
-		Protocol: 6, Local: hns.Addresses{Sets: []*hns.Set{known}},
-		Remote: hns.Addresses{Literals: hns.Spans{{0x0a000008, 0x0a00000a}}}, Ports: hns.Ports{{80, 81}},
+		Protocol: 6, Local: match.Addresses{Sets: []*match.Set{known}},
+		Remote: match.Addresses{Literals: match.Spans{{First: 0x0a000008, Last: 0x0a00000a}}}, Ports: match.Ports{{80, 81}},
 	}, r)
 }
 
@@ -74,9 +75,9 @@ func TestSpans(t *testing.T) {
 			return netip.PrefixFrom(a, rapid.SampledFrom([]int{0, 8, 24, 27, 30, 31, 32}).Draw(t, "bits")).Masked()
 		})
 		blocks := rapid.SliceOfN(block, 0, 6).Draw(t, "blocks")
-		var all hns.Spans
+		var all match.Spans
 		for _, b := range blocks {
-			sp, ok := hns.ParseSpan(b.String())
+			sp, ok := match.ParseSpan(b.String())
 			require.True(t, ok)
 			all = append(all, sp)
 		}
