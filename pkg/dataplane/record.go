@@ -51,7 +51,7 @@ func (r *run) record() state.Report {
 		rep.Errors = append(rep.Errors, err.Error())
 	}
 	rep.Longest = r.progress.End()
-	r.reports = append(r.reports, rep.Clone())
+	r.reports = append(r.reports, rep)
 	if len(r.reports) > keptReports {
 		r.reports = slices.Delete(r.reports, 0, len(r.reports)-keptReports)
 	}
