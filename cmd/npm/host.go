@@ -25,7 +25,7 @@ type host struct {
 	// connect returns this node's HNS.
 	connect func(hcsadapter.Options) (service, error)
 	// lock keeps every other agent of the node out; see node.Lock.
-	lock func(ctx context.Context, waiting func(pid int)) (unlock func(), err error)
+	lock func(ctx context.Context, waiting func()) (unlock func(), err error)
 	// listen listens at an address; see debug.Listener.
 	listen func(ctx context.Context, address string) (net.Listener, error)
 	// pipe makes the pipe of the CNI plugin; see node.ListenPipe.
@@ -33,7 +33,7 @@ type host struct {
 }
 
 func thisHost() host {
-	lock := func(ctx context.Context, waiting func(pid int)) (unlock func(), err error) {
+	lock := func(ctx context.Context, waiting func()) (unlock func(), err error) {
 		return node.Lock(ctx, lockName, waiting)
 	}
 	return host{connect: newHNS, lock: lock, listen: debug.Listen, pipe: node.ListenPipe}
