@@ -91,7 +91,16 @@ func (in *installer) install() (bool, error) {
 		return false, err
 	}
 	in.sweep(in.conf)
-	return in.addEntry()
+	name, err := in.chosen()
+	if err != nil {
+		return false, err
+	}
+	return in.edit(name, func(file []byte) ([]byte, error) {
+		if err := checkVersion(file); err != nil {
+			return nil, err
+		}
+		return insertEntry(file, in.entry)
+	})
 }
 
 // place copies the program, unless it is there.
@@ -144,20 +153,6 @@ func (in *installer) sweep(f folder) {
 			_ = f.remove(name) // see above
 		}
 	}
-}
-
-// addEntry puts our entry into the list.
-func (in *installer) addEntry() (bool, error) {
-	name, err := in.chosen()
-	if err != nil {
-		return false, err
-	}
-	return in.edit(name, func(file []byte) ([]byte, error) {
-		if err := checkVersion(file); err != nil {
-			return nil, err
-		}
-		return insertEntry(file, in.entry)
-	})
 }
 
 // chosen returns the name of the list: containerd takes the first of all configurations.
