@@ -208,14 +208,10 @@ func (a *agent) work(ctx context.Context) error {
 func (a *agent) lock(ctx context.Context) (unlock func(), err error) {
 	const other = "another agent on this node to end"
 	began, waited := time.Now(), false
-	unlock, err = a.host.lock(ctx, func(pid int) {
+	unlock, err = a.host.lock(ctx, func() {
 		waited = true
-		a.logger.Info("waiting for "+other, "pid", pid)
-		holder := ""
-		if pid != 0 {
-			holder = fmt.Sprintf(": process %d", pid)
-		}
-		a.waiting.set(other + holder)
+		a.logger.Info("waiting for " + other)
+		a.waiting.set(other)
 	})
 	switch {
 	case err != nil:

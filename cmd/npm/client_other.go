@@ -11,9 +11,5 @@ import (
 
 // newHNS connects to the Host Networking Service of this system.
 func newHNS(hcsadapter.Options) (service, error) {
-	return nil, errNoHNS()
-}
-
-func errNoHNS() error {
-	return fmt.Errorf("this build cannot reach a Host Networking Service on %s; kubectl npm simulate runs everywhere", runtime.GOOS)
+	return nil, fmt.Errorf("this build cannot reach a Host Networking Service on %s; kubectl npm simulate runs everywhere", runtime.GOOS)
 }

@@ -28,9 +28,6 @@ const (
 // configEnv names the configuration file.
 const configEnv = "NPM_CONFIG"
 
-// maxConfigBytes is the largest configuration file that is accepted, far above any real one.
-const maxConfigBytes = 1 << 20
-
 // defaultConfigPath returns the path of the predecessor's file.
 func defaultConfigPath(goos string) string {
 	if goos == "windows" {
@@ -176,8 +173,6 @@ func loadConfig(path string) (config, []notice, error) {
 		return config{}, nil, fmt.Errorf("%s: no such file; correct %s, or unset it for defaults", path, configEnv)
 	case err != nil:
 		return config{}, nil, fmt.Errorf("configuration: %w", err)
-	case len(data) > maxConfigBytes:
-		return config{}, nil, fmt.Errorf("configuration: %s: is larger than %d bytes, which no configuration is", path, maxConfigBytes)
 	}
 	cfg, notices, err := parseConfig(data)
 	if err != nil {

@@ -126,10 +126,6 @@ func TestLoadConfig(t *testing.T) {
 	_, _, err = loadConfig(dir)
 	require.ErrorContains(t, err, "configuration: read "+dir+": ")
 
-	require.NoError(t, os.WriteFile(file, make([]byte, maxConfigBytes+1), 0o600))
-	_, _, err = loadConfig(file)
-	require.EqualError(t, err, "configuration: "+file+": is larger than 1048576 bytes, which no configuration is")
-
 	require.Equal(t, `c:\k\azure-npm\azure-npm.json`, defaultConfigPath("windows"))
 	require.Equal(t, "/etc/azure/azure-vnet/azure-npm.json", defaultConfigPath("linux"))
 }

@@ -78,7 +78,7 @@ func (f *fakeService) Healthy() error {
 	return f.sick
 }
 
-func (f *fakeService) lock(ctx context.Context, waiting func(int)) (unlock func(), err error) {
+func (f *fakeService) lock(ctx context.Context, waiting func()) (unlock func(), err error) {
 	if f.lockErr != nil {
 		return nil, f.lockErr
 	}
@@ -87,7 +87,7 @@ func (f *fakeService) lock(ctx context.Context, waiting func(int)) (unlock func(
 	case f.holders <- struct{}{}:
 		return unlock, nil
 	default:
-		waiting(12)
+		waiting()
 	}
 	select {
 	case f.holders <- struct{}{}:

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/node"
 )
@@ -41,12 +42,7 @@ in that file stays as it is. A second time changes nothing.
 Exit code: 0 done, 1 not done, 2 wrong usage.`,
 		Example: `  npm install-cni --conf-dir C:\k\azurecni\netconf --bin-dir C:\k\azurecni\bin`,
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), std)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), std) },
 	}
 	o.flags(cmd)
 	f := cmd.Flags()
@@ -110,7 +106,11 @@ func (o *installOptions) plugin() *node.Plugin {
 	}
 }
 
+// run installs the plugin.
 func (o *installOptions) run(ctx context.Context, std cli.Streams) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
 	if o.watch {
 		logger, err := cli.NewLogger(std.Err, "info")
 		if err != nil {
@@ -130,39 +130,33 @@ func (o *installOptions) run(ctx context.Context, std cli.Streams) error {
 // the list and the names of the files beside it and beside the program.
 const watchEvery = time.Second
 
-// longestPause is the longest time between two writes of the list.
-const longestPause = 30 * time.Second
-
 // keep installs again and again until ctx ends. After a write or a failure it pauses for 1, 2, 4 … 30 s, so if
 // another program undoes each write, both write the file six times in the first minute and twice in each further
 // one. A minute without a write or failure ends that.
 func keep(ctx context.Context, logger klog.Logger, install func() (bool, error)) {
 	var (
-		pause    time.Duration // after the last write or failure
-		again    time.Time     // its end
-		reported string        // the last failure
+		tries    int       // writes and failures
+		again    time.Time // the end of the pause after the last one
+		reported string    // the last failure
 	)
 	for {
 		changed, err := install()
-		now := time.Now()
-		switch {
+		switch now := time.Now(); {
 		case err != nil || changed:
-			pause = min(max(2*pause, watchEvery), longestPause)
-			again = now.Add(pause)
+			tries++
+			again = now.Add(backoff.Pause(tries))
 		case now.Sub(again) >= time.Minute:
-			pause = 0
-		}
-		failure := ""
-		if err != nil {
-			failure = err.Error()
+			tries = 0
 		}
 		switch {
 		case changed:
-			logger.Info("Put the plugin into the list of CNI plugins", "plugin", node.PluginType, "pause", pause)
-		case err != nil && failure != reported:
+			logger.Info("Put the plugin into the list of CNI plugins", "plugin", node.PluginType, "pause", backoff.Pause(tries))
+		case err != nil && err.Error() != reported:
 			logger.Error(err, "The plugin is not installed; trying again", "plugin", node.PluginType)
+			reported = err.Error()
+		case err == nil:
+			reported = ""
 		}
-		reported = failure
 		if sleep(ctx, max(watchEvery, time.Until(again))) != nil {
 			return
 		}

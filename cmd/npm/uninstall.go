@@ -114,7 +114,7 @@ func removeAll(ctx context.Context, out io.Writer, client hns.Client, this host)
 	busy := errors.New("an agent programs this node: delete its DaemonSet first")
 	waiting, cancel := context.WithTimeoutCause(ctx, lockWait, busy)
 	defer cancel()
-	unlock, err := this.lock(waiting, func(int) {})
+	unlock, err := this.lock(waiting, func() {})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (r *run) record() state.Report {
 	}
 	r.progress.move(place{})
 	rep.Longest = r.progress.longest
-	r.reports = append(r.reports, rep.Clone())
+	r.reports = append(r.reports, rep)
 	if len(r.reports) > keptReports {
 		r.reports = slices.Delete(r.reports, 0, len(r.reports)-keptReports)
 	}

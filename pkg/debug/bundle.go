@@ -114,11 +114,3 @@ func WriteBundle(out io.Writer, cfg Config) error {
 	}
 	return z.Close()
 }
-
-func (cfg Config) serveBundle(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/zip")
-	w.Header().Set("Content-Disposition", `attachment; filename="winnpm.zip"`)
-	if WriteBundle(attended{r.Context(), w}, cfg) != nil {
-		panic(http.ErrAbortHandler) // half a bundle must not look like a whole one
-	}
-}

@@ -4,6 +4,7 @@ package debug
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -85,13 +86,16 @@ func Handler(cfg Config) http.Handler {
 func (cfg Config) heavy() map[string]http.HandlerFunc {
 	pages := map[string]http.HandlerFunc{}
 	if cfg.Dump != nil {
-		pages[ManagerPath], pages[StatusPath] = cfg.serveManager, cfg.serveStatus
+		pages[ManagerPath] = stream("application/json", func(w io.Writer) error { return writeManager(w, cfg.Dump()) })
+		pages[StatusPath] = stream("application/json", func(w io.Writer) error {
+			return json.NewEncoder(w).Encode(StatusOf(cfg.Dump(), cfg.Version, cfg.Healthy, cfg.Ready))
+		})
 	}
 	if cfg.Recording != nil {
-		pages[TransactionsPath] = cfg.serveTransactions
+		pages[TransactionsPath] = stream("application/x-ndjson", cfg.Recording)
 	}
 	if cfg.Dump != nil && cfg.Recording != nil {
-		pages[BundlePath] = cfg.serveBundle
+		pages[BundlePath] = stream("application/zip", func(w io.Writer) error { return WriteBundle(w, cfg) })
 	}
 	if cfg.Pprof {
 		// The package registers these pages only on the default mux, which has no guards.
@@ -101,11 +105,15 @@ func (cfg Config) heavy() map[string]http.HandlerFunc {
 	return pages
 }
 
-// serveManager answers with the dump, which it writes piece by piece.
-func (cfg Config) serveManager(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	// An error means that the client has gone.
-	_ = writeManager(attended{r.Context(), w}, cfg.Dump())
+// stream returns a page that write writes piece by piece. It breaks off when that fails: half an answer must not look
+// like a whole one.
+func stream(contentType string, write func(io.Writer) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		if write(attended{r.Context(), w}) != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
 }
 
 // attended is a writer to a client. It fails as soon as the client has gone,
@@ -147,10 +155,3 @@ func check(state func() error) http.Handler {
 // TransactionsPath answers with the recording of the last transactions and observations, including
 // the running one: a line of JSON with the recorder.Header, then one for each recorder.Step.
 const TransactionsPath = "/npm/v1/debug/transactions"
-
-func (cfg Config) serveTransactions(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	if cfg.Recording(attended{r.Context(), w}) != nil {
-		panic(http.ErrAbortHandler) // half a recording must not look like a whole one
-	}
-}

@@ -52,18 +52,10 @@ func fromLoopback(remote string) bool {
 // namesAddress reports whether a Host header is an address or localhost, with
 // or without a port.
 func namesAddress(host string) bool {
-	name := hostname(host)
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	_, err := netip.ParseAddr(name)
-	return err == nil
-}
-
-// hostname returns a Host header without its port and brackets.
-func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	_, err := netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost")
 }

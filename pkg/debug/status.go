@@ -1,8 +1,6 @@
 package debug
 
 import (
-	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -137,9 +135,4 @@ func warned(w state.Warning, reports []state.Report) WarningEntry {
 		out.Since, out.Longer = r.Started, i == 0 && r.Generation > 1
 	}
 	return out
-}
-
-func (cfg Config) serveStatus(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(StatusOf(cfg.Dump(), cfg.Version, cfg.Healthy, cfg.Ready)) // a client that has gone is no concern
 }

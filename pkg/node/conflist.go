@@ -47,7 +47,7 @@ func checkVersion(file []byte) error {
 	return fmt.Errorf("%w: it is %q, and one of %v is needed", errListVersion, list.Version, cniVersions)
 }
 
-// insertEntry adds our plugin as the last of a list. It replaces an entry of ours with other
+// insertEntry adds our plugin as the last of a list, in place of an entry of ours with other
 // settings, and changes no other byte.
 func insertEntry(file []byte, entry PluginEntry) ([]byte, error) {
 	entry.Type = PluginType
@@ -55,33 +55,30 @@ func insertEntry(file []byte, entry PluginEntry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if ours := list.ours(); len(ours) == 1 && sameEntry(file[list.plugins[ours[0]].start:list.plugins[ours[0]].end], entry) {
+		return file, nil
+	}
+	if file, err = removeEntry(file); err != nil {
+		return nil, err
+	}
+	if list, err = parseList(file); err != nil {
+		return nil, err
+	}
 	text, err := json.Marshal(entry)
 	if err != nil {
 		return nil, fmt.Errorf("entry: %w", err)
 	}
-	start, end := list.open, list.open
-	switch ours := list.ours(); {
-	case len(ours) > 1: // another program copied it
-		rest, err := removeEntry(file)
-		if err != nil {
-			return nil, err
-		}
-		return insertEntry(rest, entry)
-	case len(ours) == 1:
-		start, end = list.plugins[ours[0]].start, list.plugins[ours[0]].end
-		if sameEntry(file[start:end], entry) {
-			return file, nil
-		}
-	case len(list.plugins) > 0: // with the white space that is before the last plugin
-		last := list.plugins[len(list.plugins)-1]
+	at := list.open
+	if n := len(list.plugins); n > 0 { // with the white space that is before the last plugin
+		last := list.plugins[n-1]
 		before := file[len(bytes.TrimRight(file[:last.start], " \t\r\n")):last.start]
 		text = slices.Concat([]byte{','}, before, text)
-		start, end = last.end, last.end
+		at = last.end
 	}
-	if len(file)-(end-start)+len(text) > maxListBytes { // removeEntry would refuse it
+	if len(file)+len(text) > maxListBytes { // removeEntry would refuse it
 		return nil, errListTooLarge
 	}
-	return slices.Concat(file[:start], text, file[end:]), nil
+	return slices.Concat(file[:at], text, file[at:]), nil
 }
 
 // removeEntry undoes insertEntry. It returns a list without our plugin unchanged.

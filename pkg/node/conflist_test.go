@@ -20,7 +20,7 @@ func TestInsert(t *testing.T) {
 		"none":           {`{"plugins":[ ]}`, `{"plugins":[` + ours + ` ]}`},
 		"nested":         {`{"a":{"plugins":[{"type":"x"}]},"plugins":[{"type":"a","plugins":[1]}]}`, `{"a":{"plugins":[{"type":"x"}]},"plugins":[{"type":"a","plugins":[1]},` + ours + `]}`},
 		"there":          {`{"plugins":[{"type":"a"},{ "waitSeconds":10, "mode":"wait", "type":"winnpm-cni" }]}`, `{"plugins":[{"type":"a"},{ "waitSeconds":10, "mode":"wait", "type":"winnpm-cni" }]}`},
-		"other settings": {`{"plugins":[{"type":"a"}, {"type":"winnpm-cni","mode":"off"} ,{"type":"b"}]}`, `{"plugins":[{"type":"a"}, ` + ours + ` ,{"type":"b"}]}`},
+		"other settings": {`{"plugins":[{"type":"a"}, {"type":"winnpm-cni","mode":"off"} ,{"type":"b"}]}`, `{"plugins":[{"type":"a"} ,{"type":"b"},` + ours + `]}`},
 		"there twice":    {`{"plugins":[` + ours + `,{"type":"a"},` + ours + `]}`, `{"plugins":[{"type":"a"},` + ours + `]}`},
 		"large number":   {`{"n":1e999999,"plugins":[{"type":"a"}]}`, `{"n":1e999999,"plugins":[{"type":"a"},` + ours + `]}`},
 	}

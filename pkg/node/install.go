@@ -91,7 +91,16 @@ func (in *installer) install() (bool, error) {
 		return false, err
 	}
 	in.sweep(in.conf)
-	return in.addEntry()
+	name, err := in.chosen()
+	if err != nil {
+		return false, err
+	}
+	return in.edit(name, func(file []byte) ([]byte, error) {
+		if err := checkVersion(file); err != nil {
+			return nil, err
+		}
+		return insertEntry(file, in.entry)
+	})
 }
 
 // place copies the program, unless it is there.
@@ -146,16 +155,6 @@ func (in *installer) sweep(f folder) {
 	}
 }
 
-// addEntry puts our entry into the list.
-func (in *installer) addEntry() (bool, error) {
-	return in.edit(in.chosen, func(file []byte) ([]byte, error) {
-		if err := checkVersion(file); err != nil {
-			return nil, err
-		}
-		return insertEntry(file, in.entry)
-	})
-}
-
 // chosen returns the name of the list: containerd takes the first of all configurations.
 func (in *installer) chosen() (string, error) {
 	if in.list != "" {
@@ -178,13 +177,9 @@ func (in *installer) chosen() (string, error) {
 
 // edit changes a list in one step and reports whether a change was necessary. If another program
 // wrote the list in between, it begins anew.
-func (in *installer) edit(which func() (string, error), change func([]byte) ([]byte, error)) (bool, error) {
+func (in *installer) edit(name string, change func([]byte) ([]byte, error)) (bool, error) {
 	var gone error
 	for range editTries {
-		name, err := which()
-		if err != nil {
-			return false, err
-		}
 		before, mode, err := in.conf.read(name)
 		if err != nil {
 			return false, err
@@ -220,7 +215,7 @@ func (in *installer) uninstall() error {
 	}
 	for _, name := range names {
 		if in.list == "" && path.Ext(name) == ".conflist" || in.list == name {
-			if _, err := in.edit(func() (string, error) { return name, nil }, withoutEntry); err != nil {
+			if _, err := in.edit(name, withoutEntry); err != nil {
 				return err
 			}
 		}

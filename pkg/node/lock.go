@@ -3,10 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -19,9 +16,9 @@ const lockPoll = 200 * time.Millisecond
 // time: two agents that write to the same HNS would undo each other's work. The operating system frees
 // the lock when the process ends or crashes. On Windows only SYSTEM and administrators can take it (ADR 15).
 // The name becomes part of a file name, so it must not contain path separators. If another process holds the lock, Lock calls waiting
-// once with its process id, or 0 if that is unknown. The caller must call unlock once, or end the
+// once. The caller must call unlock once, or end the
 // process. The error is the cause of ctx or an error of the file system.
-func Lock(ctx context.Context, name string, waiting func(pid int)) (unlock func(), err error) {
+func Lock(ctx context.Context, name string, waiting func()) (unlock func(), err error) {
 	dir, err := directory()
 	if err != nil {
 		return nil, fmt.Errorf("lock %q: %w", name, err)
@@ -32,7 +29,7 @@ func Lock(ctx context.Context, name string, waiting func(pid int)) (unlock func(
 	file := flock.New(path)
 	held, err := file.TryLock()
 	if err == nil && !held {
-		waiting(readPID(path))
+		waiting()
 		_, err = file.TryLockContext(ctx, lockPoll)
 	}
 	switch {
@@ -43,19 +40,5 @@ func Lock(ctx context.Context, name string, waiting func(pid int)) (unlock func(
 		_ = file.Close() // nothing is held
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// Windows lets no other process read a locked file, so the process id is in a second file.
-	_ = os.WriteFile(pidFile(path), []byte(strconv.Itoa(os.Getpid())), 0o600) // on an error, a waiting process cannot show the id
 	return func() { _ = file.Close() }, nil
-}
-
-func pidFile(lock string) string { return strings.TrimSuffix(lock, ".lock") + ".pid" }
-
-// readPID returns the process id that the last holder of a lock wrote, or 0 if that cannot be read.
-func readPID(lock string) int {
-	text, _ := os.ReadFile(pidFile(lock)) // a missing file reads as "", which ParseUint rejects
-	pid, err := strconv.ParseUint(string(text), 10, 31)
-	if err != nil {
-		return 0
-	}
-	return int(pid)
 }

@@ -22,7 +22,7 @@ const holds = "NODELOCK_TEST_HOLDS"
 
 // holdLock holds a lock until stdin is closed.
 func holdLock(name string) {
-	unlock, err := Lock(context.Background(), name, func(int) { fmt.Println("waits") })
+	unlock, err := Lock(context.Background(), name, func() { fmt.Println("waits") })
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -78,7 +78,7 @@ func lockName(t *testing.T) string {
 	t.Cleanup(func() {
 		dir, err := directory()
 		require.NoError(t, err)
-		for _, file := range []string{name + ".lock", name + ".pid", name + "-b.lock", name + "-b.pid"} {
+		for _, file := range []string{name + ".lock", name + "-b.lock"} {
 			_ = os.Remove(filepath.Join(dir, file)) // not every test makes each
 		}
 	})
@@ -86,7 +86,7 @@ func lockName(t *testing.T) string {
 }
 
 // alone is for a lock that no other process holds.
-func alone(t *testing.T) func(int) { return func(pid int) { t.Error("held by", pid) } }
+func alone(t *testing.T) func() { return func() { t.Error("held") } }
 
 // quick bounds what must not wait for anybody.
 func quick(t *testing.T) context.Context {
@@ -104,7 +104,7 @@ func TestLockOneProcessAtATime(t *testing.T) {
 	} {
 		first := run(t, name)
 		first.says("held")
-		waits := make(chan int, 1)
+		waits := make(chan struct{}, 1)
 		type result struct {
 			unlock func()
 			err    error
@@ -112,10 +112,10 @@ func TestLockOneProcessAtATime(t *testing.T) {
 		got := make(chan result, 1)
 		ctx := quick(t)
 		go func() {
-			unlock, err := Lock(ctx, name, func(pid int) { waits <- pid })
+			unlock, err := Lock(ctx, name, func() { waits <- struct{}{} })
 			got <- result{unlock, err}
 		}()
-		require.Equal(t, first.cmd.Process.Pid, <-waits, what)
+		<-waits
 		second := run(t, name)
 		second.says("waits")
 		second.kill()
@@ -154,7 +154,7 @@ func TestLockContextEndsTheWait(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waited := 0
-	_, err = Lock(ctx, name, func(int) {
+	_, err = Lock(ctx, name, func() {
 		waited++
 		cancel(enough)
 	})
@@ -165,19 +165,6 @@ func TestLockContextEndsTheWait(t *testing.T) {
 	unlock, err = Lock(quick(t), name, alone(t))
 	require.NoError(t, err)
 	unlock()
-}
-
-// A file that holds no process id names no holder.
-func TestLockReadPID(t *testing.T) {
-	name := lockName(t)
-	dir, err := directory()
-	require.NoError(t, err)
-	lock := filepath.Join(dir, name+".lock") // Wine cannot remove a t.TempDir with such a file
-	require.Zero(t, readPID(lock))
-	for text, want := range map[string]int{"12": 12, "": 0, "npm.exe": 0, "-1": 0, "1 2": 0, "12345678901": 0} {
-		require.NoError(t, os.WriteFile(pidFile(lock), []byte(text), 0o600))
-		require.Equal(t, want, readPID(lock), "%q", text)
-	}
 }
 
 func TestLockSaysWhatIsInTheWay(t *testing.T) {

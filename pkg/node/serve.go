@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"k8s.io/klog/v2"
 )
 
@@ -32,26 +33,18 @@ func Serve(ctx context.Context, l net.Listener, claimer Claimer, logger klog.Log
 	var served sync.WaitGroup
 	defer served.Wait()
 	defer cancel()
+	l = netutil.LimitListener(l, mostAtOnce)
 	defer func() { _ = l.Close() }() // it may be closed
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 
 	s := server{claimer, logger}
-	places := make(chan struct{}, mostAtOnce)
 	failed := false // once is enough for the log
 	for {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			return nil
-		}
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
 			failed = false
-			served.Go(func() {
-				defer func() { <-places }()
-				s.serve(ctx, conn)
-			})
+			served.Go(func() { s.serve(ctx, conn) })
 			continue
 		case ctx.Err() != nil:
 			return nil
@@ -61,7 +54,6 @@ func Serve(ctx context.Context, l net.Listener, claimer Claimer, logger klog.Log
 			failed = true
 			logger.Error(err, "Accepting claims of the CNI plugin, trying again", "address", l.Addr().String())
 		}
-		<-places
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -171,9 +171,9 @@ func (rec *record) soFar(now time.Time) Step {
 	return s
 }
 
-// read returns the lines that are kept and those of the steps in progress, in the order of
-// their numbers.
-func (r *Recorder) read() (Header, []line) {
+// Write writes the recording: a Header and every Step that is kept or in progress, each as
+// one line of JSON, in the order of their numbers.
+func (r *Recorder) Write(w io.Writer) error {
 	r.mu.Lock()
 	now := r.cfg.Now()
 	head := Header{Node: r.cfg.Node, Agent: r.cfg.Agent, Taken: now, Forgotten: r.forgotten}
@@ -183,13 +183,6 @@ func (r *Recorder) read() (Header, []line) {
 	}
 	r.mu.Unlock()
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.number, b.number) })
-	return head, lines
-}
-
-// Write writes the recording: a Header and every Step that is kept or in progress, each as
-// one line of JSON.
-func (r *Recorder) Write(w io.Writer) error {
-	head, lines := r.read()
 	if err := json.NewEncoder(w).Encode(head); err != nil {
 		return err
 	}

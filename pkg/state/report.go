@@ -1,8 +1,6 @@
 package state
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -42,7 +40,7 @@ type Warning struct {
 	Message string `json:"message"` // one line: what, where, what to do
 }
 
-// Report says what one transaction reached.
+// Report says what one transaction reached. Dumps and callers share its lists, so nobody changes one in place.
 type Report struct {
 	// Generation counts the transactions of this process.
 	Generation uint64        `json:"generation"`
@@ -120,25 +118,6 @@ func (r Report) Next() time.Duration {
 	return r.RetryAfter
 }
 
-// Clone returns a copy that shares nothing with the report.
-func (r Report) Clone() Report {
-	r.Changes = slices.Clone(r.Changes)
-	r.Rivals = slices.Clone(r.Rivals)
-	r.NewEndpoints = slices.Clone(r.NewEndpoints)
-	r.Starts = slices.Clone(r.Starts)
-	r.Repairs = slices.Clone(r.Repairs)
-	r.Spellings = slices.Clone(r.Spellings)
-	r.Waiting = slices.Clone(r.Waiting)
-	r.Calls = maps.Clone(r.Calls)
-	r.Errors = slices.Clone(r.Errors)
-	r.Warnings = slices.Clone(r.Warnings)
-	if r.Longest != nil {
-		longest := *r.Longest
-		r.Longest = &longest
-	}
-	return r
-}
-
 // PodStart is the start of a pod that policies isolate.
 type PodStart struct {
 	Pod string `json:"pod"`
@@ -193,4 +172,21 @@ type Change struct {
 	Kind      string `json:"kind"`      // pod, namespace, policy, clusterpolicy, node
 	Operation string `json:"operation"` // create, update, delete
 	Count     int    `json:"count"`
+}
+
+// Progress is where a transaction is. A zero one says that none runs.
+type Progress struct {
+	// Doing says in a few words on what it is, printable in one line.
+	Doing string `json:"doing"`
+	// Since is when it last got on: a piece of work, or a call of HNS, began or ended.
+	Since time.Time `json:"since"`
+	// InHNS: a call of HNS has not returned. How long it may take is the client's to
+	// say.
+	InHNS bool `json:"inHNS,omitempty"`
+}
+
+// Piece is work between two moments at which a transaction got on.
+type Piece struct {
+	Doing string        `json:"doing"`
+	Took  time.Duration `json:"took"` // nanoseconds
 }
