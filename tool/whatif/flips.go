@@ -65,7 +65,7 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange) *com
 	x := &comparison{before: before, after: after, addresses: outside(before, after), changed: map[string]bool{}, touched: map[string]bool{}}
 	sets := changedSets(before.Dump(), after.Dump())
 	for _, p := range policies {
-		x.touched[p.Policy] = p.Change != unchanged
+		x.touched[p.Policy] = p.Change != Unchanged
 	}
 	old, now := endpointsOf(before), endpointsOf(after)
 	for _, w := range workloads(before, after) {
