@@ -118,26 +118,23 @@ func (w World) noNamespaces(c Change, policies []PolicyChange) []state.Warning {
 		names = append(names, ns.Name)
 	}
 	slices.Sort(names)
-	out := []state.Warning{}
-	check := func(kind, object, namespace, word string) {
-		if slices.Contains(names, namespace) {
-			return
+	var objects []ObjectChange
+	for _, p := range policies {
+		if !strings.HasPrefix(p.Policy, ClusterPrefix) {
+			objects = append(objects, ObjectChange{Kind: "NetworkPolicy", Object: p.Policy, Change: p.Change})
 		}
-		message := fmt.Sprintf("the cluster has no namespace %s, so the %s cannot be applied there", namespace, word)
+	}
+	var out []state.Warning
+	for _, o := range slices.Concat(objects, c.Objects) {
+		namespace, _, namespaced := strings.Cut(o.Object, "/")
+		if !namespaced || o.Change == Deleted || slices.Contains(names, namespace) {
+			continue
+		}
+		message := fmt.Sprintf("the cluster has no namespace %s, so it cannot be applied there", namespace)
 		if like := cli.Similar(namespace, names); like != "" {
 			message += fmt.Sprintf("; did you mean %s?", like)
 		}
-		out = append(out, state.Warning{Object: object, Kind: kind, Reason: reasonNoNamespace, Message: message})
-	}
-	for _, p := range policies {
-		if namespace, _, _ := strings.Cut(p.Policy, "/"); p.Change != Deleted && !strings.HasPrefix(p.Policy, ClusterPrefix) {
-			check("NetworkPolicy", p.Policy, namespace, "policy")
-		}
-	}
-	for _, o := range c.Objects {
-		if namespace, _, ok := strings.Cut(o.Object, "/"); ok && o.Change != Deleted {
-			check(o.Kind, o.Object, namespace, "object")
-		}
+		out = append(out, state.Warning{Object: o.Object, Kind: o.Kind, Reason: reasonNoNamespace, Message: message})
 	}
 	return out
 }
