@@ -137,11 +137,7 @@ func (c clusterOptions) advise(err error) error {
 
 // ask asks the agents on the nodes of both ends, at the same time, and joins their
 // answers. A half without an answer is unknown.
-func (s *source) ask(ctx context.Context, q explain.Question) (explain.Answer, error) {
-	cluster, err := s.cluster.open()
-	if err != nil {
-		return explain.Answer{}, err
-	}
+func (s *source) ask(ctx context.Context, cluster *agents.Cluster, q explain.Question) (explain.Answer, error) {
 	from, to, err := s.places(ctx, cluster, q)
 	if err != nil {
 		return explain.Answer{}, err

@@ -154,8 +154,12 @@ type resolved struct {
 }
 
 // resolve looks up what the question names.
-func (a query) resolve(ctx context.Context, c catalog) (resolved, error) {
+func (a query) resolve(ctx context.Context, c asked) (resolved, error) {
 	var r resolved
+	if q, plain, err := a.plain(); plain {
+		r.questions = []explain.Question{q}
+		return r, err
+	}
 	if a.from.kind == serviceKind {
 		return r, fmt.Errorf("service %s opens no connections: name the workload that does", a.from)
 	}
@@ -203,7 +207,7 @@ type representative struct {
 
 // pods returns one representative for each group of pods of the end that policies treat alike, and the
 // Service if the end is one.
-func (e end) pods(ctx context.Context, c catalog, r *resolved) ([]representative, *corev1.Service, error) {
+func (e end) pods(ctx context.Context, c asked, r *resolved) ([]representative, *corev1.Service, error) {
 	if e.kind == "" {
 		return []representative{{name: e.name}}, nil, nil
 	}
@@ -225,9 +229,8 @@ func (e end) pods(ctx context.Context, c catalog, r *resolved) ([]representative
 		selector := labels.SelectorFromSet(svc.Spec.Selector)
 		is = func(p *corev1.Pod) bool { return runs(p) && selector.Matches(labels.Set(p.Labels)) }
 	default:
-		makers := makersOf(c)
 		is = func(p *corev1.Pod) bool {
-			return runs(p) && slices.Contains(simulate.Owners(p, makers), e.kind+" "+p.Namespace+"/"+e.name)
+			return runs(p) && slices.Contains(simulate.Owners(p, c.makers), e.kind+" "+p.Namespace+"/"+e.name)
 		}
 	}
 	var found []*corev1.Pod

@@ -78,7 +78,7 @@ func TestInputsAreBounded(t *testing.T) {
 		"simulate --once --manifests " + large:                                       "kubectl npm: simulate: " + large + ": cannot be read: " + one,
 		"simulate --once --manifests " + folder:                                      "kubectl npm: simulate: " + filepath.Join(folder, "e.yaml") + ": cannot be read: " + all,
 		"trace a/b->c/d:1/TCP --manifests -":                                         "kubectl npm: trace: stdin: cannot be read: " + one,
-		"trace a/deploy/b->c/d:1/TCP --manifests -":                                  "kubectl npm: trace: stdin: " + one,
+		"trace a/deploy/b->c/d:1/TCP --manifests -":                                  "kubectl npm: trace: stdin: cannot be read: " + one,
 		"trace a/b->c/d:1/TCP --manifests " + large:                                  "kubectl npm: trace: " + large + ": cannot be read: " + one,
 		"trace a/b->c/d:1/TCP --dump -":                                              "kubectl npm: trace: stdin: " + one,
 		"trace a/b->c/d:1/TCP --dump " + large:                                       "kubectl npm: trace: " + large + ": " + one,

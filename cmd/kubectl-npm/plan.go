@@ -180,8 +180,8 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 		how.Node = o.node
 	}
 	change, err := simulate.Apply(world, objects, how)
-	if gone := (simulate.GoneError{}); errors.As(err, &gone) {
-		err = fmt.Errorf("%s: %w", objects.Places[gone.Place], err)
+	if gone, is := errors.AsType[simulate.GoneError](err); is {
+		err = fmt.Errorf("%s: %w", objects.Places[string(gone)], err)
 	}
 	if err != nil {
 		return whatif.Plan{}, false, err

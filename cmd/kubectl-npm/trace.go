@@ -61,14 +61,10 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 			if err != nil {
 				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
 			}
-			q, plain, err := a.plain()
-			switch {
-			case err != nil:
+			if _, _, err := a.plain(); err != nil {
 				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
-			case plain:
-				return o.run(cmd.Context(), std, q)
 			}
-			return o.runAll(cmd.Context(), std, a)
+			return o.run(cmd.Context(), std, a)
 		},
 	}
 	o.flags(cmd)
@@ -86,10 +82,13 @@ func (o *traceOptions) validate() error {
 	return o.source.validate()
 }
 
-// run prints the answer. It returns an error of one line, with exitNoDump, if there is none.
-func (o *traceOptions) run(ctx context.Context, std cli.Streams, q explain.Question) error {
-	a, err := o.answer(ctx, std, q)
-	return o.end(std, a.Verdict, a, a.WriteText, err)
+// run prints the answers. It returns an error of one line, with exitNoDump, if there is none.
+func (o *traceOptions) run(ctx context.Context, std cli.Streams, a query) error {
+	t, err := o.answers(ctx, std, a)
+	if _, plain, _ := a.plain(); plain && err == nil {
+		return o.end(std, t.Verdict, t.Answers[0], t.Answers[0].WriteText, nil)
+	}
+	return o.end(std, t.Verdict, t, t.write, err)
 }
 
 // end prints an answer, unless there is an error, and returns the exit code of its verdict as an error;
@@ -109,17 +108,29 @@ func (o *traceOptions) end(std cli.Streams, v explain.Verdict, answer any, text 
 	return cli.Exit{Code: exitUnknown}
 }
 
-// answer returns the answer of the source to a question.
-func (o *traceOptions) answer(ctx context.Context, std cli.Streams, q explain.Question) (explain.Answer, error) {
-	if o.live() {
-		return o.ask(ctx, q)
-	}
-	if len(o.manifests) > 0 {
-		return simulate.Answer(ctx, o.simulation(std), q)
+// asked is what questions are asked.
+type asked struct {
+	catalog // nil: a dump, which knows no workloads
+	// makers are manifest.Objects.Makers; nil for a cluster, whose workloads are not listed.
+	makers map[string]string
+	answer func(context.Context, explain.Question) (explain.Answer, error)
+}
+
+// open reads the manifests or the dump, or finds the cluster.
+func (o *traceOptions) open(ctx context.Context, std cli.Streams) (asked, error) {
+	switch {
+	case o.live():
+		cluster, err := o.cluster.open()
+		return asked{catalog: cluster, answer: func(ctx context.Context, q explain.Question) (explain.Answer, error) { return o.ask(ctx, cluster, q) }}, err
+	case len(o.manifests) > 0:
+		c, err := simulate.Read(ctx, o.simulation(std))
+		if err != nil {
+			return asked{}, err
+		}
+		return asked{inManifests{c.Objects}, c.Makers, c.Answer}, nil
 	}
 	d, places, err := o.read(ctx, std)
-	if err != nil {
-		return explain.Answer{}, err
-	}
-	return explain.Explain(d, q, places)
+	return asked{answer: func(_ context.Context, q explain.Question) (explain.Answer, error) {
+		return explain.Explain(d, q, places)
+	}}, err
 }

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/tool/bounded"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
@@ -23,23 +21,11 @@ type traces struct {
 	Answers []explain.Answer `json:"answers"`
 }
 
-// runAll resolves a question and prints one answer for each pair of pods that it stands for.
-func (o *traceOptions) runAll(ctx context.Context, std cli.Streams, a query) error {
-	t, err := o.answers(ctx, std, a)
-	return o.end(std, t.Verdict, t, t.write, err)
-}
-
 func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (traces, error) {
-	var stdin []byte
-	if slices.Contains(o.manifests, "-") { // it is read more than once
-		text, err := (&bounded.Inputs{}).Read(std.In)
-		if err != nil {
-			return traces{}, fmt.Errorf("stdin: %w", err)
-		}
-		stdin = text
+	if _, plain, _ := a.plain(); !plain && o.dump != "" {
+		return traces{}, errors.New("what a dump knows has no workloads, Services and names of ports: name a pod and the number of a port, or ask a cluster or manifests")
 	}
-	std.In = bytes.NewReader(stdin)
-	c, err := o.catalog(std)
+	c, err := o.open(ctx, std)
 	if err != nil {
 		return traces{}, err
 	}
@@ -49,8 +35,7 @@ func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (t
 	}
 	t := traces{Verdict: explain.Allowed, Notes: append([]string{}, r.notes...)}
 	for _, q := range r.questions {
-		std.In = bytes.NewReader(stdin)
-		answer, err := o.answer(ctx, std, q)
+		answer, err := c.answer(ctx, q)
 		if err != nil {
 			return traces{}, err
 		}
@@ -96,29 +81,8 @@ func (t traces) write(w io.Writer) error {
 	return err
 }
 
-// catalog returns the pods and Services of the source.
-func (o *traceOptions) catalog(std cli.Streams) (catalog, error) {
-	switch {
-	case o.live():
-		return o.cluster.open()
-	case len(o.manifests) > 0:
-		objects, _, err := manifest.Load(o.manifests, manifest.Options{Node: o.node, Namespace: o.cluster.overrides.Context.Namespace, Stdin: std.In, Recursive: o.recursive, AllMakers: true})
-		return inManifests{objects}, err
-	}
-	return nil, errors.New("what a dump knows has no workloads, Services and names of ports: name a pod and the number of a port, or ask a cluster or manifests")
-}
-
 // inManifests has the objects of manifests.
 type inManifests struct{ objects manifest.Objects }
-
-// makersOf returns manifest.Objects.Makers of a catalog of manifests. It returns nil for a cluster,
-// whose workloads are not listed.
-func makersOf(c catalog) map[string]string {
-	if m, ok := c.(inManifests); ok {
-		return m.objects.Makers
-	}
-	return nil
-}
 
 // Pods implements catalog.
 func (m inManifests) Pods(_ context.Context, namespace string) ([]corev1.Pod, error) {

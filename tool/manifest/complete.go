@@ -24,7 +24,11 @@ func (l *loader) finish(node string) (Objects, error) {
 	byName(o.Nodes)
 	slices.SortFunc(l.workloads, compareWorkloads)
 	if l.Change {
-		l.export()
+		for _, w := range l.workloads {
+			if owner(w.meta) == "" {
+				o.Workloads = append(o.Workloads, w)
+			}
+		}
 	} else if err := l.expand(node); err != nil {
 		return Objects{}, err
 	}

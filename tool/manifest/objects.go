@@ -105,7 +105,7 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 		}
 	}
 	known, ok := kinds[kind]
-	ok = ok && l.reads(kind)
+	ok = ok && (l.Change || l.AllMakers || kind != cronJobKind && kind != controllerKind)
 	isPolicy := strings.HasSuffix(kind, namespacedKind)
 	switch meant := misspelt(version, kind); {
 	case meant != "":
@@ -115,7 +115,11 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 	case ok && ofCluster(kind, version, known.version):
 		return at.fail("apiVersion", "%q is not supported for this kind; use %s", version, known.version)
 	case isPolicy:
-		l.unenforced(at, object, version, kind)
+		instead := "say the same with NetworkPolicy or ClusterNetworkPolicy" // one of another project
+		if kind == "AdminNetworkPolicy" || kind == "BaselineAdminNetworkPolicy" {
+			instead = "use ClusterNetworkPolicy of " + kinds[clusterKind].version
+		}
+		l.warn(fullName(object), kind, NotEnforced, "%s: kind %s of %s is not enforced; verdicts are without it; %s", at, kind, version, instead)
 	case alike(version, kind) != "":
 		meant := alike(version, kind)
 		l.warn(fullName(object), kind, UnknownKind, "%s: kind %s of %s is none that is read, so verdicts are without it; did you mean %s of %s?", at, kind, version, meant, kinds[meant].version)
@@ -123,11 +127,6 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 		l.warn(fullName(object), kind, SkippedKind, "%s: kind %s %s and is skipped", at, kind, cmp.Or(notRead[kind], fmt.Sprintf("of %s is none that is read", version)))
 	}
 	return nil
-}
-
-// reads reports whether the options ask for a kind.
-func (l *loader) reads(kind string) bool {
-	return l.Change || l.AllMakers || kind != cronJobKind && kind != controllerKind
 }
 
 // misspelt returns the kind of policy that the author probably meant, if another kind has its
@@ -163,16 +162,6 @@ var ownGroups = []string{"", "apps", "batch", "extensions"}
 // warn adds a warning about an object.
 func (l *loader) warn(object, kind string, reason state.Reason, format string, args ...any) {
 	l.warnings = append(l.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: oneLine(fmt.Sprintf(format, args...))})
-}
-
-// unenforced warns about a policy that the agent does not enforce: one of another project, or
-// of a kind that ClusterNetworkPolicy replaces.
-func (l *loader) unenforced(at place, object map[string]any, version, kind string) {
-	advice := "verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"
-	if kind == "AdminNetworkPolicy" || kind == "BaselineAdminNetworkPolicy" {
-		advice = "verdicts are without it; use ClusterNetworkPolicy of " + kinds[clusterKind].version
-	}
-	l.warn(fullName(object), kind, NotEnforced, "%s: kind %s of %s is not enforced; %s", at, kind, version, advice)
 }
 
 // ofCluster reports whether the version is an older or newer one of the kind
@@ -319,8 +308,7 @@ func (l *loader) nodeIsThere(name string, paths []string) error {
 	if name == "" || len(names) == 0 || slices.Contains(names, name) {
 		return nil
 	}
-	slices.Sort(names)
-	reason := fmt.Sprintf("of %d Nodes the first are %s", len(names), strings.Join(names[:min(len(names), 5)], ", "))
+	reason := fmt.Sprintf("of %d Nodes the first are %s", len(names), strings.Join(slices.Sorted(slices.Values(names))[:min(len(names), 5)], ", "))
 	if like := cli.Similar(name, names); like != "" {
 		reason = fmt.Sprintf("did you mean %s?", like)
 	}

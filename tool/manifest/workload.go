@@ -45,14 +45,10 @@ func (l *loader) workload(s source, meta metav1.Object, w Workload, counter stri
 	w.Kind, w.Namespace, w.Name, w.at, w.meta = s.kind, meta.GetNamespace(), meta.GetName(), s.place, meta
 	w.owner = []metav1.OwnerReference{*metav1.NewControllerRef(meta, schema.FromAPIVersionAndKind(kinds[w.Kind].version, w.Kind))}
 	l.workloads = append(l.workloads, w)
-	owner := "" // the controller that made it
-	if ref := metav1.GetControllerOf(meta); ref != nil {
-		owner = ref.Kind + " " + w.Namespace + "/" + ref.Name
-	}
 	if l.objects.Makers == nil {
 		l.objects.Makers = map[string]string{}
 	}
-	l.objects.Makers[w.id()] = owner
+	l.objects.Makers[w.id()] = owner(meta)
 	template := spec.Child("template")
 	errs := metav1validation.ValidateLabels(w.template.Labels, template.Child("metadata", "labels"))
 	return append(errs, checkPodSpec(&w.template.Spec, template.Child("spec"))...)
@@ -60,13 +56,8 @@ func (l *loader) workload(s source, meta metav1.Object, w Workload, counter stri
 
 // compareWorkloads orders StatefulSets first: their pods have these very names in a cluster.
 func compareWorkloads(a, b Workload) int {
-	rank := func(w Workload) int {
-		if w.Kind == "StatefulSet" {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	rank := map[string]int{"StatefulSet": -1}
+	return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // expand makes the pods of the workloads, with names that no other pod has. It makes no pods for a
@@ -89,9 +80,8 @@ func (l *loader) expand(node string) error {
 		number := 0
 		for _, on := range nodes {
 			name := fmt.Sprintf("%s-%d", w.Name, number)
-			for taken[w.Namespace+"/"+name] {
-				number++
-				name = fmt.Sprintf("%s-%d", w.Name, number)
+			for ; taken[w.Namespace+"/"+name]; number++ {
+				name = fmt.Sprintf("%s-%d", w.Name, number+1)
 			}
 			taken[w.Namespace+"/"+name] = true
 			l.objects.Pods = append(l.objects.Pods, w.Pod(name, on))
@@ -103,18 +93,21 @@ func (l *loader) expand(node string) error {
 // owners returns the controllers of all objects, as kind and full name.
 func (l *loader) owners() map[string]bool {
 	out := map[string]bool{}
-	add := func(o metav1.Object) {
-		if ref := metav1.GetControllerOf(o); ref != nil {
-			out[ref.Kind+" "+o.GetNamespace()+"/"+ref.Name] = true
-		}
-	}
 	for _, pod := range l.objects.Pods {
-		add(pod)
+		out[owner(pod)] = true
 	}
 	for i := range l.workloads {
-		add(l.workloads[i].meta)
+		out[owner(l.workloads[i].meta)] = true
 	}
 	return out
+}
+
+// owner returns the controller of an object, as kind and full name; "" for none.
+func owner(o metav1.Object) string {
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		return ref.Kind + " " + o.GetNamespace() + "/" + ref.Name
+	}
+	return ""
 }
 
 // placements returns the node of each pod of w; "" is that of the template.
@@ -178,13 +171,4 @@ func (w *Workload) TooMany(pods int) error {
 		return nil
 	}
 	return w.at.fail("spec", "makes more than %d pods in total; use fewer", maxPods)
-}
-
-// export returns the workloads in the objects, except those that another workload has made.
-func (l *loader) export() {
-	for _, w := range l.workloads {
-		if metav1.GetControllerOf(w.meta) == nil {
-			l.objects.Workloads = append(l.objects.Workloads, w)
-		}
-	}
 }

@@ -20,14 +20,6 @@ import (
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// The changes of an object.
-const (
-	isNew     = "new"
-	changed   = "changed"
-	unchanged = "unchanged"
-	deleted   = "deleted"
-)
-
 // The reasons of warnings about what a change leaves as it is.
 const (
 	reasonNotPlanned    state.Reason = "NotPlanned"
@@ -47,20 +39,16 @@ type ChangeOptions struct {
 	OneNode bool
 }
 
-// GoneError is an object to delete that is not there.
-type GoneError struct {
-	Object string // its kind, and namespace/name or the name
-	Place  string // of the object, as a key of manifest.Objects.Places
-}
+// GoneError is an object to delete that is not there: its kind, and namespace/name or the name, as a key of
+// manifest.Objects.Places.
+type GoneError string
 
 func (e GoneError) Error() string {
-	if strings.HasPrefix(e.Object, "ClusterNetworkPolicy ") {
-		return e.Object + " is not there, so there is nothing to delete; check its name"
+	if strings.HasPrefix(string(e), "ClusterNetworkPolicy ") {
+		return string(e) + " is not there, so there is nothing to delete; check its name"
 	}
-	return e.Object + " is not there, so there is nothing to delete; check namespace and name"
+	return string(e) + " is not there, so there is nothing to delete; check namespace and name"
 }
-
-func gone(object string) GoneError { return GoneError{object, object} }
 
 // Apply returns the change of a world that objects make, as manifest.Options.Change reads
 // them: an object takes the place of the one of its kind and name. A pod that is there keeps
@@ -103,8 +91,7 @@ func (a *applying) deletePolicies(o manifest.Objects) error {
 	remove, have := specs(o), a.before.Specs()
 	for _, name := range slices.Sorted(maps.Keys(remove)) {
 		if _, is := have[name]; !is {
-			object := strings.Replace("NetworkPolicy "+name, "NetworkPolicy "+whatif.ClusterPrefix, "ClusterNetworkPolicy ", 1)
-			return GoneError{object, name}
+			return GoneError(strings.Replace("NetworkPolicy "+name, "NetworkPolicy "+whatif.ClusterPrefix, "ClusterNetworkPolicy ", 1))
 		}
 	}
 	for name, spec := range have {
@@ -197,18 +184,6 @@ func (a *applying) warn(kind, object string, reason state.Reason, message string
 	a.warnings = append(a.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: message})
 }
 
-// was returns the change of an object that exists afterwards. there says that it existed before, same
-// that it is equal.
-func was(there, same bool) string {
-	switch {
-	case !there:
-		return isNew
-	case same:
-		return unchanged
-	}
-	return changed
-}
-
 // set applies objects.
 func (a *applying) set(o manifest.Objects) error {
 	a.removePolicies(specs(o))
@@ -219,7 +194,7 @@ func (a *applying) set(o manifest.Objects) error {
 	for _, p := range o.Pods {
 		a.warnOf(p)
 		change := whatif.ObjectChange{Kind: "Pod", Object: p.Namespace + "/" + p.Name, Change: a.put(p), Pods: 1}
-		if change.Change == isNew {
+		if change.Change == whatif.IsNew {
 			change.New = 1
 		}
 		a.objects = append(a.objects, change)
@@ -249,14 +224,14 @@ func (a *applying) setNamespaces(list []*corev1.Namespace) {
 		ns.Fit()
 		old, there := a.namespaces[ns.Name]
 		a.namespaces[ns.Name] = ns
-		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Namespace", Object: ns.Name, Change: was(there, old.Same(&ns))})
+		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Namespace", Object: ns.Name, Change: whatif.ChangeOf(there, true, old.Same(&ns))})
 	}
 }
 
 // setNodes gives nodes their labels. In a cluster a node keeps what its kubelet gave it.
 func (a *applying) setNodes(list []*corev1.Node) {
 	for _, n := range list {
-		if a.unknownNode(n) {
+		if a.unknown(a.before.PeersUnknown, "Node", n.Name, "the dump does not say which nodes there are") {
 			continue
 		}
 		node := controllers.ClusterNode(n)
@@ -267,7 +242,7 @@ func (a *applying) setNodes(list []*corev1.Node) {
 				a.after.Nodes = append(a.after.Nodes, whatif.Node{Name: n.Name, Addrs: controllers.NodeAddrs(n)})
 			}
 			a.newNodes = append(a.newNodes, node.Name)
-			a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: isNew})
+			a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: whatif.IsNew})
 			continue
 		}
 		old := a.after.Peers[i]
@@ -278,13 +253,8 @@ func (a *applying) setNodes(list []*corev1.Node) {
 		if at := slices.IndexFunc(a.after.Nodes, func(w whatif.Node) bool { return w.Name == n.Name }); at >= 0 && a.before.FromManifests {
 			a.after.Nodes[at].Addrs = controllers.NodeAddrs(n)
 		}
-		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: was(true, old.Same(&node))})
+		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: whatif.ChangeOf(true, true, old.Same(&node))})
 	}
-}
-
-// unknownNode reports whether it is unknown if a node exists, and adds a warning if so.
-func (a *applying) unknownNode(n *corev1.Node) bool {
-	return a.unknown(a.before.PeersUnknown, "Node", n.Name, "the dump does not say which nodes there are")
 }
 
 // unknown returns is, and adds a warning about an object that is left out if so.
@@ -341,7 +311,7 @@ func (a *applying) put(p *corev1.Pod) string {
 	}
 	pod.Fit()
 	a.pods[pod.Key()], a.kept[pod.Key()] = pod, true
-	return was(there, old.Same(&pod.Pod))
+	return whatif.ChangeOf(there, true, old.Same(&pod.Pod))
 }
 
 // prune deletes what no object is about.
@@ -382,7 +352,7 @@ func (a *applying) pruneNamespaces(o manifest.Objects) {
 		case slices.ContainsFunc(o.Namespaces, func(n *corev1.Namespace) bool { return n.Name == ns.Name }):
 		case !used[ns.Name]:
 			delete(a.namespaces, ns.Name)
-			a.objects = append(a.objects, whatif.ObjectChange{Kind: "Namespace", Object: ns.Name, Change: deleted})
+			a.objects = append(a.objects, whatif.ObjectChange{Kind: "Namespace", Object: ns.Name, Change: whatif.Deleted})
 		case len(ns.Labels) > 1: // more than its name
 			a.warn("Namespace", ns.Name, reasonNamespaceKept, "it is in no file any more, and objects in it are: it is planned with the labels that it had; give its file, or take its objects out too")
 		}
@@ -394,10 +364,10 @@ func (a *applying) remove(kind, name string, pods []desired.PodKey) {
 	for _, key := range pods {
 		delete(a.pods, key)
 	}
-	change := whatif.ObjectChange{Kind: kind, Object: name, Change: deleted, Pods: len(pods), Deleted: len(pods)}
+	change := whatif.ObjectChange{Kind: kind, Object: name, Change: whatif.Deleted, Pods: len(pods), Deleted: len(pods)}
 	has := func(o whatif.ObjectChange) bool { return o.Kind == kind && o.Object == name }
 	if i := slices.IndexFunc(a.objects, has); i >= 0 { // some of its pods stay
-		a.objects[i].Change, a.objects[i].Pods, a.objects[i].Deleted = changed, a.objects[i].Pods+len(pods), a.objects[i].Deleted+len(pods)
+		a.objects[i].Change, a.objects[i].Pods, a.objects[i].Deleted = whatif.Changed, a.objects[i].Pods+len(pods), a.objects[i].Deleted+len(pods)
 		return
 	}
 	a.objects = append(a.objects, change)
@@ -419,7 +389,7 @@ func (a *applying) delete(o manifest.Objects) error {
 	for _, p := range o.Pods {
 		key := desired.PodKey{Namespace: p.Namespace, Name: p.Name}
 		if !a.old[key] {
-			return gone("Pod " + key.String())
+			return GoneError("Pod " + key.String())
 		}
 		a.remove("Pod", key.String(), a.in(func(p whatif.Pod) bool { return p.Key() == key }))
 	}
@@ -428,7 +398,7 @@ func (a *applying) delete(o manifest.Objects) error {
 	}
 	for _, ns := range o.Namespaces {
 		if _, ok := a.namespaces[ns.Name]; !ok {
-			return gone("Namespace " + ns.Name)
+			return GoneError("Namespace " + ns.Name)
 		}
 		delete(a.namespaces, ns.Name)
 		a.remove("Namespace", ns.Name, a.in(func(p whatif.Pod) bool { return p.Namespace == ns.Name }))
@@ -438,16 +408,16 @@ func (a *applying) delete(o manifest.Objects) error {
 
 func (a *applying) deleteNodes(list []*corev1.Node) error {
 	for _, n := range list {
-		if a.unknownNode(n) {
+		if a.unknown(a.before.PeersUnknown, "Node", n.Name, "the dump does not say which nodes there are") {
 			continue
 		}
 		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == n.Name })
 		if i < 0 {
-			return gone("Node " + n.Name)
+			return GoneError("Node " + n.Name)
 		}
 		a.after.Peers = slices.Delete(a.after.Peers, i, i+1)
 		a.after.Nodes = slices.DeleteFunc(a.after.Nodes, func(w whatif.Node) bool { return w.Name == n.Name })
-		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: n.Name, Change: deleted})
+		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: n.Name, Change: whatif.Deleted})
 	}
 	return nil
 }

@@ -255,7 +255,7 @@ func TestDeleteWhatIsNotThere(t *testing.T) {
 	w := worldOf(t, namespace("x", ""))
 	for text, want := range map[string]string{object("Pod", "p", ""): "Pod x/p", namespace("other", ""): "Namespace other", node("n1", ""): "Node n1"} {
 		_, err := applied(t, w, text, simulate.ChangeOptions{Delete: true})
-		require.ErrorIs(t, err, simulate.GoneError{Object: want, Place: want})
+		require.ErrorIs(t, err, simulate.GoneError(want))
 		require.EqualError(t, err, want+" is not there, so there is nothing to delete; check namespace and name")
 	}
 	_, err := applied(t, w, "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelector: {}}}", simulate.ChangeOptions{Delete: true})

@@ -57,11 +57,11 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s, err := c.simulate(ctx, o, nil)
+	s, err := c.simulate(ctx, nil)
 	if err != nil {
 		return false, err
 	}
-	j := judge{cluster: explain.New(s.dump), node: o.Node, own: c.nodeAddrsOfPods(o)}
+	j := judge{cluster: explain.New(s.dump), node: o.Node, own: c.nodeAddrsOfPods()}
 	r, err := newResult(ctx, s, j, c.loaded, q)
 	if err != nil {
 		return false, err
@@ -80,11 +80,11 @@ type simulation struct {
 }
 
 // simulate programs the objects of a cluster. A recorder, if there is one, records that.
-func (c *cluster) simulate(ctx context.Context, o Options, rec *recorder.Recorder) (simulation, error) {
-	w := c.world(o)
+func (c *Cluster) simulate(ctx context.Context, rec *recorder.Recorder) (simulation, error) {
+	o, w := c.options, c.world()
 	w.Policies = policy.DefaultBudgets().Fit(w.Policies)
 	local := func(p whatif.Pod) bool { return o.Node == "" || p.Node == o.Node }
-	s, report, err := w.Simulate(ctx, whatif.Setup{Node: o.Node, Addrs: c.nodeAddrs(o.Node), Local: local, Rivals: true, Recorder: rec})
+	s, report, err := w.Simulate(ctx, whatif.Setup{Node: o.Node, Addrs: c.nodeAddrs(), Local: local, Rivals: true, Recorder: rec})
 	switch {
 	case ctx.Err() != nil:
 		return simulation{}, errors.New("interrupted before the first convergence")
@@ -99,22 +99,22 @@ func (c *cluster) simulate(ctx context.Context, o Options, rec *recorder.Recorde
 // Snapshot simulates as Run does, and returns the dump and where the manifests have the policies.
 // It uses only the options that say what to simulate.
 func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error) {
-	c, err := read(ctx, o, true)
+	c, err := Read(ctx, o)
 	if err != nil {
 		return state.Dump{}, nil, err
 	}
-	s, err := c.simulate(ctx, o, nil)
+	s, err := c.simulate(ctx, nil)
 	return s.dump, c.Places, err
 }
 
 // Bundle simulates as Snapshot does, and writes a support bundle.
 func Bundle(ctx context.Context, o Options, w io.Writer) error {
-	c, err := read(ctx, o, true)
+	c, err := Read(ctx, o)
 	if err != nil {
 		return err
 	}
 	rec := recorder.New(recorder.Config{Node: o.Node, Agent: o.Version, Now: time.Now})
-	s, err := c.simulate(ctx, o, rec)
+	s, err := c.simulate(ctx, rec)
 	if err != nil {
 		return err
 	}

@@ -290,19 +290,15 @@ func (j judge) grids(ctx context.Context, q questions, rows []gridRow) each[*gri
 	}
 }
 
-// Answer simulates manifests as Snapshot does, and answers a question. A question
+// Answer simulates manifests, and answers a question. A question
 // about a node's address is answered on the node of the pod at the other end: only there is it
-// known whether it is the pod's own node, which may always come in. Answer uses only the
-// options that say what to simulate.
-func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer, error) {
-	c, err := read(ctx, o, true)
-	if err != nil {
-		return explain.Answer{}, err
-	}
-	s, err := c.simulate(ctx, o, nil)
-	if err == nil && o.Node == "" {
-		if o.Node, err = c.judgedOn(explain.New(s.dump), q); o.Node != "" {
-			s, err = c.simulate(ctx, o, nil)
+// known whether it is the pod's own node, which may always come in.
+func (c *Cluster) Answer(ctx context.Context, q explain.Question) (explain.Answer, error) {
+	s, err := c.simulate(ctx, nil)
+	if err == nil && c.options.Node == "" {
+		on := *c
+		if on.options.Node, err = c.judgedOn(explain.New(s.dump), q); on.options.Node != "" {
+			s, err = on.simulate(ctx, nil)
 		}
 	}
 	if err != nil {
@@ -312,7 +308,7 @@ func Answer(ctx context.Context, o Options, q explain.Question) (explain.Answer,
 }
 
 // judgedOn returns the node on which a question has to be answered, "" for any.
-func (c *cluster) judgedOn(everywhere *explain.Cluster, q explain.Question) (string, error) {
+func (c *Cluster) judgedOn(everywhere *explain.Cluster, q explain.Question) (string, error) {
 	from, err := everywhere.End(q.From)
 	to, err2 := everywhere.End(q.To)
 	isNode := func(e explain.End) bool {

@@ -244,7 +244,7 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 	o := Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}
 	c, err := read(t.Context(), o, true)
 	require.NoError(t, err)
-	node, err := c.simulate(t.Context(), o, nil)
+	node, err := c.simulate(t.Context(), nil)
 	require.NoError(t, err)
 	pods := map[string]state.Pod{}
 	for _, p := range node.dump.Pods {

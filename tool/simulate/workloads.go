@@ -28,13 +28,13 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 	if _, is := a.before.Makers[w.Kind+" "+w.Namespace+"/"+w.Name]; is || !a.before.FromManifests && len(lacking) == 0 {
 		there = true
 	}
-	change := whatif.ObjectChange{Kind: w.Kind, Object: w.Namespace + "/" + w.Name, Change: was(there, true)}
+	change := whatif.ObjectChange{Kind: w.Kind, Object: w.Namespace + "/" + w.Name, Change: whatif.ChangeOf(there, true, true)}
 	if err := w.TooMany(len(a.pods) + len(lacking)); err != nil {
 		return err
 	}
 	other := len(surplus)+len(lacking) > 0
 	for _, key := range pods {
-		other = a.put(w.Pod(key.Name, a.pods[key].Node)) != unchanged || other
+		other = a.put(w.Pod(key.Name, a.pods[key].Node)) != whatif.Unchanged || other
 	}
 	number := 0
 	for _, node := range lacking {
@@ -52,8 +52,8 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 		}
 		delete(a.pods, key)
 	}
-	if other && change.Change == unchanged {
-		change.Change = changed
+	if other && change.Change == whatif.Unchanged {
+		change.Change = whatif.Changed
 	}
 	change.Pods, change.New, change.Deleted = len(pods)+len(lacking), len(lacking), len(surplus)
 	a.objects = append(a.objects, change)

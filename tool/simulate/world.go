@@ -28,17 +28,22 @@ import (
 // firstList is how long a server may take for its lists.
 const firstList = 15 * time.Second
 
-// cluster has the objects of manifests or of a live cluster.
-type cluster struct {
+// Cluster has the objects of manifests or of a live cluster.
+type Cluster struct {
 	manifest.Objects
-	loaded []state.Warning
+	options Options
+	loaded  []state.Warning
 }
 
-// read reads the manifests, or lists the objects of a live cluster once.
-func read(ctx context.Context, o Options, allMakers bool) (*cluster, error) {
+// Read reads the manifests, or lists the objects of a live cluster once. It uses only the options that say
+// what to simulate.
+func Read(ctx context.Context, o Options) (*Cluster, error) { return read(ctx, o, true) }
+
+// read is Read, which without allMakers skips what only plans and traces read.
+func read(ctx context.Context, o Options, allMakers bool) (*Cluster, error) {
 	if o.Kubeconfig == "" {
 		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Inputs: o.Inputs, Recursive: o.Recursive, AllMakers: allMakers, Namespace: o.Namespace})
-		return &cluster{Objects: objects, loaded: loaded}, err
+		return &Cluster{objects, o, loaded}, err
 	}
 	cfg, err := o.Connect()
 	if err != nil {
@@ -54,15 +59,15 @@ func read(ctx context.Context, o Options, allMakers bool) (*cluster, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
-	c.loaded = olderPolicies(limited, cfg)
+	c.options, c.loaded = o, olderPolicies(limited, cfg)
 	return c, nil
 }
 
 // list lists the objects of a live cluster.
-func list(ctx context.Context, from controllers.Source) (*cluster, error) {
+func list(ctx context.Context, from controllers.Source) (*Cluster, error) {
 	limited, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
-	var c cluster
+	var c Cluster
 	err := cmp.Or(
 		listInto(limited, from.Pods, &c.Pods), listInto(limited, from.Namespaces, &c.Namespaces),
 		listInto(limited, from.Policies, &c.Policies), listInto(limited, from.ClusterPolicies, &c.ClusterPolicies),
@@ -97,14 +102,14 @@ func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, t
 // say they run Linux are left out, as other agents serve them; with Options.Node, all but
 // that one are. It uses only the options that say what to simulate.
 func World(ctx context.Context, o Options) (whatif.World, error) {
-	c, err := read(ctx, o, true)
+	c, err := Read(ctx, o)
 	if err != nil {
 		return whatif.World{}, err
 	}
 	if o.Node != "" && len(c.Nodes) > 0 && !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == o.Node }) {
 		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
 	}
-	w := c.world(o)
+	w := c.world()
 	for _, p := range c.Pods {
 		if warning, is := manifest.OnlyIPv6(p); is && o.Kubeconfig != "" {
 			c.loaded = append(c.loaded, warning)
@@ -119,8 +124,8 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 }
 
 // world returns the cluster as the dataplane has it.
-func (c *cluster) world(o Options) whatif.World {
-	w := whatif.World{Now: time.Now(), FromManifests: o.Kubeconfig == "", OthersLabels: map[string]map[string]string{}, Makers: c.Makers}
+func (c *Cluster) world() whatif.World {
+	w := whatif.World{Now: time.Now(), FromManifests: c.options.Kubeconfig == "", OthersLabels: map[string]map[string]string{}, Makers: c.Makers}
 	for _, n := range c.Nodes {
 		w.Peers = append(w.Peers, controllers.ClusterNode(n))
 		if ofInterest(n) {
@@ -142,17 +147,17 @@ func (c *cluster) world(o Options) whatif.World {
 	}
 	w.Policies, w.ClusterPolicies = c.Policies, c.ClusterPolicies
 	w.AddNodes()
-	if o.Node != "" {
-		w.Nodes = slices.DeleteFunc(w.Nodes, func(n whatif.Node) bool { return n.Name != o.Node })
+	if c.options.Node != "" {
+		w.Nodes = slices.DeleteFunc(w.Nodes, func(n whatif.Node) bool { return n.Name != c.options.Node })
 	}
 	return w
 }
 
-// nodeAddrs returns the addresses of a node, or with "" those of all nodes.
-func (c *cluster) nodeAddrs(node string) []netip.Addr {
+// nodeAddrs returns the addresses of the node that is simulated, or of all nodes.
+func (c *Cluster) nodeAddrs() []netip.Addr {
 	var out []netip.Addr
 	for _, n := range c.Nodes {
-		if node == "" || n.Name == node {
+		if c.options.Node == "" || n.Name == c.options.Node {
 			out = append(out, controllers.NodeAddrs(n)...)
 		}
 	}
@@ -161,9 +166,9 @@ func (c *cluster) nodeAddrs(node string) []netip.Addr {
 
 // nodeAddrsOfPods returns the addresses of each pod's node, where both are in manifests. Each
 // node has one list.
-func (c *cluster) nodeAddrsOfPods(o Options) map[string][]netip.Addr {
+func (c *Cluster) nodeAddrsOfPods() map[string][]netip.Addr {
 	nodes, out := map[string][]netip.Addr{}, map[string][]netip.Addr{}
-	if o.Kubeconfig != "" {
+	if c.options.Kubeconfig != "" {
 		return out
 	}
 	for _, n := range c.Nodes {

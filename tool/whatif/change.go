@@ -44,12 +44,27 @@ type PolicyChange struct {
 	NoLonger bool `json:"noLonger,omitempty"`
 }
 
-// The changes of a policy.
+// What becomes of an object.
 const (
-	isNew     = "new"
-	unchanged = "unchanged"
-	deleted   = "deleted"
+	IsNew     = "new"
+	Changed   = "changed"
+	Unchanged = "unchanged"
+	Deleted   = "deleted"
 )
+
+// ChangeOf returns what becomes of an object: had says that it exists before, has that it does afterwards,
+// and same that it is equal then.
+func ChangeOf(had, has, same bool) string {
+	switch {
+	case !has:
+		return Deleted
+	case !had:
+		return IsNew
+	case same:
+		return Unchanged
+	}
+	return Changed
+}
 
 // Specs returns the specs of the policies of all tiers by what they are called.
 func (w World) Specs() map[string]any {
@@ -70,16 +85,7 @@ func (w World) classify(c Change) []PolicyChange {
 	for _, name := range c.Named {
 		old, had := before[name]
 		spec, has := after[name]
-		kind := changed
-		switch {
-		case !has:
-			kind = deleted
-		case !had:
-			kind = isNew
-		case equality.Semantic.DeepEqual(old, spec):
-			kind = unchanged
-		}
-		out = append(out, PolicyChange{Policy: name, Change: kind})
+		out = append(out, PolicyChange{Policy: name, Change: ChangeOf(had, has, equality.Semantic.DeepEqual(old, spec))})
 	}
 	slices.SortFunc(out, func(a, b PolicyChange) int { return cmp.Compare(a.Policy, b.Policy) })
 	return out
@@ -112,26 +118,23 @@ func (w World) noNamespaces(c Change, policies []PolicyChange) []state.Warning {
 		names = append(names, ns.Name)
 	}
 	slices.Sort(names)
-	out := []state.Warning{}
-	check := func(kind, object, namespace, word string) {
-		if slices.Contains(names, namespace) {
-			return
+	var objects []ObjectChange
+	for _, p := range policies {
+		if !strings.HasPrefix(p.Policy, ClusterPrefix) {
+			objects = append(objects, ObjectChange{Kind: "NetworkPolicy", Object: p.Policy, Change: p.Change})
 		}
-		message := fmt.Sprintf("the cluster has no namespace %s, so the %s cannot be applied there", namespace, word)
+	}
+	var out []state.Warning
+	for _, o := range slices.Concat(objects, c.Objects) {
+		namespace, _, namespaced := strings.Cut(o.Object, "/")
+		if !namespaced || o.Change == Deleted || slices.Contains(names, namespace) {
+			continue
+		}
+		message := fmt.Sprintf("the cluster has no namespace %s, so it cannot be applied there", namespace)
 		if like := cli.Similar(namespace, names); like != "" {
 			message += fmt.Sprintf("; did you mean %s?", like)
 		}
-		out = append(out, state.Warning{Object: object, Kind: kind, Reason: reasonNoNamespace, Message: message})
-	}
-	for _, p := range policies {
-		if namespace, _, _ := strings.Cut(p.Policy, "/"); p.Change != deleted && !strings.HasPrefix(p.Policy, ClusterPrefix) {
-			check("NetworkPolicy", p.Policy, namespace, "policy")
-		}
-	}
-	for _, o := range c.Objects {
-		if namespace, _, ok := strings.Cut(o.Object, "/"); ok && o.Change != deleted {
-			check(o.Kind, o.Object, namespace, "object")
-		}
+		out = append(out, state.Warning{Object: o.Object, Kind: o.Kind, Reason: reasonNoNamespace, Message: message})
 	}
 	return out
 }
@@ -225,7 +228,7 @@ func noteLost(policies []PolicyChange, before *state.Dump, now map[string]bool) 
 			policies[i].NoLonger = true
 			continue
 		}
-		policies = append(policies, PolicyChange{Policy: name, Change: unchanged, SelectsNothing: true, NoLonger: true})
+		policies = append(policies, PolicyChange{Policy: name, Change: Unchanged, SelectsNothing: true, NoLonger: true})
 	}
 	slices.SortFunc(policies, func(a, b PolicyChange) int { return cmp.Compare(a.Policy, b.Policy) })
 	return policies

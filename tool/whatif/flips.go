@@ -26,20 +26,12 @@ type Flip struct {
 	Connections int `json:"connections"`
 }
 
-// end is a workload or addresses, with what stands for it.
+// end is a workload, or addresses outside, of which Pods has one.
 type end struct {
-	name    string
-	pod     string  // or an address
-	second  string  // another pod of the workload, if there is one
-	pods    int     // 0: it is addresses
+	explain.Workload
+	outside bool
 	changed [2]bool // its rules for a direction, or members of sets that these name
 	there   [2]bool // before and after
-}
-
-// mayFlip reports whether connections of two ends can be others: one of them is not there before and
-// after, or what the rules of one say is not the same.
-func mayFlip(from, to *end) bool {
-	return from.changed[out] || to.changed[in] || !from.stays() || !to.stays()
 }
 
 // stays reports whether the end exists both before and after the change.
@@ -54,33 +46,30 @@ const (
 // comparison is a cluster before a change and after it.
 type comparison struct {
 	before, after *explain.Cluster
-	workloads     []explain.Workload
 	addresses     []Addresses
-	ends          []end
+	ends          []end           // workloads, then addresses
 	changed       map[string]bool // pods on whose node something may be written for them
 	touched       map[string]bool // policies of the change
 }
 
 func newComparison(before, after *explain.Cluster, policies []PolicyChange) *comparison {
-	x := &comparison{before: before, after: after, addresses: outside(before, after), changed: map[string]bool{}, touched: map[string]bool{}}
-	sets := changedSets(before.Dump(), after.Dump())
+	x := &comparison{before: before, after: after, addresses: outside(before, after), ends: workloads(before, after), changed: map[string]bool{}, touched: map[string]bool{}}
 	for _, p := range policies {
-		x.touched[p.Policy] = p.Change != unchanged
+		x.touched[p.Policy] = p.Change != Unchanged
 	}
-	old, now := endpointsOf(before), endpointsOf(after)
-	for _, w := range workloads(before, after) {
-		x.workloads = append(x.workloads, w.Workload)
-		e := end{name: w.Name, pod: w.Pods[0], second: w.Pods[min(1, len(w.Pods)-1)], pods: len(w.Pods), there: w.there}
-		for _, pod := range w.Pods {
-			x.changed[pod] = !e.stays() || differ(old[pod], now[pod], sets, hns.In) || differ(old[pod], now[pod], sets, hns.Out)
+	sets, old, now := changedSets(before.Dump(), after.Dump()), endpointsOf(before), endpointsOf(after)
+	for i := range x.ends {
+		e := &x.ends[i]
+		for _, pod := range e.Pods {
+			for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
+				differs := differ(old[pod], now[pod], sets, dir)
+				e.changed[side] = e.changed[side] || differs
+				x.changed[pod] = x.changed[pod] || differs || !e.stays()
+			}
 		}
-		for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
-			e.changed[side] = differ(old[e.pod], now[e.pod], sets, dir)
-		}
-		x.ends = append(x.ends, e)
 	}
 	for _, a := range x.addresses {
-		x.ends = append(x.ends, end{name: a.Name, pod: a.one.String(), there: [2]bool{true, true}})
+		x.ends = append(x.ends, end{Workload: explain.Workload{Name: a.Name, Pods: []string{a.one.String()}}, outside: true, there: [2]bool{true, true}})
 	}
 	return x
 }
@@ -122,22 +111,25 @@ func changedSets(before, after *state.Dump) map[string]bool {
 // flips fills in what flips. There may be as many questions as pairs of workloads times
 // ports, so it ends with ctx.
 func (p *Plan) flips(ctx context.Context, x *comparison) error {
-	p.Workloads, p.Addresses = x.workloads, x.addresses
-	p.count(x)
 	p.Flips, p.Outside, p.NewConnections, p.DeletedConnections = []Flip{}, []Flip{}, []Flip{}, []Flip{}
+	p.Addresses = x.addresses
+	p.count(x)
 	// Several groups of addresses are one connection of a workload. Their place is the first one's.
-	outside, addresses := map[[2]int][]Flip{}, len(x.workloads)
+	outside, addresses := map[[2]int][]Flip{}, len(p.Workloads)
 	for i := range x.ends {
 		for j := range x.ends {
 			from, to := &x.ends[i], &x.ends[j]
-			if !x.connect(i, j) || !mayFlip(from, to) {
-				continue
+			if from.outside && to.outside || i == j && len(from.Pods) < 2 {
+				continue // addresses outside have no connections among themselves, nor has a pod to itself
+			}
+			if !from.changed[out] && !to.changed[in] && from.stays() && to.stays() {
+				continue // nothing flips
 			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			flips, admitted := x.flips(from, to, i == j)
-			if from.pods == 0 || to.pods == 0 {
+			flips, admitted := x.flips(from, to)
+			if from.outside || to.outside {
 				k := [2]int{min(i, addresses), min(j, addresses)}
 				outside[k] = append(outside[k], flips...)
 				continue
@@ -156,12 +148,6 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 		})
 	}
 	return nil
-}
-
-// connect reports whether there are connections of one end to another one: addresses outside have
-// none among themselves, nor has a pod to itself.
-func (x *comparison) connect(i, j int) bool {
-	return x.ends[i].pods+x.ends[j].pods > 0 && (i != j || x.ends[i].pods > 1)
 }
 
 // both reports whether two ends are there, before and after.
@@ -196,12 +182,12 @@ func (p *Plan) note(there [2]bool, outside bool, flips []Flip) (others *Others) 
 
 // flips compares two ends on every port. It reports also whether a policy of the one that
 // stays lets the other one through, which is new.
-func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted bool) {
-	connections := max(from.pods, 1) * max(to.pods, 1)
-	source, destination := from.pod, to.pod
-	if within {
-		connections = from.pods * (from.pods - 1)
-		destination = from.second
+func (x *comparison) flips(from, to *end) (found []Flip, admitted bool) {
+	connections := len(from.Pods) * len(to.Pods)
+	source, destination := from.Pods[0], to.Pods[0]
+	if from == to {
+		connections = len(from.Pods) * (len(from.Pods) - 1)
+		destination = from.Pods[1]
 	}
 	before := newConnection(x.before, source, destination, from.there[0] && to.there[0])
 	after := newConnection(x.after, source, destination, from.there[1] && to.there[1])
@@ -212,7 +198,7 @@ func (x *comparison) flips(from, to *end, within bool) (found []Flip, admitted b
 		}
 		admitted = admitted || x.admits(from, to, now)
 		f := Flip{
-			From: from.name, To: to.name, Ports: []explain.Range{r}, Before: old.verdict, After: now.verdict,
+			From: from.Name, To: to.Name, Ports: []explain.Range{r}, Before: old.verdict, After: now.verdict,
 			By: x.by(old, now), Connections: connections,
 		}
 		same := func(g Flip) bool { return g.Before == f.Before && g.After == f.After && slices.Equal(g.By, f.By) }
@@ -288,35 +274,28 @@ func (x connection) ask(r explain.Range) answer {
 	return answer{actual, [2]explain.Half{out: egress, in: ingress}}
 }
 
-// workload is one of two states of a cluster.
-type workload struct {
-	explain.Workload
-	there [2]bool // before and after
-}
-
 // workloads returns those of two states of a cluster, sorted by name. Pods that are new or
 // deleted are workloads of their own; a pod that got another address is one of each.
-func workloads(before, after *explain.Cluster) []workload {
+func workloads(before, after *explain.Cluster) []end {
 	old, now := addressesOf(before), addressesOf(after)
-	var out []workload
-	add := func(w explain.Workload, mark string, there [2]bool, has func(pod string) bool) {
-		if w.Pods = slices.DeleteFunc(slices.Clone(w.Pods), func(pod string) bool { return !has(pod) }); len(w.Pods) > 0 {
+	var out []end
+	add := func(w explain.Workload, mark string, there [2]bool, stays bool) {
+		w.Pods = slices.DeleteFunc(slices.Clone(w.Pods), func(pod string) bool { return (old[pod] == now[pod]) != stays })
+		if len(w.Pods) > 0 {
 			w.Name += mark
-			out = append(out, workload{w, there})
+			out = append(out, end{Workload: w, there: there})
 		}
 	}
-	stays := func(pod string) bool { return old[pod] == now[pod] }
-	moves := func(pod string) bool { return old[pod] != now[pod] }
 	for _, w := range explain.Workloads(before, after) {
-		add(w, "", [2]bool{true, true}, stays)
-		add(w, " (deleted)", [2]bool{true, false}, moves)
+		add(w, "", [2]bool{true, true}, true)
+		add(w, " (deleted)", [2]bool{true, false}, false)
 	}
 	if !maps.Equal(old, now) {
 		for _, w := range explain.Workloads(after, before) {
-			add(w, " (new)", [2]bool{false, true}, moves)
+			add(w, " (new)", [2]bool{false, true}, false)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b workload) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out, func(a, b end) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

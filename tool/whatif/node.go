@@ -36,7 +36,6 @@ type SetChange struct {
 // The changes of a set.
 const (
 	added   = "added"
-	changed = "changed"
 	removed = "removed"
 )
 
@@ -95,7 +94,7 @@ func (n *NodeChange) compareSets(before, after map[string]hns.SetPolicy) {
 			n.Sets = append(n.Sets, SetChange{Name: was.Name, Change: removed, Left: len(was.Values), Members: len(was.Values)})
 			continue
 		}
-		c := SetChange{Name: is.Name, Change: changed, Joined: missing(was.Values, is.Values), Left: missing(is.Values, was.Values), Members: len(is.Values)}
+		c := SetChange{Name: is.Name, Change: Changed, Joined: missing(was.Values, is.Values), Left: missing(is.Values, was.Values), Members: len(is.Values)}
 		if c.Joined+c.Left > 0 {
 			n.Sets = append(n.Sets, c)
 		}

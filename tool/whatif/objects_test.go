@@ -110,7 +110,7 @@ func TestObjectsWithoutANamespace(t *testing.T) {
 		{Kind: "Deployment", Object: "xx/web", Change: "new"}, {Kind: "Pod", Object: "x/web-0", Change: "unchanged"}, {Kind: "Node", Object: "n2", Change: "new"}, {Kind: "Pod", Object: "gone/p", Change: "deleted"},
 	}})
 	require.NoError(t, err)
-	require.Equal(t, []state.Warning{{Object: "xx/web", Kind: "Deployment", Reason: "NoNamespace", Message: "the cluster has no namespace xx, so the object cannot be applied there"}}, plan.Warnings)
+	require.Equal(t, []state.Warning{{Object: "xx/web", Kind: "Deployment", Reason: "NoNamespace", Message: "the cluster has no namespace xx, so it cannot be applied there"}}, plan.Warnings)
 }
 
 // What stays as it is takes one line, unless nothing is to be folded.

@@ -166,7 +166,7 @@ func flipped(old, now explain.Verdict) bool {
 
 // admits reports whether a policy of the one end that stays lets the other one through.
 func (x *comparison) admits(from, to *end, now answer) bool {
-	if now.verdict != explain.Allowed || from.stays() == to.stays() || from.pods == 0 || to.pods == 0 {
+	if now.verdict != explain.Allowed || from.stays() == to.stays() || from.outside || to.outside {
 		return false
 	}
 	side := out
@@ -179,13 +179,18 @@ func (x *comparison) admits(from, to *end, now answer) bool {
 // count counts the pods.
 func (p *Plan) count(x *comparison) {
 	for i := range x.ends {
-		switch e := &x.ends[i]; {
+		e := &x.ends[i]
+		if e.outside {
+			break
+		}
+		p.Workloads = append(p.Workloads, e.Workload)
+		switch {
 		case e.stays():
-			p.Pods += e.pods
+			p.Pods += len(e.Pods)
 		case e.there[1]:
-			p.NewPods.Pods += e.pods
+			p.NewPods.Pods += len(e.Pods)
 		default:
-			p.DeletedPods.Pods += e.pods
+			p.DeletedPods.Pods += len(e.Pods)
 		}
 	}
 	p.Connections = p.Pods * max(p.Pods-1, 0)

@@ -120,10 +120,10 @@ func (r *report) changesText() []string {
 		}
 	}
 	for _, c := range r.Policies {
-		add(c.Change == unchanged && !c.NoLonger, c.Policy+": "+c.text())
+		add(c.Change == Unchanged && !c.NoLonger, c.Policy+": "+c.text())
 	}
 	for _, o := range r.Objects {
-		add(o.Change == unchanged, o.Kind+" "+o.Object+": "+o.text())
+		add(o.Change == Unchanged, o.Kind+" "+o.Object+": "+o.text())
 	}
 	same := len(out) - len(changed)
 	if same <= r.most(shownUnchanged) {
@@ -138,7 +138,7 @@ func (o ObjectChange) text() string {
 	if o.Pods > 0 || o.Kind != "Node" {
 		text += ", " + cli.Count(o.Pods, "pod")
 	}
-	if o.Change == isNew || o.Change == deleted {
+	if o.Change == IsNew || o.Change == Deleted {
 		return text
 	}
 	if o.New > 0 {
@@ -153,9 +153,9 @@ func (o ObjectChange) text() string {
 // text describes the change of a policy.
 func (c PolicyChange) text() string {
 	switch {
-	case c.NoLonger && c.Change != deleted:
+	case c.NoLonger && c.Change != Deleted:
 		return c.Change + ", selects no pod any more"
-	case c.SelectsNothing && c.Change != deleted:
+	case c.SelectsNothing && c.Change != Deleted:
 		return c.Change + ", selects no pod"
 	}
 	return c.Change
@@ -289,7 +289,7 @@ func setsText(sets []SetChange) string {
 		counts[s.Change]++
 	}
 	var words []string
-	for _, change := range []string{added, changed, removed} {
+	for _, change := range []string{added, Changed, removed} {
 		if counts[change] > 0 {
 			words = append(words, fmt.Sprintf("%s %s", cli.Count(counts[change], "set"), change))
 		}

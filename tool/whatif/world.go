@@ -121,13 +121,12 @@ func FromDump(d state.Dump) (World, error) {
 	for i := range d.Endpoints {
 		endpoints[d.Endpoints[i].ID] = &d.Endpoints[i]
 	}
-	c := explain.New(d)
-	for i := range c.Dump().Pods {
-		p := &c.Dump().Pods[i]
+	for i := range d.Pods {
+		p := &d.Pods[i]
 		if !p.LostUntil.IsZero() {
 			continue // an agent that starts with these objects has no lost pods
 		}
-		pod := Pod{Pod: podOf(p, ownAddr(c, p)), Node: elsewhere}
+		pod := Pod{Pod: podOf(p), Node: elsewhere}
 		if p.Local {
 			pod.Node = d.Node
 		}
@@ -140,21 +139,6 @@ func FromDump(d state.Dump) (World, error) {
 		w.Pods = append(w.Pods, pod)
 	}
 	return w, nil
-}
-
-// ownAddr returns the address that a pod of a dump owns or may own, or the zero Addr. Policies may
-// select a pod without an address, too.
-func ownAddr(c *explain.Cluster, p *state.Pod) netip.Addr {
-	addr, ok := c.Owns(p)
-	if p.InDoubt { // its endpoint has the rules of every pod that claims the address
-		var err error
-		addr, err = netip.ParseAddr(p.Addr)
-		ok = err == nil
-	}
-	if !ok {
-		return netip.Addr{}
-	}
-	return addr
 }
 
 // tiersOf takes the ClusterNetworkPolicies of a dump, and the nodes if it has them.
@@ -172,8 +156,13 @@ func (w *World) tiersOf(d state.Dump) error {
 	return nil
 }
 
-func podOf(p *state.Pod, addr netip.Addr) desired.Pod {
-	out := desired.Pod{UID: types.UID(p.UID), Labels: p.Labels, Addr: addr, OverBudget: p.OverBudget, HostNetwork: p.HostNetwork, Finished: p.Finished}
+// podOf returns a pod of a dump, with the address that it owns or may own: the endpoint of an address in
+// doubt has the rules of every pod that claims it. Policies may select a pod without an address, too.
+func podOf(p *state.Pod) desired.Pod {
+	out := desired.Pod{UID: types.UID(p.UID), Labels: p.Labels, OverBudget: p.OverBudget, HostNetwork: p.HostNetwork, Finished: p.Finished}
+	if addr, err := netip.ParseAddr(p.Addr); err == nil && addr.Is4() && (p.Owner || p.InDoubt) && !p.HostNetwork && !p.Finished {
+		out.Addr = addr
+	}
 	out.Namespace, out.Name, _ = strings.Cut(p.Pod, "/")
 	for _, text := range p.Ports {
 		name, rest, _ := strings.Cut(text, ":")
