@@ -1,13 +1,10 @@
 package dataplane_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // narrow and wide are versions of a policy that allows pods in two sets, or in a computed one; wide
@@ -27,40 +24,6 @@ func guarded(t *testing.T) *world {
 	w.do("restart grace=1m", "namespace x", "namespace y team=a", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
 		"pod x/w 10.0.0.1", "pod x/q 10.0.1.1 remote", "pod y/r 10.0.1.2 b=v1 remote", narrow, `policy x/other {podSelector: {}, ingress: [{ports: [{port: 81}]}]}`, "apply")
 	return w
-}
-
-// TestIdlePolicy: a policy that selects no pod of this node has no set, neither here
-// nor in HNS, and is told of all the same.
-func TestIdlePolicy(t *testing.T) {
-	w := guarded(t)
-	dump := w.dp.Dump()
-	require.Empty(t, dump.Sets)
-	require.Empty(t, w.sim.Sets())
-	at := slices.IndexFunc(dump.Policies, func(p state.Policy) bool { return p.Policy == "x/p" })
-	require.Equal(t, 2, dump.Policies[at].Rules)
-	require.True(t, dump.Policies[at].Ingress)
-	require.Empty(t, dump.Policies[at].Selected)
-
-	w.do("pod x/w 10.0.0.1 role=guarded", "apply")
-	require.Equal(t, []string{"rule ep-1", "selector x/p", "applied ep-1"}, holders(w, "podlabel-b:v1"))
-	require.Equal(t, []string{"10.0.1.2"}, w.has("podlabel-b:v1"))
-
-	w.do("pod x/w 10.0.0.1", "apply", "wait 1m", "apply")
-	require.Empty(t, w.dp.Dump().Sets)
-	require.Empty(t, w.sim.Sets())
-
-	bad := newWorld(t)
-	bad.do(`policy x/bad {podSelector: {matchLabels: {app: none}}, ingress: [{from: [{ipBlock: {cidr: "2001:db8::/32"}}]}]}`, "apply")
-	require.Len(t, bad.report.Warnings, 1, "what is wrong with it is told before it has a pod here")
-}
-
-func holders(w *world, set string) []string {
-	for _, s := range w.dp.Dump().Sets {
-		if s.Name == set {
-			return slices.SortedFunc(slices.Values(s.Holders), func(a, b string) int { return len(a) - len(b) })
-		}
-	}
-	return nil
 }
 
 // TestActivationOpensNoWindow: whatever brings a pod under an idle policy, and takes

@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/test/script"
 )
 
 // The pods of overWorld, which a test may put over their budget. The last one is on another node.
@@ -33,43 +31,6 @@ func overWorld(t *testing.T, acls int, policies ...string) *world {
 	w.do(policies...)
 	w.do("apply")
 	return w
-}
-
-// A pod that is over its budget is in no set, not even in those that a pod without
-// labels is in; blocks of addresses have it all the same.
-func TestPodOverItsBudgetIsNoPeer(t *testing.T) {
-	for peer, verdict := range map[string]string{
-		`{podSelector: {}}`:       "block",
-		`{namespaceSelector: {}}`: "block",
-		`{podSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                              "block",
-		`{podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`:                        "block",
-		`{namespaceSelector: {}, podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`: "block",
-		`{namespaceSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                        "block",
-		`{ipBlock: {cidr: 10.0.0.0/24}}`: "allow",
-	} {
-		t.Run(peer, func(t *testing.T) {
-			w := overWorld(t, 0, `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [`+peer+`]}]}`)
-			w.do(bigToWeb+"allow", "over-budget "+bigPod, "apply", bigToWeb+verdict, bigPod, "apply", bigToWeb+"allow")
-		})
-	}
-}
-
-// A pod that is over its budget is closed in both directions, without any policy and
-// whatever policies allow; the node reaches it. It is told once for a namespace, with a
-// count.
-func TestPodOverItsBudgetIsClosed(t *testing.T) {
-	for _, policies := range [][]string{nil, {`policy x/p {podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}`}} {
-		w := overWorld(t, 0, policies...)
-		require.Empty(t, w.report.Warnings)
-		w.do(webToBig+"allow", bigOut+"allow", "over-budget "+bigPod, "over-budget "+hugePod, "apply",
-			webToBig+"block", bigOut+"block", "trace 10.9.0.1 -> 10.0.0.2 TCP/80 ep-big in allow") // the kubelet's probes
-		require.Equal(t, []state.Warning{{
-			Object: "x/big", Kind: "Pod", Reason: state.ReasonOverBudget,
-			Message: "it has 300 labels: it is in no set, and closed in both directions; so are 1 more pods of the namespace",
-		}}, w.report.Warnings)
-		w.do(bigPod, hugePod, "apply", webToBig+"allow")
-		require.Empty(t, w.report.Warnings)
-	}
 }
 
 // TestPoliciesCloseOnAPod: what the policies of a pod come to is bounded. If it is too much, all of
@@ -106,25 +67,6 @@ func TestBytesOfAPod(t *testing.T) {
 	require.Len(t, w.report.Warnings, 1)
 	require.Contains(t, w.report.Warnings[0].Message, "MaxACLsPerPod")
 	w.do(bigToWeb + "block")
-}
-
-// A policy that is over its budget has one warning and counts once, and what the pod
-// may is nothing, until it is within again.
-func TestPolicyOverItsBudget(t *testing.T) {
-	const p = `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{}]}`
-	w := overWorld(t, 0, p)
-	require.Empty(t, w.report.Warnings)
-	w.do(bigToWeb + "allow")
-	_, is := w.reader.Read(script.Words(p))
-	is.Policy.Spec = policy.Close(&is.Policy.Spec, "it is too long")
-	w.tx.SetPolicy(is.Policy)
-	w.do("apply", bigToWeb+"block", "trace 10.0.0.1 -> 10.0.0.2 TCP/80 ep-web out allow") // it was about ingress alone
-	require.Equal(t, []state.Warning{{
-		Object: "x/p", Kind: "NetworkPolicy", Reason: state.ReasonOverBudget,
-		Message: "spec: it is too long; the policy isolates and allows nothing. Make it smaller, or raise that key of the configuration",
-	}}, w.report.Warnings)
-	w.do(p, "apply", bigToWeb+"allow")
-	require.Empty(t, w.report.Warnings)
 }
 
 // TestRoomOnAPodAgain: a policy that closed for the budget of a pod is in force again as soon as it

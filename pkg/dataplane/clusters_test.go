@@ -40,33 +40,6 @@ func TestClusterACLID(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestNamedPortsOfDeny: towards pods a named port is denied under each number that one of
-// them serves. With more numbers than count it is denied on all ports, and passed on none.
-func TestNamedPortsOfDeny(t *testing.T) {
-	for _, action := range []string{"Deny", "Pass"} {
-		t.Run(action, func(t *testing.T) {
-			w := newWorld(t)
-			w.do("namespace x team=xx", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 port=http:80 remote", "pod x/b 10.0.1.2 port=http:81 remote",
-				`cluster c {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [
-  {action: `+action+`, to: [{namespaces: {matchLabels: {team: xx}}}], protocols: [{destinationNamedPort: http}]},
-  {action: Accept, to: [{namespaces: {matchLabels: {team: xx}}}]}]}`, `cluster d {tier: Baseline, priority: 1, subject: {namespaces: {}}, egress: [{action: Deny, to: [{namespaces: {}}]}]}`, "apply",
-				"trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.0.1.1 TCP/81 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/81 ep out block", "trace 10.0.0.1 -> 10.0.1.2 UDP/81 ep out allow",
-				"pod x/b 10.0.1.2 port=http:82 remote", "apply",
-				"trace 10.0.0.1 -> 10.0.1.2 TCP/81 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/82 ep out block")
-			rules := len(w.rulesOf("ep"))
-			w.do("apply", "calls", "delete pod x/b", "apply")
-			require.Less(t, len(w.rulesOf("ep")), rules, "the rules of a number that nobody serves go")
-			for i := range 70 {
-				w.do(fmt.Sprintf("pod x/p%d 10.0.2.%d port=http:%d remote", i, i+1, 1000+i))
-			}
-			w.do("apply", "trace 10.0.0.1 -> 10.0.2.70 TCP/1069 ep out block", "trace 10.0.0.1 -> 10.0.1.1 TCP/9999 ep out block", "trace 10.0.0.1 -> 10.0.1.1 UDP/80 ep out allow")
-			require.Len(t, w.report.Warnings, 1)
-			require.Equal(t, state.ReasonOverBudget, w.report.Warnings[0].Reason)
-			require.Equal(t, "ClusterNetworkPolicy", w.report.Warnings[0].Kind)
-		})
-	}
-}
-
 // TestTiersOverBudget: if a pod has too many ACLs, its NetworkPolicies close; if that is not enough,
 // only Deny rules remain, and in the end everything is blocked.
 func TestTiersOverBudget(t *testing.T) {

@@ -59,7 +59,7 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 				if at == n {
 					hit = true
 					w.sim.OnCall(nil)
-					ended = w.beside("Observe", func() error {
+					ended = w.meanwhile("Observe", func() error {
 						_, err := w.dp.Observe(t.Context(), looks.All(w.dp))
 						return err
 					})
@@ -93,7 +93,7 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 			w.sim.OnCall(func(hnsfault.Call, hnsfault.When) {
 				if at == n {
 					w.sim.OnCall(nil)
-					ended = w.beside("ApplyDataplane", func() error { return w.apply() })
+					ended = w.meanwhile("ApplyDataplane", func() error { return w.apply() })
 				}
 				at++
 			})
@@ -117,9 +117,9 @@ func TestScenario_A1_EveryInterleaving(t *testing.T) {
 	t.Logf("%d interleavings", points)
 }
 
-// beside runs what while a call of HNS is made, and returns when that waits for the apply lock in
+// meanwhile runs what while a call of HNS is made, and returns when that waits for the apply lock in
 // a method of the dataplane. The function that it returns waits for its end.
-func (w *world) beside(method string, what func() error) (ended func()) {
+func (w *world) meanwhile(method string, what func() error) (ended func()) {
 	done := make(chan error, 1)
 	go func() { done <- what() }()
 	for len(done) == 0 && !waitsIn(method) {

@@ -52,64 +52,6 @@ func overBudget(w *world) []state.Warning {
 	return slices.DeleteFunc(w.dp.Dump().Warnings, func(one state.Warning) bool { return one.Reason != state.ReasonOverBudget })
 }
 
-// TestNumbersOfStrangers: a thousand pods of a namespace where the rule's peers cannot
-// be serve the port, each under another number. That changes no rule, makes no set,
-// and costs no write.
-func TestNumbersOfStrangers(t *testing.T) {
-	for peer, rules := range map[string]int{
-		`{podSelector: {}}`:                             2,
-		`{podSelector: {matchLabels: {app: db}}}`:       2,
-		`{namespaceSelector: {matchLabels: {team: a}}}`: 2,
-		`{namespaceSelector: {matchExpressions: [{key: team, operator: Exists}]}, podSelector: {}}`: 2,
-		`{ipBlock: {cidr: 10.0.2.0/24}}`: 2,
-	} {
-		t.Run(peer, func(t *testing.T) {
-			w := namedWorld(t, peer)
-			w.do("apply")
-			require.Len(t, rulesOfP(w), rules)
-			sets := len(w.dp.Dump().Sets)
-			serveHTTP(w, "evil", 1000)
-			w.do("apply", "calls")
-			require.Len(t, rulesOfP(w), rules)
-			require.Len(t, w.dp.Dump().Sets, sets)
-			require.Empty(t, overBudget(w))
-		})
-	}
-}
-
-// TestNumbersAreBounded: at most 64 numbers of each peer namespace count, so one namespace does
-// not reduce the numbers of another one. A single warning says that numbers are closed. It is
-// cleared when its cause is gone, which rewrites no rule.
-func TestNumbersAreBounded(t *testing.T) {
-	for _, peer := range []string{"", `{namespaceSelector: {}}`, `{ipBlock: {cidr: 10.0.0.0/8}}`} {
-		t.Run(peer, func(t *testing.T) {
-			w := namedWorld(t, peer)
-			serveHTTP(w, "evil", 1000)
-			w.do("apply", "trace 10.0.0.1 -> 10.0.1.1 TCP/60001 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/60002 ep out allow",
-				"trace 10.0.0.1 -> 10.0.2.1 TCP/8080 ep out allow", "trace 10.0.0.1 -> 10.0.2.2 TCP/60004 ep out allow",
-				"trace 10.0.0.1 -> 10.9.0.1 TCP/1000 ep out allow", "trace 10.0.0.1 -> 10.9.3.1 TCP/1750 ep out block")
-			require.Len(t, rulesOfP(w), 4+64)
-			require.Len(t, overBudget(w), 1)
-			require.Equal(t, "x/p", overBudget(w)[0].Object)
-
-			tell := w.dp.Dump()
-			w.do("restart", "namespace x", "namespace y team=a", "namespace evil", "pod x/web 10.0.0.1 app=web", namedPolicy(peer),
-				"pod x/a 10.0.1.1 port=http:60001 remote", "pod x/b 10.0.1.2 port=http:60002 remote",
-				"pod y/c 10.0.2.1 port=http:8080 remote", "pod y/d 10.0.2.2 port=http:60004 remote")
-			serveHTTP(w, "evil", 1000)
-			w.do("apply", "calls")
-			require.Equal(t, tell.Warnings, w.dp.Dump().Warnings)
-
-			for i := range 1000 {
-				w.do(fmt.Sprintf("vanish evil/%d", i))
-			}
-			w.do("apply")
-			require.Zero(t, w.report.Calls[hns.OpACLAdd]+w.report.Calls[hns.OpACLUpdate])
-			require.Empty(t, overBudget(w))
-		})
-	}
-}
-
 // TestUnusedNumbersAreBounded: pods come and go under ever other numbers where the
 // rule's peers are. What stays in an endpoint's rules meanwhile has a bound, and an
 // Update comes for many numbers at a time.
@@ -130,34 +72,6 @@ func TestUnusedNumbersAreBounded(t *testing.T) {
 	require.LessOrEqual(t, most, 5+64+1)
 	require.LessOrEqual(t, updates, turns/60)
 	w.do("apply", "calls")
-}
-
-// TestDenyClosesTowardsTheOwnersOfNumbers: a ClusterNetworkPolicy denies a named port, and the
-// pods of one namespace serve it under more numbers than the limit. The policy then denies all
-// ports of that namespace, and still only single numbers of other namespaces.
-func TestDenyClosesTowardsTheOwnersOfNumbers(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x", "namespace y", "namespace evil", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod y/a 10.0.1.1 port=http:80 remote",
-		"pod y/b 10.0.1.2 remote", "pod evil/z 10.8.0.1 remote", `cluster c {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [
-  {action: Deny, to: [{namespaces: {}}], protocols: [{destinationNamedPort: http}]}]}`, "apply")
-	others := func() {
-		w.do("trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.0.1.1 TCP/81 ep out allow",
-			"trace 10.0.0.1 -> 10.0.1.2 TCP/80 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/5432 ep out allow")
-	}
-	others()
-	serveHTTP(w, "evil", 64)
-	w.do("apply", "trace 10.0.0.1 -> 10.9.0.64 TCP/1063 ep out block", "trace 10.0.0.1 -> 10.8.0.1 TCP/80 ep out allow")
-	others()
-	serveHTTP(w, "evil", 65)
-	w.do("apply", "trace 10.0.0.1 -> 10.9.0.65 TCP/1064 ep out block", "trace 10.0.0.1 -> 10.8.0.1 TCP/80 ep out block", "trace 10.0.0.1 -> 10.8.0.1 UDP/80 ep out allow")
-	others()
-	require.Len(t, overBudget(w), 1)
-	for i := range 10 {
-		w.do(fmt.Sprintf("vanish evil/%d", i))
-	}
-	w.do("apply", "trace 10.0.0.1 -> 10.8.0.1 TCP/80 ep out allow")
-	others()
-	require.Empty(t, overBudget(w))
 }
 
 // TestStrangersNumbersCloseNoPolicy: 50 pods of another namespace serve a named port under so
