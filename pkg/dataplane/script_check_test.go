@@ -11,6 +11,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/script"
 )
@@ -18,13 +19,39 @@ import (
 // check runs the commands that look at what the last apply came to, or at HNS.
 func (w *world) check(name string, args, words []string) error {
 	switch name {
-	case "reads": // reads OP=N...: how often the last apply made each of these calls
-		for _, arg := range args {
-			op, n, _ := strings.Cut(arg, "=")
-			if got := strconv.Itoa(w.report.Calls[op]); got != n {
-				return fmt.Errorf("%s calls of %s, want %s", got, op, n)
+	case "reads": // reads [OP=N]...: how often the last apply made each of these calls; without one: it made no call
+		return counted(w.report.Calls, args)
+	case "total": // total OP=N...: how often all of the node's transactions made each of these calls
+		return counted(w.total, args)
+	case "errors": // errors TEXT: there are some in the last report, and each has this in it
+		for _, err := range w.report.Errors {
+			if err := contains("error", err, strings.Join(args, " ")); err != nil {
+				return err
 			}
 		}
+		require.NotEmpty(w.t, w.report.Errors)
+	case "programmed": // programmed: nothing waits to be enforced
+		return same("the first change that is not programmed", "0", strconv.FormatUint(w.report.Unprogrammed, 10))
+	case "endpoints": // endpoints [ID=[NS/POD]]...: those that are known, and whose they are
+		var got []string
+		for _, ep := range w.dp.Dump().Endpoints {
+			got = append(got, ep.ID+"="+ep.Pod)
+		}
+		return same("endpoints", strings.Join(args, " "), strings.Join(got, " "))
+	case "waiting": // waiting [N]: the last report says that updates wait for it, and for the N transactions before it
+		want := []state.Span(nil)
+		if len(args) > 0 {
+			want = []state.Span{{From: w.report.Generation - must(strconv.ParseUint(args[0], 10, 64)), To: w.report.Generation}}
+		}
+		return same("changes that wait", fmt.Sprint(want), fmt.Sprint(w.report.Waiting))
+	case "wrote": // wrote ENDPOINT N ID...: the rules in the N-th write of the last apply to it
+		return same("rules", fmt.Sprint(args[2:]), fmt.Sprint(w.wrote(args[0])[must(strconv.Atoi(args[1]))-1]))
+	case "repairs": // repairs FILE: of the last apply
+		var b strings.Builder
+		for _, r := range w.report.Repairs {
+			fmt.Fprintf(&b, "%s %s %s: %s\n", r.Kind, r.Object, r.Pod, r.Found)
+		}
+		return w.compare(args[0], b.String())
 	case "warned": // warned [OBJECT|*]...: what the warnings of the last report are about
 		got := objects(w.report)
 		for i := range min(len(got), len(args)) {
@@ -90,8 +117,9 @@ func (w *world) check(name string, args, words []string) error {
 		return w.views()
 	case "conflicts": // conflicts BEFORE AFTER: how many there were, before and after a write
 		return same("conflicts", strings.Join(args, " "), fmt.Sprint(w.dp.Stats().Conflicts.Before, w.dp.Stats().Conflicts.After))
-	case "repaired": // repaired set|acl N: how many objects so far
-		return same("repairs", args[1], strconv.FormatUint(w.dp.Stats().DriftRepaired[args[0]], 10))
+	case "drift": // drift set|acl FOUND REPAIRED: how many objects so far
+		stats := w.dp.Stats()
+		return same("drift", strings.Join(args[1:], " "), fmt.Sprint(stats.DriftFound[args[0]], stats.DriftRepaired[args[0]]))
 	default:
 		if name, is := w.reader.Read(words); name != "" {
 			script.Tell(w.tx, name, is)
@@ -116,6 +144,34 @@ func contains(what, text, part string) error {
 		return fmt.Errorf("%s without %q: %s", what, part, text)
 	}
 	return nil
+}
+
+// counted checks OP=N... of counts of calls; without one there must be none.
+func counted(calls map[string]int, args []string) error {
+	if len(args) == 0 {
+		return same("calls", "map[]", fmt.Sprint(calls))
+	}
+	for _, arg := range args {
+		op, n, _ := strings.Cut(arg, "=")
+		if err := same("calls of "+op, n, strconv.Itoa(calls[op])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrote returns the Ids of the rules in each write of the last apply to an endpoint.
+func (w *world) wrote(id string) (all [][]string) {
+	for _, c := range w.sim.Calls() {
+		if c.Target == id && isWrite(c.Op) {
+			var ids []string
+			for _, a := range c.ACLs {
+				ids = append(ids, a.ID)
+			}
+			all = append(all, ids)
+		}
+	}
+	return all
 }
 
 // setsWith returns the names of the sets in HNS that have an address.

@@ -20,7 +20,7 @@ import (
 // nodeCommand runs the commands that restart the dataplane, change HNS, or check what was written.
 func (w *world) nodeCommand(name string, args, words []string) error {
 	switch name {
-	case "restart": // restart [dryrun] [unchecked] [batch=N] [repairs=N] [acls=N] [grace=D]: starts another dataplane on the same node
+	case "restart": // restart [calico] [dryrun] [unchecked] [batch=N] [repairs=N] [acls=N] [grace=D]: starts another dataplane on the same node
 		return w.restart(args)
 	case "settle": // settle: apply until nothing is due, letting time pass
 		w.settle()
@@ -33,6 +33,11 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 			return fmt.Errorf("the command before has not run")
 		}
 		w.beside(map[string]hnsfault.When{"before": hnsfault.Before, "after": hnsfault.After}[name], args[0], strings.Trim(args[1], "*"), args[2:])
+	case "slow": // slow DURATION: each write takes so long from now on
+		w.takes(must(time.ParseDuration(args[0])))
+	case "code": // code HEX: HNS gives this code for everything that it rejects
+		code := uint32(must(strconv.ParseUint(args[0], 16, 32)))
+		w.sim.SetPersonality(hnsfault.Personality{Code: func(*hns.OpError) uint32 { return code }})
 	case "clear": // clear ENDPOINT: another program takes all our rules away
 		w.clear(args[0])
 	case "yield": // yield N: the next transaction yields when it is asked for the N-th time
@@ -56,7 +61,7 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 		return w.sim.CreateEndpoint(hnssim.NewEndpoint{
 			ID: args[0], Addrs: []netip.Addr{netip.MustParseAddr(args[1])}, State: hnssim.Created, Netns: strings.Join(args[2:], ""),
 		})
-	case "reject": // reject set NAME ADDR | reject rule ID | reject port NUMBER | reject nothing
+	case "reject": // reject set NAME [ADDR] | reject rule ID | reject port NUMBER | reject nothing
 		w.reject(args)
 	default:
 		return w.check(name, args, words)
@@ -84,6 +89,9 @@ func (w *world) fault(args []string) {
 			f.Err = classes[arg]
 		}
 	}
+	if f.Err != nil && f.Code != 0 { // a class that does not follow from the code
+		f.Err, f.Code = &hns.OpError{Op: f.Op, Kind: hns.KindSet, ID: f.Target, Code: f.Code, Err: f.Err}, 0
+	}
 	w.sim.Inject(f)
 }
 
@@ -92,6 +100,8 @@ func (w *world) restart(args []string) (err error) {
 	w.start(func(cfg *dataplane.Config) {
 		for _, arg := range args {
 			switch key, value, _ := strings.Cut(arg, "="); key {
+			case "calico":
+				onCalico(cfg)
 			case "dryrun":
 				cfg.DryRun = true
 			case "unchecked":
@@ -167,7 +177,9 @@ func (w *world) policiesOf(id string) []hns.EndpointPolicy {
 func (w *world) reject(args []string) {
 	switch args[0] {
 	case "set":
-		w.sim.RejectSet(func(p hns.SetPolicy) bool { return p.Name == args[1] && slices.Contains(p.Values, args[2]) })
+		w.sim.RejectSet(func(p hns.SetPolicy) bool {
+			return p.Name == args[1] && (len(args) == 2 || slices.Contains(p.Values, args[2]))
+		})
 	case "rule":
 		w.sim.RejectACL(func(a hns.ACL) bool { return a.ID == args[1] })
 	case "port":

@@ -67,8 +67,9 @@ type world struct {
 	armed   bool // a command waits for a call
 	reader  script.Reader
 
-	remembered string // a dump of HNS
-	unwatch    func() // ends the watches of the commands never
+	total      map[string]int // calls of all transactions
+	remembered string         // a dump of HNS
+	unwatch    func()         // ends the watches of the commands never
 }
 
 // newWorld returns a node with the dataplane on the simulator.
@@ -82,7 +83,7 @@ func newWorld(t testing.TB, change ...func(*dataplane.Config)) *world {
 // reset begins with another node.
 func (w *world) reset(change ...func(*dataplane.Config)) {
 	w.now = time.Unix(1_700_000_000, 0)
-	w.unwatch = func() {}
+	w.unwatch, w.total = func() {}, map[string]int{}
 	w.reader = script.Reader{Now: w.clock}
 	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	w.start(change...)
@@ -153,13 +154,21 @@ func (w *world) command(words []string) error {
 		return w.apply()
 	case "try": // try: apply, whatever HNS refuses
 		_ = w.apply()
-	case "during": // during DURATION [COMMAND...]: apply whenever that is due, and run the command after each
-		w.during(must(time.ParseDuration(args[0])), func() { w.do(strings.Join(args[1:], " ")) })
+	case "during": // during DURATION[/N] [COMMAND...]: apply whenever that is due, N times at most, and run the command after each
+		length, most, bounded := strings.Cut(args[0], "/")
+		rounds := w.during(must(time.ParseDuration(length)), func() { w.do(strings.Join(args[1:], " ")) })
+		if bounded && rounds > must(strconv.Atoi(most)) {
+			return fmt.Errorf("it applied %d times", rounds)
+		}
 	case "calls": // calls [OP=n]...: writes of the last apply, all of them
 		return w.calls(args)
-	case "new-node": // new-node: another script begins
+	case "new-node": // new-node [calico]: another script begins
 		w.end()
 		w.reset()
+		if len(args) > 0 {
+			w.sim = hnsfault.New(hnsfault.Options{Network: "Calico"})
+			w.start(onCalico)
+		}
 	case "vanish": // vanish NS/NAME: a pod is deleted that has not finished
 		ns, name, _ := strings.Cut(args[0], "/")
 		w.tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
@@ -241,11 +250,19 @@ func (w *world) play(name string, args []string) error {
 }
 
 // during lets time pass: it applies whenever that is due, whatever HNS refuses.
-func (w *world) during(d time.Duration, then func()) {
-	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
+func (w *world) during(d time.Duration, then func()) (rounds int) {
+	end := w.now.Add(d)
+	for w.now.Before(end) {
 		_ = w.apply()
 		then()
+		rounds++
+		if w.report.Next() == 0 {
+			break
+		}
+		w.now = w.now.Add(w.report.Next())
 	}
+	w.now = slices.MaxFunc([]time.Time{w.now, end}, time.Time.Compare)
+	return rounds
 }
 
 func must[T any](value T, err error) T {
@@ -269,6 +286,9 @@ func (w *world) apply() error {
 func (w *world) transact() {
 	report, err := w.dp.ApplyDataplane(w.t.Context(), w.tx)
 	w.tx, w.report = dataplane.NewTransaction(), report
+	for op, n := range report.Calls {
+		w.total[op] += n
+	}
 	require.NoError(w.t, err)
 }
 

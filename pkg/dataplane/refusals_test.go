@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
@@ -79,45 +81,6 @@ func leaver(t *testing.T) *world {
 	return w
 }
 
-// TestNoWindow_LeavingIsRefused: HNS refuses the set that a pod leaves, not the one
-// that it joins. Other pods join at once; it does when no rule sees that set.
-func TestNoWindow_LeavingIsRefused(t *testing.T) {
-	for _, class := range []error{hns.ErrInvalid, hns.ErrUnlisted} {
-		t.Run(class.Error(), func(t *testing.T) {
-			w := leaver(t)
-			w.refuse("podlabel-a:v1", class, 0x803B0030, hns.Add, hns.Update)
-			w.do("pod x/q 10.0.1.1 a=v2 b=v1 remote", "pod x/s 10.0.1.3 b=v1 remote", "! apply")
-			require.Contains(t, w.has("podlabel-b:v1"), "10.0.1.3", "others join")
-			require.NotContains(t, w.has("podlabel-b:v1"), "10.0.1.1")
-			require.Contains(t, w.has("podlabel-a:v1"), "10.0.1.1")
-			require.Equal(t, time.Millisecond, w.report.Next())
-			require.False(t, w.report.Converged())
-			require.NotZero(t, w.report.Unprogrammed)
-			w.do("apply")
-			require.Contains(t, w.has("podlabel-b:v1"), "10.0.1.1")
-			require.True(t, w.report.Converged())
-			require.Equal(t, []string{"x/p"}, objects(w.report))
-		})
-	}
-}
-
-// TestNoWindow_LeavingIsInDoubt: the same, and the outcome of the request that takes
-// the pod out is not known.
-func TestNoWindow_LeavingIsInDoubt(t *testing.T) {
-	for _, mode := range []hnsfault.Mode{hnsfault.Refuse, hnsfault.LoseReply} {
-		w := leaver(t)
-		w.sim.RejectSet(func(s hns.SetPolicy) bool { // what is to join only
-			return s.Name == "podlabel-b:v1" && slices.Contains(s.Values, "10.0.1.3")
-		})
-		w.sim.Inject(hnsfault.Fault{Op: "SetPolicy/Update", Nth: 2, Mode: mode})
-		w.do("pod x/q 10.0.1.1 a=v2 b=v1 remote", "pod x/s 10.0.1.3 b=v1 remote", "! apply", "calls SetPolicy/Update=2", "wait 1s")
-		_ = w.apply()
-		w.settle()
-		require.NotContains(t, w.has("podlabel-a:v1"), "10.0.1.1")
-		require.Equal(t, []string{"x/p"}, objects(w.report), "the set is refused")
-	}
-}
-
 // TestSearchYields: HNS refuses hundreds of sets. No transaction makes more than a few
 // requests to find them, endpoints and other sets have their turn meanwhile, and a
 // search goes on where it was.
@@ -172,20 +135,6 @@ func writesOfSets(report state.Report) int {
 	return report.Calls["SetPolicy/Add"] + report.Calls["SetPolicy/Update"]
 }
 
-// TestSearchEndsItsTurn: a search asks after each request whether the next
-// transaction is due.
-func TestSearchEndsItsTurn(t *testing.T) {
-	w := newWorld(t)
-	w.sim.RejectSet(func(s hns.SetPolicy) bool { return s.Name == "podlabel-b:v1" })
-	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", `policy x/p {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: v1}}}, {podSelector: {matchLabels: {b: v1}}}, {podSelector: {matchLabels: {c: v1}}}]}]}`)
-	w.tx.Yield = func() bool { return true }
-	require.Error(t, w.apply())
-	require.Equal(t, 2, writesOfSets(w.report), "the request, and one of the search")
-	require.Equal(t, time.Millisecond, w.report.Next())
-	w.settle()
-	require.Equal(t, []string{"x/p"}, objects(w.report))
-}
-
 // TestTooLarge: HNS refuses requests that are too large, with a code of no known
 // meaning. They are cut, and nothing is left out but a set that is too large alone.
 func TestTooLarge(t *testing.T) {
@@ -222,38 +171,6 @@ func limit(sim *hnsfault.Sim, sets int) {
 	})
 }
 
-// TestNoWindow_UnusedRuleOfARefusedSet: HNS refuses the set of a port's number that
-// its last pod leaves. The rule that names it is not needed any more and would stay
-// until the next Update; the pod is still in the set, so it goes, and the pod's new
-// number is open.
-func TestNoWindow_UnusedRuleOfARefusedSet(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/w 10.0.0.1 app=web port=http:80",
-		"pod x/v 10.0.0.2 app=api port=http:81", `policy x/out {podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: http}]}]}`, "apply", "trace 10.0.0.1 -> 10.0.0.2 TCP/81 ep-1 out allow")
-	w.refuse("namedport:http:TCP:81", hns.ErrUnlisted, 0x80004005, hns.Update)
-	w.do("pod x/v 10.0.0.2 app=api uid=v2 port=http:80", "! apply",
-		"trace 10.0.0.1 -> 10.0.0.2 TCP/81 ep-1 out block",
-		"wait 1s", "apply", "trace 10.0.0.1 -> 10.0.0.2 TCP/80 ep-1 out allow")
-}
-
-// TestNoWindow_NamespaceOfWhoCannotLeave: a pod cannot leave a set, and its namespace
-// comes to be in another one that the same rule asks for. The namespace waits until no
-// rule sees the first set.
-func TestNoWindow_NamespaceOfWhoCannotLeave(t *testing.T) {
-	w := newWorld(t)
-	w.do("namespace x team=a", "namespace y", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", `policy x/p {podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {a: v1}}}]}]}`,
-		"pod y/q 10.0.1.1 a=v1 remote", "apply")
-	w.refuse("podlabel-a:v1", hns.ErrInvalid, 0x803B0030, hns.Add, hns.Update)
-	w.neverAllowed("10.0.1.1", "10.0.0.1", "ep")
-	w.do("pod y/q 10.0.1.1 a=v2 remote", "namespace y team=a", `policy x/later {podSelector: {}, ingress: [{ports: [{port: 443}], from: [{namespaceSelector: {matchLabels: {team: a}}}]}]}`)
-	for range 4 {
-		_ = w.apply()
-		w.do("wait 1s")
-	}
-	require.True(t, w.report.Converged())
-	w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in allow", "trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block")
-}
-
 // TestRulesGiveWayInASearch: a pod cannot leave a set, and what comes in place of the
 // rule that names it waits for a set in the midst of a search. The rule goes at once,
 // so the pod joins before the search is over.
@@ -271,4 +188,191 @@ func TestRulesGiveWayInASearch(t *testing.T) {
 	}
 	require.Contains(t, w.has("podlabel-b:v1"), "10.0.1.1")
 	require.Nil(t, w.has("podlabel-zz:v1"), "the search goes on")
+}
+
+// TestUnknownRemovalDelaysNobody: HNS hangs at a removal, and then cannot be read. What
+// comes in is written all the same.
+func TestUnknownRemovalDelaysNobody(t *testing.T) {
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", bGood, "apply", "delete policy x/good")
+	w.sim.Inject(hnsfault.Fault{Op: "SetPolicy/Remove", Times: -1})
+	require.Error(t, w.apply())
+	w.sim.Inject(hnsfault.Fault{Op: "Network/Get", Times: -1})
+	require.True(t, w.report.Converged())
+	w.do(bLater, "apply", "calls ACL/Add=1", "trace 10.0.1.1 -> 10.0.0.1 TCP/443 ep in allow")
+	var reads []time.Duration
+	for start := w.now; w.now.Sub(start) < time.Hour; w.now = w.now.Add(max(w.report.Next(), time.Second)) {
+		_ = w.apply()
+		if w.report.Calls["Network/Get"] > 0 {
+			reads = append(reads, w.now.Sub(start))
+		}
+	}
+	require.Less(t, len(reads), 130, "every 30 s in the end")
+	require.Greater(t, len(reads), 100)
+	w.do(bGood) // now it has to be read
+	require.Error(t, w.apply())
+	require.False(t, w.report.Converged())
+}
+
+// TestManyRemovalsFail: they are found in steps, as sets that are refused are.
+func TestManyRemovalsFail(t *testing.T) {
+	w := newWorld(t)
+	w.sim.OnCall(nil)
+	const sets = 200
+	for i := range sets {
+		w.do(fmt.Sprintf("put-set podlabel-k:v%d IPSET 10.9.9.9", i))
+		w.refuse(fmt.Sprintf("podlabel-k:v%d", i), hns.ErrInvalid, 0x803B000D, hns.Remove)
+	}
+	w.do("put-set podlabel-fine IPSET 10.9.9.9", "endpoint ep 10.0.0.1", "namespace x", "pod x/w 10.0.0.1")
+	rounds := 0
+	for ; rounds < 20; rounds++ {
+		_ = w.apply()
+		require.LessOrEqual(t, w.report.Calls["SetPolicy/Remove"], 65)
+		require.True(t, w.report.Converged())
+		if w.report.Next() > time.Millisecond {
+			break
+		}
+	}
+	require.Less(t, rounds, 10)
+	require.Len(t, w.sim.Sets(), sets)
+	require.Len(t, w.report.Warnings, sets)
+}
+
+// choosy is an HNS that has something against a request for rules as a whole.
+type choosy struct {
+	*hnsfault.Sim
+	refuses func(op string, ours []hns.ACL) bool
+}
+
+func (c choosy) answer(op, id string, ours []hns.ACL) error {
+	if !c.refuses(op, ours) {
+		return nil
+	}
+	return &hns.OpError{Op: op, Kind: hns.KindEndpoint, ID: id, Code: 0x803B0030, Err: hns.ErrUnlisted}
+}
+
+func (c choosy) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
+	if err := c.answer(hns.OpACLAdd, id, acls); err != nil {
+		return err
+	}
+	return c.Sim.AddACLs(ctx, id, acls)
+}
+
+func (c choosy) ReplacePolicies(ctx context.Context, id string, policies []hns.EndpointPolicy) error {
+	ours, _ := hns.Endpoint{Policies: policies}.Split()
+	if err := c.answer(hns.OpACLUpdate, id, ours); err != nil {
+		return err
+	}
+	return c.Sim.ReplacePolicies(ctx, id, policies)
+}
+
+// TestWhateverClosesIt: HNS takes the block for ingress, but not beside what else is
+// to be there. The pod is closed all the same, in the first transaction, and HNS is
+// not asked for the rest for ever at the pace of a pod that is open.
+func TestWhateverClosesIt(t *testing.T) {
+	closes := func(dir hns.Direction) func(hns.ACL) bool {
+		return func(a hns.ACL) bool { return a.Action == hns.Block && a.Direction == dir }
+	}
+	for name, refuses := range map[string]func(op string, ours []hns.ACL) bool{
+		"two rules in one Add": func(op string, ours []hns.ACL) bool { return op == hns.OpACLAdd && len(ours) > 1 },
+		"any Add":              func(op string, _ []hns.ACL) bool { return op == hns.OpACLAdd },
+		"the block for egress": func(_ string, ours []hns.ACL) bool { return slices.ContainsFunc(ours, closes(hns.Out)) },
+		"rules that allow all": func(_ string, ours []hns.ACL) bool {
+			return slices.ContainsFunc(ours, func(a hns.ACL) bool { return a.Priority == hns.PriorityDefault })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.start(func(cfg *dataplane.Config) { cfg.Client = choosy{w.sim, refuses} })
+			w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4 bare", "pod x/web 10.0.0.4", `policy x/p {podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{ports: [{port: 443}]}]}`)
+			for end := w.now.Add(time.Hour); w.now.Before(end); w.now = w.now.Add(max(w.report.Next(), time.Millisecond)) {
+				w.transact()
+				w.do(stranger + "block")
+				if w.report.Next() == 0 {
+					break
+				}
+			}
+			require.NotEmpty(t, w.report.Warnings)
+			require.Contains(t, w.report.Warnings[0].Message, "0x803b0030")
+			require.Less(t, w.total[hns.OpACLAdd]+w.total[hns.OpACLUpdate], 200, "in an hour")
+		})
+	}
+}
+
+// secretive is an HNS that takes rules of ours and never shows one.
+type secretive struct{ *hnsfault.Sim }
+
+func (b secretive) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
+	e, err := b.Sim.GetEndpoint(ctx, id)
+	_, e.Policies = e.Split()
+	return e, err
+}
+
+// TestRulesThatAreNotShown: they do not pile up, writes are those of a dispute, and what
+// is taken away goes.
+func TestRulesThatAreNotShown(t *testing.T) {
+	w := newbornWorld(t, func(cfg *dataplane.Config) { cfg.Client = secretive{cfg.Client.(*hnsfault.Sim)} })
+	w.during(time.Hour, func() {})
+	w.do("trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in allow", stranger+"block", "delete policy x/p")
+	tries := 0
+	w.during(time.Hour, func() { tries += w.writes() })
+	require.Less(t, tries, 20)
+	require.Less(t, len(w.policiesOf("ep")), 20)
+	w.do("trace 10.0.1.5 -> 10.0.0.4 TCP/80 ep in block", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in allow")
+}
+
+// newbornQ is the second policy of newbornWorld.
+const newbornQ = `policy x/q {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`
+
+// newbornWorld has a pod whose endpoint was never written, and what a policy on it
+// needs.
+func newbornWorld(t *testing.T, change ...func(*dataplane.Config)) *world {
+	t.Helper()
+	w := newWorld(t, change...)
+	w.do("namespace x", "node 10.1.0.4", "endpoint ep 10.0.0.4", "pod x/web 10.0.0.4 app=web",
+		"pod x/api 10.0.1.5 app=api remote", "policy x/p "+webFromAPI, newbornQ)
+	return w
+}
+
+// stranger is a packet that the policies of newbornWorld allow nobody.
+const stranger = "trace 10.9.9.9 -> 10.0.0.4 TCP/80 ep in "
+
+const (
+	bGood  = `policy x/good {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`
+	bLater = `policy x/later {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`
+)
+
+// TestScenario_B1_BacksOff: an endpoint whose writes never get through is tried
+// after 1, 2, 4 … 30 s, or a little sooner, and stops nobody.
+func TestScenario_B1_BacksOff(t *testing.T) {
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
+		"pod x/odd 10.0.0.1 app=odd", "pod x/web 10.0.0.2 app=web", "apply", bGood)
+	for _, op := range []string{"ACL/Add", "ACL/Update"} {
+		for range 7 {
+			w.do("fault " + op + " ep-1 refuse")
+		}
+	}
+	var waits []time.Duration
+	for range 7 {
+		_ = w.apply()
+		waits = append(waits, w.report.RetryAfter)
+		w.now = w.now.Add(w.report.RetryAfter)
+	}
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		require.LessOrEqual(t, waits[i], want*time.Second)
+		require.GreaterOrEqual(t, waits[i], want*time.Second*4/5)
+	}
+	w.do("trace 10.0.0.9 -> 10.0.0.2 TCP/80 ep-2 in block", bLater, "apply",
+		"trace 10.0.0.9 -> 10.0.0.2 TCP/443 ep-2 in allow")
+	require.True(t, w.report.Converged())
+}
+
+// objects returns the objects of a report's warnings.
+func objects(r state.Report) []string {
+	var out []string
+	for _, w := range r.Warnings {
+		out = append(out, w.Object)
+	}
+	return out
 }

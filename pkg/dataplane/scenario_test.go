@@ -1,17 +1,29 @@
 package dataplane_test
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/looks"
+)
+
+const (
+	cDeny     = `policy x/deny {podSelector: {}}`
+	cWeb      = `policy x/web {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`
+	cVersions = `policy x/versions {podSelector: {matchExpressions: [{key: app, operator: In, values: [v1, v2]}]}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`
 )
 
 // a1K1 lets pods with label pod2 into x/a; a1K2 selects by pod2 itself
@@ -180,35 +192,135 @@ func requireOnlyInjected(t *testing.T, r state.Report, at string) {
 	}
 }
 
-// TestScenario_A2_AddAndRemoveAcrossFailure: a set joins and leaves a pod, in
-// either order, while HNS fails in between. The net difference is empty.
-func TestScenario_A2_AddAndRemoveAcrossFailure(t *testing.T) {
-	for _, tc := range []struct{ name, before, between string }{
-		{"added and removed", "app=db", "app=web"},
-		{"removed and added", "app=web", "app=db"},
-	} {
-		for _, mode := range []string{"refuse", "lose"} {
-			t.Run(tc.name+" "+mode, func(t *testing.T) {
-				w := newWorld(t)
-				w.do("namespace x", "endpoint ep 10.0.0.1", "policy x/web "+webFromAPI, "pod x/p 10.0.0.1 "+tc.before, "apply")
-				dump := w.sim.Dump()
+// TestScenario_A3_OneWriter: a second caller comes in the middle of an apply, at every HNS call of it.
+// It asks HNS for nothing until the first is through, and both get what they wanted.
+func TestScenario_A3_OneWriter(t *testing.T) {
+	points := 0
+	for ; ; points++ {
+		w := newWorld(t)
+		w.do("namespace x", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "pod x/web 10.0.0.1 app=web", "apply",
+			"pod x/other 10.0.0.2 app=db", cDeny)
+		second := w.tx
+		w.tx = dataplane.NewTransaction()
+		w.do(cWeb, "node 10.1.0.4")
 
-				op := "ACL/Add"
-				if tc.between == "app=db" {
-					op = "ACL/Update"
-				}
-				w.do("fault "+op+" ep "+mode, "pod x/p 10.0.0.1 "+tc.between, "! apply")
-				require.Equal(t, 1, w.report.Pending)
-				require.Len(t, w.dp.Dump().Pending, 1)
+		var calls, inside, overlaps atomic.Int32
+		ended := (func())(nil)
+		w.sim.OnCall(func(_ hnsfault.Call, when hnsfault.When) {
+			if when == hnsfault.After {
+				inside.Add(-1)
+				return
+			}
+			if inside.Add(1) > 1 {
+				overlaps.Add(1)
+			}
+			if int(calls.Add(1)) == points+1 {
+				ended = w.meanwhile("ApplyDataplane", func() error {
+					report, err := w.dp.ApplyDataplane(t.Context(), second)
+					require.Empty(t, report.Errors, "the second caller, at call %d", points)
+					return err
+				})
+			}
+		})
+		w.transact()
+		require.Empty(t, w.report.Errors, "the first caller, at call %d", points)
+		if ended == nil {
+			break
+		}
+		ended()
+		require.Zero(t, overlaps.Load(), "HNS calls of both callers at once, at call %d", points)
+		require.Empty(t, w.dp.Dump().Pending)
+		w.sim.OnCall(nil)
+		w.do("trace 10.0.1.1 -> 10.0.0.2 TCP/80 ep-2 in block", "trace 10.1.0.4 -> 10.0.0.1 TCP/80 ep-1 in allow")
+	}
+	require.Greater(t, points, 1)
+}
 
-				w.do("pod x/p 10.0.0.1 "+tc.before, "wait 1m")
-				w.settle()
-				if mode == "refuse" {
-					require.Zero(t, w.report.Calls["ACL/Update"]+w.report.Calls["ACL/Add"], "the net difference is empty")
+// waitsIn reports whether some goroutine stands in a method of the dataplane and waits
+// for the apply lock.
+func waitsIn(method string) bool {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
+		head, frames, _ := strings.Cut(string(stack), "\n")
+		if strings.Contains(head, "[chan send") && strings.Contains(frames, ")."+method+"(") {
+			return true
+		}
+	}
+	return false
+}
+
+// dWorld is three local web pods and some peers.
+func dWorld(t *testing.T) *world {
+	w := newWorld(t)
+	w.do("endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3")
+	dObjects(w)
+	w.do("apply")
+	return w
+}
+
+// dPeers are the addresses of the remote pods, and one that is no pod's.
+var dPeers = []string{"10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4", "10.9.9.9"}
+
+// TestScenario_D1_PolicyEdited: one ACL write per endpoint, and after each
+// single write every verdict is the one before or the one after.
+func TestScenario_D1_PolicyEdited(t *testing.T) {
+	specs := map[string]string{
+		"one port":   `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 80}]}]}`,
+		"other port": `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 81}]}]}`,
+		"other peer": `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: db}}}], ports: [{port: 80}]}]}`,
+		"namespace":  `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: {kind: evil}}}]}]}`,
+		"cidr":       `{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: 10.0.1.0/24, except: [10.0.1.3/32]}}]}]}`,
+		"egress":     `{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: db}}}]}]}`,
+		"deny":       `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress, Egress]}`,
+	}
+	names := slices.Sorted(maps.Keys(specs))
+	ends := map[string]*world{} // by spec
+	for name, spec := range specs {
+		ends[name] = dWorld(t)
+		ends[name].do("policy x/p "+spec, "apply")
+	}
+	for _, from := range names {
+		for _, to := range names {
+			if from == to {
+				continue
+			}
+			t.Run(from+" to "+to, func(t *testing.T) {
+				w := dWorld(t)
+				w.do("policy x/p "+specs[from], "apply")
+				all := probes(w.sim, dPeers, 80, 81, 443)
+				before := verdicts(t, w.sim, all)
+
+				end := ends[to]
+				after := verdicts(t, end.sim, all)
+				stop := watchI4(t, w.sim, before, after)
+				w.do("policy x/p "+specs[to], "apply")
+				require.Positive(t, stop())
+				for _, ep := range []string{"ep-1", "ep-2", "ep-3"} {
+					require.Equal(t, 1, aclWrites(w.sim, ep), ep)
 				}
-				require.Empty(t, cmp.Diff(dump, w.sim.Dump()))
-				require.Empty(t, w.dp.Dump().Pending)
+				require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()))
 			})
 		}
 	}
+}
+
+// aclWrites counts the ACL writes of an endpoint since the last apply began.
+func aclWrites(sim *hnsfault.Sim, ep string) int {
+	n := 0
+	for _, c := range sim.Calls() {
+		if strings.HasPrefix(c.Op, "ACL/") && c.Target == ep {
+			n++
+		}
+	}
+	return n
+}
+
+// bytesOf is what the calls since the last apply began carried.
+func bytesOf(sim *hnsfault.Sim) int {
+	n := 0
+	for _, c := range sim.Calls() {
+		n += c.Bytes
+	}
+	return n
 }
