@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -323,4 +324,45 @@ func bytesOf(sim *hnsfault.Sim) int {
 		n += c.Bytes
 	}
 	return n
+}
+
+// TestScenario_D11_NamespaceDeleted with its pods and policies, events in any
+// order: the same dump, and nothing left once the endpoints are gone.
+func TestScenario_D11_NamespaceDeleted(t *testing.T) {
+	const p = `policy x/p {podSelector: {}, ingress: [{from: [{podSelector: {}}, {namespaceSelector: {matchLabels: {team: x}}}]}]}`
+	const q = `policy x/q {podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchExpressions: [{key: app, operator: NotIn, values: [db]}]}}]}]}`
+	events := []string{"delete namespace x", "delete policy x/p", "delete policy x/q",
+		"delete pod x/w1", "delete pod x/w2", "delete pod x/w3", "delete pod x/api", "delete pod x/db"}
+	var want string
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 11))
+		w := dWorld(t)
+		w.do(p, q, "apply")
+		order := slices.Clone(events)
+		rnd.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		gone := 0
+		for _, event := range order {
+			w.do(event)
+			if strings.HasPrefix(event, "delete pod x/w") && rnd.IntN(2) == 0 {
+				w.do("no-endpoint ep-" + strings.TrimPrefix(event, "delete pod x/w"))
+				gone++
+			}
+			if rnd.IntN(2) == 0 {
+				w.do("apply")
+			}
+		}
+		w.do("apply")
+		for _, e := range w.sim.Endpoints() {
+			require.NoError(t, w.sim.DeleteEndpoint(e.ID))
+		}
+		w.do("observe", "apply")
+		require.True(t, w.report.Converged(), "seed %d", seed)
+		got := w.sim.Dump() + setsText(w.dp.Dump())
+		if want == "" {
+			want = got
+			require.NotContains(t, got, "ns-x")
+		}
+		require.Empty(t, cmp.Diff(want, got), "seed %d: %v", seed, order)
+		require.Empty(t, w.dp.Dump().Endpoints)
+	}
 }
