@@ -8,9 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/test/script"
+	"github.com/winnpm/winnpm/test/effort"
 )
 
 // The pods of overWorld, which a test may put over their budget. The last one is on another node.
@@ -33,43 +35,6 @@ func overWorld(t *testing.T, acls int, policies ...string) *world {
 	w.do(policies...)
 	w.do("apply")
 	return w
-}
-
-// A pod that is over its budget is in no set, not even in those that a pod without
-// labels is in; blocks of addresses have it all the same.
-func TestPodOverItsBudgetIsNoPeer(t *testing.T) {
-	for peer, verdict := range map[string]string{
-		`{podSelector: {}}`:       "block",
-		`{namespaceSelector: {}}`: "block",
-		`{podSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                              "block",
-		`{podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`:                        "block",
-		`{namespaceSelector: {}, podSelector: {matchExpressions: [{key: evil, operator: NotIn, values: [a]}]}}`: "block",
-		`{namespaceSelector: {matchExpressions: [{key: evil, operator: DoesNotExist}]}}`:                        "block",
-		`{ipBlock: {cidr: 10.0.0.0/24}}`: "allow",
-	} {
-		t.Run(peer, func(t *testing.T) {
-			w := overWorld(t, 0, `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{from: [`+peer+`]}]}`)
-			w.do(bigToWeb+"allow", "over-budget "+bigPod, "apply", bigToWeb+verdict, bigPod, "apply", bigToWeb+"allow")
-		})
-	}
-}
-
-// A pod that is over its budget is closed in both directions, without any policy and
-// whatever policies allow; the node reaches it. It is told once for a namespace, with a
-// count.
-func TestPodOverItsBudgetIsClosed(t *testing.T) {
-	for _, policies := range [][]string{nil, {`policy x/p {podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}], egress: [{}]}`}} {
-		w := overWorld(t, 0, policies...)
-		require.Empty(t, w.report.Warnings)
-		w.do(webToBig+"allow", bigOut+"allow", "over-budget "+bigPod, "over-budget "+hugePod, "apply",
-			webToBig+"block", bigOut+"block", "trace 10.9.0.1 -> 10.0.0.2 TCP/80 ep-big in allow") // the kubelet's probes
-		require.Equal(t, []state.Warning{{
-			Object: "x/big", Kind: "Pod", Reason: state.ReasonOverBudget,
-			Message: "it has 300 labels: it is in no set, and closed in both directions; so are 1 more pods of the namespace",
-		}}, w.report.Warnings)
-		w.do(bigPod, hugePod, "apply", webToBig+"allow")
-		require.Empty(t, w.report.Warnings)
-	}
 }
 
 // TestPoliciesCloseOnAPod: what the policies of a pod come to is bounded. If it is too much, all of
@@ -108,25 +73,6 @@ func TestBytesOfAPod(t *testing.T) {
 	w.do(bigToWeb + "block")
 }
 
-// A policy that is over its budget has one warning and counts once, and what the pod
-// may is nothing, until it is within again.
-func TestPolicyOverItsBudget(t *testing.T) {
-	const p = `policy x/p {podSelector: {matchLabels: {app: web}}, ingress: [{}]}`
-	w := overWorld(t, 0, p)
-	require.Empty(t, w.report.Warnings)
-	w.do(bigToWeb + "allow")
-	_, is := w.reader.Read(script.Words(p))
-	is.Policy.Spec = policy.Close(&is.Policy.Spec, "it is too long")
-	w.tx.SetPolicy(is.Policy)
-	w.do("apply", bigToWeb+"block", "trace 10.0.0.1 -> 10.0.0.2 TCP/80 ep-web out allow") // it was about ingress alone
-	require.Equal(t, []state.Warning{{
-		Object: "x/p", Kind: "NetworkPolicy", Reason: state.ReasonOverBudget,
-		Message: "spec: it is too long; the policy isolates and allows nothing. Make it smaller, or raise that key of the configuration",
-	}}, w.report.Warnings)
-	w.do(p, "apply", bigToWeb+"allow")
-	require.Empty(t, w.report.Warnings)
-}
-
 // TestRoomOnAPodAgain: a policy that closed for the budget of a pod is in force again as soon as it
 // fits: when another policy is deleted, becomes smaller, or no longer selects the pod. The same
 // holds if a ClusterNetworkPolicy used up the budget.
@@ -157,4 +103,150 @@ func TestRoomOnAPodAgain(t *testing.T) {
 			require.False(t, isClosed(w.report))
 		})
 	}
+}
+
+// rulesOf returns our rules of an endpoint, in the order of their priorities.
+func (w *world) rulesOf(id string) []hns.ACL {
+	for _, e := range w.sim.Endpoints() {
+		if e.ID == id {
+			ours, _ := hns.Endpoint{Policies: e.Policies}.Split()
+			slices.SortStableFunc(ours, func(a, b hns.ACL) int { return int(a.Priority) - int(b.Priority) })
+			return ours
+		}
+	}
+	w.t.Fatalf("no endpoint %s", id)
+	return nil
+}
+
+// TestClusterACLID: the Ids of the two kinds of policies tell them apart.
+func TestClusterACLID(t *testing.T) {
+	id := state.ClusterACLID("a.b")
+	require.Equal(t, "azure-acl-cluster..a.b", id)
+	name, ok := state.ClusterPolicyOfACL(id)
+	require.True(t, ok)
+	require.Equal(t, "a.b", name)
+	_, ok = state.PolicyOfACL(id)
+	require.False(t, ok)
+	_, ok = state.ClusterPolicyOfACL(state.ACLID(policy.Key{Namespace: "cluster", Name: "a"}))
+	require.False(t, ok)
+}
+
+// TestTiersOverBudget: if a pod has too many ACLs, its NetworkPolicies close; if that is not enough,
+// only Deny rules remain, and in the end everything is blocked.
+func TestTiersOverBudget(t *testing.T) {
+	var denies []string
+	for i := range 8 {
+		denies = append(denies, fmt.Sprintf("{action: Deny, from: [{namespaces: {matchLabels: {team: t%d}}}]}, {action: Accept, from: [{namespaces: {matchLabels: {team: u%d}}}]}", i, i))
+	}
+	const p = `policy x/p {podSelector: {}, ingress: [{from: [{podSelector: {}}, {podSelector: {matchLabels: {a: a}}, namespaceSelector: {}}, {ipBlock: {cidr: 10.0.2.0/24}}]}]}`
+	c := `cluster c {tier: Admin, priority: 1, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: q}}}}]}, ` + strings.Join(denies, ", ") + `]}`
+	for _, test := range []struct {
+		acls    int
+		want    string
+		objects []string
+	}{
+		{1000, "allow allow", nil},
+		{27, "allow block", []string{"x/p"}},
+		{20, "block block", []string{"c", "x/p"}},
+		{5, "block block", []string{"c", "x/p"}},
+	} {
+		w := newWorld(t, func(c *dataplane.Config) { c.Budgets.ACLs = test.acls })
+		w.do("namespace x team=xx", "namespace y team=u3", "namespace z team=zz", "node 10.0.0.100", "endpoint ep 10.0.0.1",
+			"pod x/w 10.0.0.1", "pod y/p 10.0.1.1 remote", "pod z/q 10.0.2.1 app=q remote", p, c, "apply")
+		require.Equal(t, test.want, w.in([]string{"10.0.1.1", "10.0.2.1"}, 80), "%d", test.acls)
+		require.LessOrEqual(t, len(w.rulesOf("ep")), test.acls+1, "and the node")
+		var objects []string
+		for _, warning := range w.report.Warnings {
+			require.Equal(t, state.ReasonOverBudget, warning.Reason)
+			objects = append(objects, warning.Object)
+		}
+		require.Equal(t, test.objects, objects)
+		w.do("trace 10.0.0.100 -> 10.0.0.1 TCP/80 ep in allow", "apply", "calls")
+	}
+}
+
+// namedPolicy lets the pod of namedWorld out to the named port http of a peer; "" for everyone.
+func namedPolicy(peer string) string {
+	to := ""
+	if peer != "" {
+		to = "to: [" + peer + "], "
+	}
+	return `policy x/p {podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{` + to + `ports: [{port: http}]}]}`
+}
+
+// namedWorld is a node with a pod of namespace x and its namedPolicy.
+func namedWorld(t testing.TB, peer string) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.do("namespace x", "namespace y team=a", "namespace evil", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", namedPolicy(peer),
+		"pod x/a 10.0.1.1 port=http:60001 remote", "pod x/b 10.0.1.2 port=http:60002 remote",
+		"pod y/c 10.0.2.1 port=http:8080 remote", "pod y/d 10.0.2.2 port=http:60004 remote")
+	return w
+}
+
+// serveHTTP sets pods of a namespace that serve http, each under a number of its own,
+// from 1000 on.
+func serveHTTP(w *world, namespace string, n int) {
+	for i := range n {
+		w.do(fmt.Sprintf("pod %s/%d 10.9.%d.%d port=http:%d remote", namespace, i, i/250, i%250+1, 1000+i))
+	}
+}
+
+// rulesOfP returns the rules of policy x/p on the endpoint.
+func rulesOfP(w *world) (out []hns.ACL) {
+	ours, _ := hns.Endpoint{Policies: w.policiesOf("ep")}.Split()
+	return slices.DeleteFunc(ours, func(a hns.ACL) bool { return a.ID != "azure-acl-x.p" })
+}
+
+// overBudget returns the warnings of that reason.
+func overBudget(w *world) []state.Warning {
+	return slices.DeleteFunc(w.dp.Dump().Warnings, func(one state.Warning) bool { return one.Reason != state.ReasonOverBudget })
+}
+
+// TestUnusedNumbersAreBounded: pods come and go under ever other numbers where the
+// rule's peers are. What stays in an endpoint's rules meanwhile has a bound, and an
+// Update comes for many numbers at a time.
+func TestUnusedNumbersAreBounded(t *testing.T) {
+	w := namedWorld(t, `{namespaceSelector: {}}`)
+	most, updates := 0, 0
+	turns := effort.Of(120, 400)
+	for i := range turns {
+		w.do(fmt.Sprintf("pod evil/%d 10.9.%d.%d port=http:%d remote", i, i/250, i%250+1, 1000+i))
+		if i > 0 {
+			w.do(fmt.Sprintf("delete pod evil/%d", i-1))
+		}
+		w.do("apply")
+		most = max(most, len(rulesOfP(w)))
+		updates += w.report.Calls[hns.OpACLUpdate]
+	}
+	t.Logf("at most %d rules, %d Updates", most, updates)
+	require.LessOrEqual(t, most, 5+64+1)
+	require.LessOrEqual(t, updates, turns/60)
+	w.do("apply", "calls")
+}
+
+// TestStrangersNumbersCloseNoPolicy: 50 pods of another namespace serve a named port under so
+// many numbers that a policy of eight rules is over the budget of its pod. The limit of numbers
+// for that namespace drops, and the rest of the policy stays in force.
+func TestStrangersNumbersCloseNoPolicy(t *testing.T) {
+	var rules []string
+	for i := range 8 {
+		rules = append(rules, fmt.Sprintf("{to: [{namespaceSelector: {}}, {namespaceSelector: {matchExpressions: [{key: n, operator: NotIn, values: [v%d]}]}}], ports: [{port: http}, {port: %d}]}", i, 5000+i))
+	}
+	w := newWorld(t, func(c *dataplane.Config) { c.Budgets.ACLs = 400 })
+	w.do("namespace x", "namespace y", "namespace evil", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1", "pod x/a 10.0.1.1 port=http:80 remote",
+		"pod y/b 10.0.1.2 port=http:8080 remote", `policy x/p {podSelector: {}, policyTypes: [Egress], egress: [`+strings.Join(rules, ", ")+`]}`, "apply")
+	honest := func() {
+		w.do("trace 10.0.0.1 -> 10.0.1.1 TCP/80 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/8080 ep out allow",
+			"trace 10.0.0.1 -> 10.0.1.2 TCP/5007 ep out allow", "trace 10.0.0.1 -> 10.0.1.2 TCP/9999 ep out block")
+	}
+	honest()
+	require.Empty(t, overBudget(w))
+	serveHTTP(w, "evil", 50)
+	w.do("apply")
+	honest()
+	w.do("trace 10.0.0.1 -> 10.9.0.1 TCP/1000 ep out allow", "trace 10.0.0.1 -> 10.9.0.50 TCP/1049 ep out block")
+	require.Len(t, overBudget(w), 1)
+	require.Contains(t, overBudget(w)[0].Message, "other namespaces")
+	w.do("apply", "calls")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -96,27 +97,6 @@ func (w *world) takes(d time.Duration) {
 	})
 }
 
-// TestRepairsThatFailGoBehind: the first two repairs of a round of two fail, which
-// takes longer than their pause. The others have their turn all the same.
-func TestRepairsThatFailGoBehind(t *testing.T) {
-	w := dWorld(t)
-	w.do("restart repairs=2")
-	dObjects(w)
-	w.do("policy x/p "+webFromAPI, "apply")
-	for _, ep := range []string{"ep-1", "ep-2", "ep-3"} { // with their block: what is open goes first in any case
-		w.do("drop-acl " + ep + " azure-acl-x.p")
-	}
-	w.takes(40 * time.Second)
-	for _, ep := range []string{"ep-1", "ep-2"} {
-		w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Target: ep, Times: -1})
-	}
-	w.do("observe", "! apply")
-	require.Equal(t, []string{"ep-1", "ep-2"}, writtenEndpoints(w.sim))
-	_ = w.apply()
-	require.Equal(t, "ep-3", writtenEndpoints(w.sim)[0])
-	require.Equal(t, 2, w.report.Pending)
-}
-
 // TestPauseAfterSlowFailures: the pause begins when a write has failed. From the
 // start of its round it would be over by then, and HNS never had one.
 func TestPauseAfterSlowFailures(t *testing.T) {
@@ -135,22 +115,110 @@ func TestPauseAfterSlowFailures(t *testing.T) {
 	}
 }
 
-// An endpoint is repaired when all of it is, not when the first of two requests
-// got through; what is found meanwhile is part of the same trouble.
-func TestRepairIsSaidWhenItIsDone(t *testing.T) {
-	w := dWorld(t)
-	w.do("restart batch=1")
-	dObjects(w)
-	w.do("policy x/p "+webFromAPI, `policy x/q {podSelector: {}, ingress: [{ports: [{port: 443}]}]}`, "apply")
-	w.clear("ep-1")
-	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLUpdate, Target: "ep-1", Nth: 1})
-	w.do("observe", "! apply")
-	require.Equal(t, 1, w.sim.Counts()[hns.OpACLAdd], "the block")
-	require.Empty(t, w.report.Repairs)
-	require.Empty(t, w.dp.Stats().DriftRepaired["acl"])
-	w.settle()
-	want := []state.Repair{{Kind: "acl", Object: "ep-1", Pod: "x/w1", Found: "3 rules missing"}}
-	require.Equal(t, want, w.report.Repairs)
-	w.requireAgreement(want)
-	require.Equal(t, map[string]uint64{"set": 0, "acl": 1}, w.dp.Stats().DriftFound)
+// live lets time pass as in the worker: HNS is observed at every interval, and
+// what is due is retried. After each transaction other has his turn. It returns
+// the writes.
+func (w *world) live(lasts, every time.Duration, other func()) (writes int) {
+	w.t.Helper()
+	end, look := w.now.Add(lasts), w.now.Add(every)
+	for {
+		next := look
+		if due := w.now.Add(w.report.RetryAfter); w.report.RetryAfter > 0 && due.Before(next) {
+			next = due
+		}
+		if next.After(end) {
+			w.now = end
+			return writes
+		}
+		if w.now = next; next.Equal(look) {
+			w.do("observe")
+			look = look.Add(every)
+		}
+		w.do("apply")
+		writes += w.writes()
+		other()
+	}
+}
+
+// foreignWrites returns the warnings of that reason.
+func (w *world) foreignWrites() []state.Warning {
+	var out []state.Warning
+	for _, warning := range w.dp.Warnings() {
+		if warning.Reason == state.ReasonForeignWrites {
+			out = append(out, warning)
+		}
+	}
+	return out
+}
+
+// fight is one object that another program undoes after every repair of ours.
+type fight struct {
+	kind, object, warningKind string
+	undo                      string // command
+	about                     string // in the warning
+}
+
+var fights = map[string]fight{
+	"rules": {"acl", "x/w1", "Pod", "drop-acl ep-1 azure-acl-npm-block-in", "rules on endpoint ep-1"},
+	"set":   {"set", "podlabel-app:api", "Set", "put-set podlabel-app:api IPSET 10.7.7.7", "the set"},
+}
+
+// TestScenario_B7_NoFight: another agent undoes every repair for two hours. We
+// write less and less, say so, and let nobody else wait; when he stops, our last
+// write holds and all is forgotten.
+func TestScenario_B7_NoFight(t *testing.T) {
+	for name, f := range fights {
+		for _, tc := range []struct {
+			every time.Duration
+			most  int
+		}{
+			{5 * time.Minute, 18},  // of 24: the reconciler alone is slow already
+			{10 * time.Second, 24}, // of 720
+		}[:effort.Of(1, 2)] {
+			t.Run(name+" "+tc.every.String(), func(t *testing.T) {
+				w := dWorld(t)
+				w.do("policy x/p "+webFromAPI, "apply")
+				right := w.sim.Dump()
+				undo := func() {
+					if w.sim.Dump() == right {
+						w.do(f.undo)
+					}
+				}
+				undo()
+				wrong := w.sim.Dump()
+				require.NotEqual(t, right, wrong)
+
+				for range 2 { // once and twice are put right at once
+					w.do("observe", "apply")
+					require.Equal(t, right, w.sim.Dump())
+					require.True(t, w.report.Converged())
+					require.Empty(t, w.foreignWrites())
+					require.Empty(t, w.dp.Stats().Damped[f.kind])
+					undo()
+				}
+				writes := 2 + w.live(2*time.Hour-2*tc.every, tc.every, undo)
+				require.LessOrEqual(t, writes, tc.most)
+				require.Greater(t, writes, tc.most/2, "it never gives up")
+				require.Equal(t, uint64(writes), w.dp.Stats().DriftRepaired[f.kind])
+				require.Equal(t, 1, w.dp.Stats().Damped[f.kind])
+				warnings := w.foreignWrites()
+				require.Len(t, warnings, 1)
+				require.Equal(t, []string{f.object, f.warningKind}, []string{warnings[0].Object, warnings[0].Kind})
+				require.Contains(t, warnings[0].Message, "somebody else keeps changing "+f.about+":")
+				require.Contains(t, warnings[0].Message, "azure-npm")
+				require.NotContains(t, warnings[0].Message, "\n")
+
+				last := w.live(20*time.Minute, tc.every, func() {})
+				require.LessOrEqual(t, last, 1, "the last write holds")
+				require.Equal(t, right, w.sim.Dump())
+				require.NotEmpty(t, w.foreignWrites(), "not forgotten yet")
+				require.Zero(t, w.live(35*time.Minute, tc.every, func() {}))
+				require.Empty(t, w.foreignWrites())
+				require.Equal(t, map[string]int{"set": 0, "acl": 0}, w.dp.Stats().Damped)
+
+				w.do(f.undo, "observe", "apply")
+				require.Equal(t, right, w.sim.Dump(), "a new one is put right at once")
+			})
+		}
+	}
 }

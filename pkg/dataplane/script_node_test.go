@@ -14,24 +14,36 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/test/script"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // nodeCommand runs the commands that restart the dataplane, change HNS, or check what was written.
 func (w *world) nodeCommand(name string, args, words []string) error {
 	switch name {
-	case "restart": // restart [dryrun] [batch=N] [repairs=N] [acls=N] [grace=D]: starts another dataplane on the same node
+	case "restart": // restart [calico] [dryrun] [unchecked] [batch=N] [repairs=N] [acls=N] [grace=D]: starts another dataplane on the same node
 		return w.restart(args)
 	case "settle": // settle: apply until nothing is due, letting time pass
 		w.settle()
 	case "writes": // writes FILE: what HNS was asked to write in the last apply, in order
 		return w.compare(args[0], w.writesText())
-	case "before": // before OP TARGET COMMAND...: run a command right before the next such call
+	case "fault": // fault OP TARGET refuse|lose|half [nth=N] [times=N] [code=HEX] [gone|elsewhere|conflict|unlisted|invalid]
+		w.fault(args)
+	case "before", "after": // before|after OP TARGET COMMAND...: run a command right before or after the next such call
 		if w.armed {
 			return fmt.Errorf("the command before has not run")
 		}
-		w.before(args[0], strings.Trim(args[1], "*"), args[2:])
+		w.beside(map[string]hnsfault.When{"before": hnsfault.Before, "after": hnsfault.After}[name], args[0], strings.Trim(args[1], "*"), args[2:])
+	case "slow": // slow DURATION: each write takes so long from now on
+		w.takes(must(time.ParseDuration(args[0])))
+	case "code": // code HEX: HNS gives this code for everything that it rejects
+		code := uint32(must(strconv.ParseUint(args[0], 16, 32)))
+		w.sim.SetPersonality(hnsfault.Personality{Code: func(*hns.OpError) uint32 { return code }})
+	case "clear": // clear ENDPOINT: another program takes all our rules away
+		w.clear(args[0])
+	case "yield": // yield N: the next transaction yields when it is asked for the N-th time
+		w.tx.Yield = after(must(strconv.Atoi(args[0])))
+	case "netns": // netns ENDPOINT ID: HNS shows its namespace from now on
+		return w.sim.SetNetns(args[0], args[1])
 	case "state": // state ENDPOINT NAME: HNS moves an endpoint to another state
 		for state := hnssim.Created; state <= hnssim.Destroyed; state++ {
 			if state.String() == args[1] {
@@ -49,16 +61,38 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 		return w.sim.CreateEndpoint(hnssim.NewEndpoint{
 			ID: args[0], Addrs: []netip.Addr{netip.MustParseAddr(args[1])}, State: hnssim.Created, Netns: strings.Join(args[2:], ""),
 		})
-	case "reject": // reject set NAME ADDR | reject rule ID | reject port NUMBER | reject nothing
+	case "reject": // reject set NAME [ADDR] | reject rule ID | reject port NUMBER | reject nothing
 		w.reject(args)
 	default:
-		if name, is := w.reader.Read(words); name != "" {
-			script.Tell(w.tx, name, is)
-			return nil
-		}
-		return script.Change(w.sim, words)
+		return w.check(name, args, words)
 	}
 	return nil
+}
+
+// fault makes a call fail.
+func (w *world) fault(args []string) {
+	modes := map[string]hnsfault.Mode{"refuse": hnsfault.Refuse, "lose": hnsfault.LoseReply, "half": hnsfault.Half}
+	classes := map[string]error{"gone": hns.ErrNotFound, "elsewhere": hns.ErrElsewhere, "conflict": hns.ErrConflict, "unlisted": hns.ErrUnlisted, "invalid": hns.ErrInvalid}
+	mode, known := modes[args[2]]
+	require.True(w.t, known, args[2])
+	f := hnsfault.Fault{Op: args[0], Target: strings.Trim(args[1], "*"), Mode: mode}
+	for _, arg := range args[3:] {
+		switch key, value, _ := strings.Cut(arg, "="); key {
+		case "nth":
+			f.Nth = must(strconv.Atoi(value))
+		case "times":
+			f.Times = must(strconv.Atoi(value))
+		case "code":
+			f.Code = uint32(must(strconv.ParseUint(value, 16, 32)))
+		default:
+			require.Contains(w.t, classes, arg)
+			f.Err = classes[arg]
+		}
+	}
+	if f.Err != nil && f.Code != 0 { // a class that does not follow from the code
+		f.Err, f.Code = &hns.OpError{Op: f.Op, Kind: hns.KindSet, ID: f.Target, Code: f.Code, Err: f.Err}, 0
+	}
+	w.sim.Inject(f)
 }
 
 // restart starts another process on the same node.
@@ -66,8 +100,12 @@ func (w *world) restart(args []string) (err error) {
 	w.start(func(cfg *dataplane.Config) {
 		for _, arg := range args {
 			switch key, value, _ := strings.Cut(arg, "="); key {
+			case "calico":
+				onCalico(cfg)
 			case "dryrun":
 				cfg.DryRun = true
+			case "unchecked":
+				cfg.Unchecked = true
 			case "batch":
 				cfg.MaxBatchedACLs, err = strconv.Atoi(value)
 			case "repairs":
@@ -87,12 +125,12 @@ func (w *world) restart(args []string) (err error) {
 	return err
 }
 
-// before arms a hook that runs a command once. The target is an endpoint, or a
-// set of the request.
-func (w *world) before(op, target string, args []string) {
+// beside arms a hook that runs a command once, before or after a call. The target is an endpoint,
+// or a set of the request.
+func (w *world) beside(side hnsfault.When, op, target string, args []string) {
 	w.armed = true
 	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
-		if !w.armed || when != hnsfault.Before || c.Op != op {
+		if !w.armed || when != side || c.Op != op {
 			return
 		}
 		if target == "" || target == c.Target || slices.ContainsFunc(c.Sets, func(p hns.SetPolicy) bool { return p.Name == target }) {
@@ -139,7 +177,9 @@ func (w *world) policiesOf(id string) []hns.EndpointPolicy {
 func (w *world) reject(args []string) {
 	switch args[0] {
 	case "set":
-		w.sim.RejectSet(func(p hns.SetPolicy) bool { return p.Name == args[1] && slices.Contains(p.Values, args[2]) })
+		w.sim.RejectSet(func(p hns.SetPolicy) bool {
+			return p.Name == args[1] && (len(args) == 2 || slices.Contains(p.Values, args[2]))
+		})
 	case "rule":
 		w.sim.RejectACL(func(a hns.ACL) bool { return a.ID == args[1] })
 	case "port":

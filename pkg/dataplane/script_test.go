@@ -21,6 +21,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/looks"
@@ -31,8 +32,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected files of the scripts")
 
 // TestScripts runs testdata/*.txtar. test/torture/README.md describes the lines about the cluster
-// and the node; the cases of command and nodeCommand are the others. A line that starts with !
-// must fail.
+// and the node; the cases of command, nodeCommand and check are the others. A line that starts with
+// ! must fail.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(t, err)
@@ -65,6 +66,10 @@ type world struct {
 	report  state.Report
 	armed   bool // a command waits for a call
 	reader  script.Reader
+
+	total      map[string]int // calls of all transactions
+	remembered string         // a dump of HNS
+	unwatch    func()         // ends the watches of the commands never
 }
 
 // newWorld returns a node with the dataplane on the simulator.
@@ -78,6 +83,7 @@ func newWorld(t testing.TB, change ...func(*dataplane.Config)) *world {
 // reset begins with another node.
 func (w *world) reset(change ...func(*dataplane.Config)) {
 	w.now = time.Unix(1_700_000_000, 0)
+	w.unwatch, w.total = func() {}, map[string]int{}
 	w.reader = script.Reader{Now: w.clock}
 	w.sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	w.start(change...)
@@ -96,6 +102,7 @@ func (w *world) start(change ...func(*dataplane.Config)) {
 func (w *world) end() {
 	require.Empty(w.t, w.sim.UnusedFaults(), "faults that never happened")
 	require.False(w.t, w.armed, "a call that never came")
+	w.unwatch()
 }
 
 // clock is the dataplane's.
@@ -128,25 +135,40 @@ func (w *world) run(at, line string) {
 func (w *world) command(words []string) error {
 	name, args := words[0], words[1:]
 	switch name {
-	case "fault": // fault OP TARGET refuse|lose|half
-		modes := map[string]hnsfault.Mode{"refuse": hnsfault.Refuse, "lose": hnsfault.LoseReply, "half": hnsfault.Half}
-		mode, known := modes[args[2]]
-		require.True(w.t, known, args[2])
-		w.sim.Inject(hnsfault.Fault{Op: args[0], Target: strings.Trim(args[1], "*"), Mode: mode})
-	case "wait": // wait DURATION
-		d, err := time.ParseDuration(args[0])
-		w.now = w.now.Add(d)
-		return err
+	case "play": // play FILE [ARG [| ARG]...]: run the lines of a file of the script, with the arguments for $1, $2 …
+		return w.play(args[0], strings.Split(strings.Join(args[1:], " "), "|"))
+	case "repeat": // repeat N COMMAND...: with 0, 1 … N-1 for $i
+		for i := range must(strconv.Atoi(args[0])) {
+			w.do(strings.ReplaceAll(strings.Join(args[1:], " "), "$i", strconv.Itoa(i)))
+		}
+	case "wait": // wait DURATION|due: until then, or until the next transaction is due
+		if args[0] == "due" {
+			w.now = w.now.Add(w.report.Next())
+			return nil
+		}
+		w.now = w.now.Add(must(time.ParseDuration(args[0])))
 	case "observe": // observe: the reconciler reads what HNS shows now
 		_, err := w.dp.Observe(w.t.Context(), looks.All(w.dp))
 		return err
 	case "apply": // apply: fails when HNS refused something
 		return w.apply()
+	case "try": // try: apply, whatever HNS refuses
+		_ = w.apply()
+	case "during": // during DURATION[/N] [COMMAND...]: apply whenever that is due, N times at most, and run the command after each
+		length, most, bounded := strings.Cut(args[0], "/")
+		rounds := w.during(must(time.ParseDuration(length)), func() { w.do(strings.Join(args[1:], " ")) })
+		if bounded && rounds > must(strconv.Atoi(most)) {
+			return fmt.Errorf("it applied %d times", rounds)
+		}
 	case "calls": // calls [OP=n]...: writes of the last apply, all of them
 		return w.calls(args)
-	case "new-node": // new-node: another script begins
+	case "new-node": // new-node [calico]: another script begins
 		w.end()
 		w.reset()
+		if len(args) > 0 {
+			w.sim = hnsfault.New(hnsfault.Options{Network: "Calico"})
+			w.start(onCalico)
+		}
 	case "vanish": // vanish NS/NAME: a pod is deleted that has not finished
 		ns, name, _ := strings.Cut(args[0], "/")
 		w.tx.DeletePod(desired.PodKey{Namespace: ns, Name: name})
@@ -154,10 +176,14 @@ func (w *world) command(words []string) error {
 		if why := w.notReady(args[0], args[1]); why != strings.Join(args[2:], " ") {
 			return fmt.Errorf("not ready, as %q", why)
 		}
-	case "over-budget": // over-budget namespace NAME | over-budget pod NS/NAME ADDR [remote]: it has too many labels
-		if _, is := w.reader.Read(args); is.Namespace != nil {
+	case "over-budget": // over-budget namespace NAME|pod NS/NAME ADDR [remote]: it has too many labels; over-budget policy …: it is too long
+		switch _, is := w.reader.Read(args); {
+		case is.Namespace != nil:
 			w.tx.SetNamespace(desired.Namespace{Name: is.Namespace.Name, OverBudget: "300 labels"})
-		} else {
+		case is.Policy != nil:
+			is.Policy.Spec = policy.Close(&is.Policy.Spec, "it is too long")
+			w.tx.SetPolicy(is.Policy)
+		default:
 			pod := controllers.PodFrom(is.Pod, "n1")
 			pod.Labels, pod.OverBudget = nil, "300 labels"
 			w.tx.SetPod(pod)
@@ -179,11 +205,7 @@ func (w *world) command(words []string) error {
 			return fmt.Errorf("retry after %s, want %s", got, args[0])
 		}
 	case "warnings": // warnings FILE
-		var b strings.Builder
-		for _, w := range w.report.Warnings {
-			fmt.Fprintf(&b, "%s %s %s: %s\n", w.Kind, w.Object, w.Reason, w.Message)
-		}
-		return w.compare(args[0], b.String())
+		return w.compare(args[0], w.warnings())
 	case "hns": // hns FILE: what HNS has
 		return w.compare(args[0], w.sim.Dump())
 	case "sets": // sets FILE: what the cache has
@@ -202,6 +224,54 @@ func (w *world) command(words []string) error {
 	return nil
 }
 
+// warnings returns the warnings of the last report, one in a line.
+func (w *world) warnings() string {
+	var b strings.Builder
+	for _, x := range w.report.Warnings {
+		fmt.Fprintf(&b, "%s %s %s: %s\n", x.Kind, x.Object, x.Reason, x.Message)
+	}
+	return b.String()
+}
+
+// play runs the lines of a file of the script.
+func (w *world) play(name string, args []string) error {
+	at := slices.IndexFunc(w.archive.Files, func(f txtar.File) bool { return f.Name == name })
+	if at < 0 {
+		return fmt.Errorf("the script has no file %s", name)
+	}
+	var pairs []string
+	for i, arg := range args {
+		pairs = append(pairs, fmt.Sprint("$", i+1), strings.TrimSpace(arg))
+	}
+	for line := range strings.Lines(strings.NewReplacer(pairs...).Replace(string(w.archive.Files[at].Data))) {
+		w.run(name+": "+line, line)
+	}
+	return nil
+}
+
+// during lets time pass: it applies whenever that is due, whatever HNS refuses.
+func (w *world) during(d time.Duration, then func()) (rounds int) {
+	end := w.now.Add(d)
+	for w.now.Before(end) {
+		_ = w.apply()
+		then()
+		rounds++
+		if w.report.Next() == 0 {
+			break
+		}
+		w.now = w.now.Add(w.report.Next())
+	}
+	w.now = slices.MaxFunc([]time.Time{w.now, end}, time.Time.Compare)
+	return rounds
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 func (w *world) apply() error {
 	w.sim.ResetCalls()
 	w.transact()
@@ -216,6 +286,9 @@ func (w *world) apply() error {
 func (w *world) transact() {
 	report, err := w.dp.ApplyDataplane(w.t.Context(), w.tx)
 	w.tx, w.report = dataplane.NewTransaction(), report
+	for op, n := range report.Calls {
+		w.total[op] += n
+	}
 	require.NoError(w.t, err)
 }
 
@@ -239,18 +312,22 @@ func (w *world) calls(args []string) error {
 	return nil
 }
 
-func (w *world) trace(args []string) error {
+var directions = map[string]hns.Direction{"in": hns.In, "out": hns.Out}
+
+// packetOf reads SRC -> DST PROTO/PORT.
+func packetOf(args []string) (hnssim.Packet, error) {
 	protocols := map[string]uint8{"TCP": 6, "UDP": 17, "SCTP": 132}
 	proto, port, _ := strings.Cut(args[3], "/")
 	n, err := strconv.ParseUint(port, 10, 16)
+	return hnssim.Packet{Src: netip.MustParseAddr(args[0]), Dst: netip.MustParseAddr(args[2]), Protocol: protocols[proto], DstPort: uint16(n)}, err
+}
+
+func (w *world) trace(args []string) error {
+	packet, err := packetOf(args)
 	if err != nil {
 		return err
 	}
-	dir := map[string]hns.Direction{"in": hns.In, "out": hns.Out}[args[5]]
-	verdict, err := w.sim.Trace(args[4], dir, hnssim.Packet{
-		Src: netip.MustParseAddr(args[0]), Dst: netip.MustParseAddr(args[2]),
-		Protocol: protocols[proto], DstPort: uint16(n),
-	})
+	verdict, err := w.sim.Trace(args[4], directions[args[5]], packet)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
@@ -26,41 +26,18 @@ func starting(t *testing.T) *world {
 	return w
 }
 
-// notReady returns why a pod may not start with a sandbox; "" when it may.
+// notReady returns why a pod may not start with a sandbox, ID or ID/ROUND; "" when it may.
 func (w *world) notReady(pod, sandbox string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	cancel() // no waiting
 	ns, name, _ := strings.Cut(pod, "/")
-	if err := w.dp.WaitReady(ctx, desired.PodKey{Namespace: ns, Name: name}, types.UID(pod), state.Sandbox{ID: sandbox}); err != nil {
+	sandbox, round, _ := strings.Cut(sandbox, "/")
+	asked, _ := strconv.Atoi(round)
+	if err := w.dp.WaitReady(ctx, desired.PodKey{Namespace: ns, Name: name}, types.UID(pod), state.Sandbox{ID: sandbox, Round: asked}); err != nil {
 		return err.Error()
 	}
 	return ""
-}
-
-// TestStartingNotThere: a pod whose endpoint HNS does not show is looked for again.
-func TestStartingNotThere(t *testing.T) {
-	w := starting(t)
-	w.do("pod x/w 10.0.0.1 app=web sandbox=s1", "apply", "retry 1s")
-	require.Equal(t, 1, w.report.Calls[hns.OpEndpointNew])
-	require.Equal(t, "HNS shows no endpoint with its address that was made for its sandbox", w.notReady("x/w", "s1"))
-	w.do("early", "new-endpoint new 10.0.0.1", "wait 1s", "apply")
-	require.Empty(t, w.notReady("x/w", "s1"))
-
-	w.do("wait 1m", "apply")
-	require.Zero(t, w.report.Calls[hns.OpEndpointNew], "nobody waits")
-}
-
-// TestStartingYields: a transaction that leaves reads to the next one, which is due, goes on
-// with that.
-func TestStartingYields(t *testing.T) {
-	w := starting(t)
-	w.do("endpoint one 10.0.0.8", "endpoint two 10.0.0.9", "pod x/w 10.0.0.1 app=web sandbox=s1", "early", "new-endpoint new 10.0.0.1")
-	w.tx.Yield = after(1)
-	w.do("apply")
-	require.Zero(t, w.report.Calls[hns.OpEndpointNew])
-	w.settle()
-	require.Empty(t, w.notReady("x/w", "s1"))
 }
 
 // TestWaitReady: who waits is told as soon as the endpoint is right, while the transaction

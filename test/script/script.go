@@ -123,6 +123,8 @@ func (r *Reader) pod(object *Object, meta metav1.ObjectMeta, args []string) {
 			pod.UID = types.UID(value)
 		case "started":
 			pod.Status.StartTime = &metav1.Time{Time: now.Add(must(time.ParseDuration(value)))}
+		case "grace":
+			pod.Spec.TerminationGracePeriodSeconds = new(int64(must(time.ParseDuration(value)) / time.Second))
 		case "port":
 			port, proto, _ := strings.Cut(value, "/")
 			port, number, _ := strings.Cut(port, ":")
