@@ -131,21 +131,14 @@ func explain(ed *state.Endpoint, ep *Endpoint) {
 	if ed.Wanted = acl.Canonical(ep.list); slices.Equal(ed.Wanted, ed.Applied) {
 		ed.Wanted = ed.Applied
 	}
-	ed.WantedRules = make([][]int, len(ep.list))
-	all := make([]int, 0, len(ep.list)) // nearly always in one piece of memory
+	ed.Sources = make([]state.Source, len(ep.list))
 	for i, a := range ep.list {
-		begin := len(all)
 		is := cmp.Or(from[a], &acl.ACL{})
-		if ep.desired.Tiered {
-			td := state.TierRule{TierSource: is.From.Dump()}
-			for _, by := range is.Via {
-				td.Passed = append(td.Passed, by.Dump())
-			}
-			ed.Tiers = append(ed.Tiers, td)
-		} else if is.From.Key != (policy.Key{}) {
-			all = append(all, is.Rules...)
+		source := state.Source{TierSource: is.From.Dump(), Rules: is.Rules}
+		for _, by := range is.Via {
+			source.Passed = append(source.Passed, by.Dump())
 		}
-		ed.WantedRules[i] = all[begin:len(all):len(all)]
+		ed.Sources[i] = source
 	}
 	for _, list := range ep.attempts {
 		ed.Maybe = append(ed.Maybe, acl.Canonical(list))
