@@ -32,7 +32,7 @@ func (d *State) Copy() Copied {
 		is := *ep
 		is.rejected, is.holds = maps.Clone(ep.rejected), nil
 		out.byID[id] = &is
-		out.pods[ep.owner] = d.podOf(ep.owner)
+		out.pods[ep.owner] = d.podOf(ep)
 	}
 	return out
 }
