@@ -124,7 +124,7 @@ func New(cfg Config) *Dataplane {
 			endpoints.Dependencies{Cache: cache, Desired: objects}),
 		setWork: setWork{
 			fresh: true, omitted: map[ipsets.Name]bool{},
-			refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*removal{},
+			refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*backoff.Again{},
 		},
 	}
 	return d

@@ -183,9 +183,9 @@ func (n *nodeState) warnOfSets(out []state.Warning, rejected []ipsets.Name) []st
 		}
 	}
 	for name, a := range n.removals {
-		if a.alone && a.Tries > 0 {
+		if a.Tries > 0 {
 			out = append(out, state.Warning{Object: name.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
-				Message: "HNS does not remove the set" + code(&a.Again) + ": nothing needs it; it is tried again"})
+				Message: "HNS does not remove the set" + code(a) + ": nothing needs it; it is tried again"})
 		}
 	}
 	if n.sets.Tries > 0 {

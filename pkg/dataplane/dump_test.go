@@ -45,7 +45,7 @@ func TestDumpExplains(t *testing.T) {
 	require.Len(t, d.Policies[0].Spec.Ingress, 3)
 	ep := d.Endpoints[0]
 	require.Equal(t, map[string][]int{
-		"azure-acl-npm-node": {}, "azure-acl-npm-block-in": {}, "azure-acl-npm-block-out": {},
+		"azure-acl-npm-node": nil, "azure-acl-npm-block-in": nil, "azure-acl-npm-block-out": nil,
 		"x.p In podlabel": {0, 2}, "x.p In 10.9.0.0/16": {1}, "x.p Out": {0},
 	}, rulesOf(ep))
 	require.Len(t, ep.ForeignRules, ep.Foreign, "the CNI's are all rules")
@@ -91,7 +91,7 @@ func rulesOf(ep state.Endpoint) map[string][]int {
 				name += " podlabel"
 			}
 		}
-		out[name] = ep.WantedRules[i]
+		out[name] = ep.Sources[i].Rules
 	}
 	return out
 }

@@ -20,14 +20,8 @@ type setWork struct {
 	omitted map[ipsets.Name]bool // see omitRejected
 
 	refused   map[ipsets.Name]*backoff.Again // needed sets that HNS rejected, and when each is tried again
-	removals  map[ipsets.Name]*removal       // sets that HNS did not remove
+	removals  map[ipsets.Name]*backoff.Again // sets that HNS did not remove, and when each is tried again
 	readAgain backoff.Retry                  // the next read, if only writes of sets that nothing needs are in doubt
-}
-
-// removal says when the agent tries again to remove a set.
-type removal struct {
-	backoff.Again
-	alone bool // HNS rejected a request with the set, so the next one has no other set
 }
 
 // inDoubt reports whether the sets have to be read before one is written.

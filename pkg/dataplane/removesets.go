@@ -49,20 +49,13 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 	if len(plan) == 0 {
 		return ipsets.Request{}, false
 	}
-	req, alone := plan[0], []ipsets.SetValue{}
-	req.Sets = nil
-	for _, s := range plan[0].Sets {
-		if a := r.removals[s.Name]; a == nil || !a.alone {
-			req.Sets = append(req.Sets, s)
-		} else {
-			alone = append(alone, s)
-		}
+	req := plan[0]
+	together := slices.DeleteFunc(slices.Clone(req.Sets), func(s ipsets.SetValue) bool { return r.alone[s.Name] })
+	if req.Search = len(together) == 0; req.Search {
+		req.Sets = req.Sets[:1] // its next try is later if it fails
+	} else {
+		req.Sets = together[:min(len(together), maxSetsPerRequest)]
 	}
-	if n := len(req.Sets); n > 0 {
-		req.Sets = req.Sets[:min(n, maxSetsPerRequest)]
-		return req, true
-	}
-	req.Search, req.Sets = true, alone[:1] // its next try is later if it fails
 	return req, true
 }
 
@@ -77,15 +70,17 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 	if refused && slices.ContainsFunc(req.Sets, func(s ipsets.SetValue) bool { return !r.cache.Spare(s.Name) }) {
 		return true // some were removed, or are needed: plan again
 	}
+	if !refused {
+		r.readAgain.Failed(r.started, r.clock)
+	}
 	for _, s := range req.Sets {
 		a := r.removals[s.Name]
 		if a == nil {
-			a = &removal{}
+			a = &backoff.Again{At: r.started}
 			r.removals[s.Name] = a
 		}
-		a.alone = a.alone || refused
 		if refused && len(req.Sets) > 1 {
-			a.At = r.started // each alone, in this transaction
+			r.alone[s.Name] = true
 			continue
 		}
 		a.Failed(err, r.clock)
@@ -94,16 +89,13 @@ func (r *run) notRemoved(req ipsets.Request, err error) bool {
 			a.NotBefore(r.clock.Add(r.cfg.GracePeriod))
 		}
 	}
-	if !refused {
-		r.readAgain.Failed(r.started, r.clock)
-	}
 	return refused
 }
 
 // endRemovals drops the entries of sets that are gone or needed again. It delays the sets that were
 // due and could not be tried, for example because a nested set contains them.
 func (r *run) endRemovals() {
-	maps.DeleteFunc(r.removals, func(name ipsets.Name, _ *removal) bool { return !r.cache.Spare(name) })
+	maps.DeleteFunc(r.removals, func(name ipsets.Name, _ *backoff.Again) bool { return !r.cache.Spare(name) })
 	for _, a := range r.removals {
 		if untried := !a.At.After(r.started); untried && r.searched < maxSearch && !r.yielded {
 			a.At = r.started.Add(backoff.FirstRefused)

@@ -146,11 +146,11 @@ func TestTierDump(t *testing.T) {
 	require.Len(t, dump.ClusterPolicies, 1)
 	require.Equal(t, []string{"x/w"}, dump.ClusterPolicies[0].Selected)
 	ep := dump.Endpoints[0]
-	require.Len(t, ep.Tiers, len(ep.Wanted))
+	require.Len(t, ep.Sources, len(ep.Wanted))
 	var got []string
 	for i, a := range ep.Wanted {
-		text := fmt.Sprintf("%d %s: %s %s %d %s", a.Priority, a.Action, ep.Tiers[i].Tier, ep.Tiers[i].Policy, ep.Tiers[i].Rule, ep.Tiers[i].Name)
-		for _, by := range ep.Tiers[i].Passed {
+		text := fmt.Sprintf("%d %s: %s %s %d %s", a.Priority, a.Action, ep.Sources[i].Tier, ep.Sources[i].Policy, ep.Sources[i].Rule, ep.Sources[i].Name)
+		for _, by := range ep.Sources[i].Passed {
 			text += " passed by " + by.Name
 		}
 		if !slices.Contains(got, text) {

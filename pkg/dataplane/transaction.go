@@ -7,6 +7,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -56,6 +57,7 @@ type run struct {
 
 	changes desired.Changes
 	calls   map[string]int
+	alone   map[ipsets.Name]bool // sets that HNS did not remove together with others
 	written map[written]bool
 	busy    time.Duration // that calls of HNS took
 	errs    []error
@@ -80,7 +82,7 @@ func (d *Dataplane) begin(ctx context.Context, tx *Transaction) *run {
 	d.lock()
 	n := d.node
 	n.cache.Advance(n.clock)
-	return &run{nodeState: n, dp: d, ctx: ctx, tx: tx, started: n.clock, calls: map[string]int{}, written: map[written]bool{}}
+	return &run{nodeState: n, dp: d, ctx: ctx, tx: tx, started: n.clock, calls: map[string]int{}, written: map[written]bool{}, alone: map[ipsets.Name]bool{}}
 }
 
 // ask sends a request to HNS without the state lock. It counts the request and records its

@@ -129,9 +129,9 @@ func (r *run) isolate(id string) {
 	defer r.hold(id)()
 	var last []hns.ACL
 	answered := false
-	for i, way := range endpoints.Isolations() {
+	for try := range endpoints.Isolations {
 		ep := r.endpoints.Endpoint(id)
-		if i > 1 && !answered || ep == nil || !ep.Open() || r.ctx.Err() != nil {
+		if try > 1 && !answered || ep == nil || !ep.Open() || r.ctx.Err() != nil {
 			return
 		}
 		if !ep.Known() {
@@ -140,18 +140,19 @@ func (r *run) isolate(id string) {
 		if ep = r.endpoints.Endpoint(id); ep == nil || !ep.Open() {
 			continue
 		}
-		acls := ep.Unblocked(way.Rules(ep))
+		verb, rules := ep.Isolation(try)
+		acls := ep.Unblocked(rules)
 		switch {
-		case len(acls) == 0, way.Verb == hns.Add && slices.Equal(acls, last):
+		case len(acls) == 0, verb == hns.Add && slices.Equal(acls, last):
 			continue
-		case way.Verb == hns.Update && !ep.Known():
+		case verb == hns.Update && !ep.Known():
 			return
-		case way.Verb == hns.Update:
+		case verb == hns.Update:
 			acls = slices.Concat(ep.Actual, acls)
 		}
 		last = acls
 		var blind bool
-		if answered, blind = r.isolateBy(ep, acl.Step{Verb: way.Verb, ACLs: acls}); blind {
+		if answered, blind = r.isolateBy(ep, acl.Step{Verb: verb, ACLs: acls}); blind {
 			return
 		}
 	}

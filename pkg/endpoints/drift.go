@@ -196,7 +196,7 @@ func (d *State) repairs() (repairs []state.Repair) {
 			outstanding = d.cache.Outstanding(object.set)
 		}
 		if !outstanding && d.drift.asDesired(object) {
-			repairs = append(repairs, state.Repair{Kind: object.kind(), Object: object.String(), Pod: d.Pod(ep), Found: is.found})
+			repairs = append(repairs, state.Repair{Kind: object.kind(), Object: object.String(), Pod: d.podOf(ep), Found: is.found})
 		}
 		if object.endpoint != "" && ep == nil {
 			delete(d.drift.objects, object)
@@ -225,7 +225,7 @@ func (d *State) warnOfDrift(out []state.Warning) []state.Warning {
 		what := "the set"
 		if object.endpoint != "" {
 			w.Kind, what = "Endpoint", "rules on endpoint "+object.endpoint
-			if pod := d.Pod(d.byID[object.endpoint]); pod != "" {
+			if pod := d.podOf(d.byID[object.endpoint]); pod != "" {
 				w.Kind, w.Object = "Pod", pod
 			}
 		}

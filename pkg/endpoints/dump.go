@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"cmp"
-	"hash/maphash"
 	"maps"
 	"net/netip"
 	"slices"
@@ -33,7 +32,7 @@ func (d *State) Copy() Copied {
 		is := *ep
 		is.rejected, is.holds = maps.Clone(ep.rejected), nil
 		out.byID[id] = &is
-		out.pods[ep.owner] = d.podOf(ep.owner)
+		out.pods[ep.owner] = d.podOf(ep)
 	}
 	return out
 }
@@ -81,11 +80,10 @@ func pending(endpoints map[string]*Endpoint) (out []*Endpoint) {
 // Dump lists the endpoints by id.
 func (s *Copied) Dump() []state.Endpoint {
 	out := make([]state.Endpoint, 0, len(s.byID))
-	lists := newLists()
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.Endpoint{
-			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods[ep.owner], Applied: lists.canonical(ep.Actual), Known: ep.Known(),
+			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods[ep.owner], Applied: acl.Canonical(ep.Actual), Known: ep.Known(),
 			Foreign: len(ep.foreign),
 		}
 		for i, a := range ep.addrs {
@@ -94,7 +92,7 @@ func (s *Copied) Dump() []state.Endpoint {
 		for _, a := range ep.ipv6 {
 			ed.IPv6 = append(ed.IPv6, a.String())
 		}
-		explain(&ed, ep, lists)
+		explain(&ed, ep)
 		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })
 		ed.ForeignRules = foreignRules(ep.foreign)
 		ed.Next = ep.next()
@@ -123,28 +121,24 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 
 // explain adds the desired rules, and where each came from, for tools that explain
 // verdicts.
-func explain(ed *state.Endpoint, ep *Endpoint, lists *lists) {
+func explain(ed *state.Endpoint, ep *Endpoint) {
 	from := map[hns.ACL]*acl.ACL{}
 	for _, a := range ep.desired.Without(ep.out) {
 		if _, twice := from[a.ACL]; !twice { // of equal ones the first one decides
 			from[a.ACL] = a
 		}
 	}
-	ed.Wanted, ed.WantedRules = lists.canonical(ep.list), make([][]int, len(ep.list))
-	all := make([]int, 0, len(ep.list)) // nearly always in one piece of memory
+	if ed.Wanted = acl.Canonical(ep.list); slices.Equal(ed.Wanted, ed.Applied) {
+		ed.Wanted = ed.Applied
+	}
+	ed.Sources = make([]state.Source, len(ep.list))
 	for i, a := range ep.list {
-		begin := len(all)
 		is := cmp.Or(from[a], &acl.ACL{})
-		if ep.desired.Tiered {
-			td := state.TierRule{TierSource: is.From.Dump()}
-			for _, by := range is.Via {
-				td.Passed = append(td.Passed, by.Dump())
-			}
-			ed.Tiers = append(ed.Tiers, td)
-		} else if is.From.Key != (policy.Key{}) {
-			all = append(all, is.Rules...)
+		source := state.Source{TierSource: is.From.Dump(), Rules: is.Rules}
+		for _, by := range is.Via {
+			source.Passed = append(source.Passed, by.Dump())
 		}
-		ed.WantedRules[i] = all[begin:len(all):len(all)]
+		ed.Sources[i] = source
 	}
 	for _, list := range ep.attempts {
 		ed.Maybe = append(ed.Maybe, acl.Canonical(list))
@@ -184,29 +178,6 @@ func (d *State) DumpDue(due *state.Due) {
 		}
 		due.New = append(due.New, nd)
 	}
-}
-
-// lists makes the canonical lists of one dump. Equal lists share one immutable slice:
-// pods of one workload have the same rules, and there may be thousands of them.
-type lists struct {
-	seed  maphash.Seed
-	known map[uint64][]hns.ACL
-}
-
-func newLists() *lists { return &lists{maphash.MakeSeed(), map[uint64][]hns.ACL{}} }
-
-// canonical returns a list in canonical form; equal lists are the same slice.
-func (l *lists) canonical(acls []hns.ACL) []hns.ACL {
-	out := acl.Canonical(acls)
-	key := uint64(len(out))
-	for _, a := range out {
-		key = 31*key + maphash.Comparable(l.seed, a)
-	}
-	if known, is := l.known[key]; is && slices.Equal(known, out) {
-		return known
-	}
-	l.known[key] = out
-	return out
 }
 
 // foreignRules returns the ACLs among the policies of other programs, in canonical form.

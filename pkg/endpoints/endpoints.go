@@ -3,10 +3,7 @@ package endpoints
 import (
 	"maps"
 	"net/netip"
-	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
@@ -92,9 +89,6 @@ func (d *State) Writer(id string) versioned.Writer {
 // Endpoint returns the endpoint with a GUID, nil for none.
 func (d *State) Endpoint(id string) *Endpoint { return d.byID[id] }
 
-// IDs returns the GUIDs of the endpoints, in order.
-func (d *State) IDs() []string { return slices.Sorted(maps.Keys(d.byID)) }
-
 // Wake makes the endpoints that wait for sets due in this transaction.
 func (d *State) Wake() {
 	for _, ep := range d.byID {
@@ -113,18 +107,12 @@ func (d *State) SetsSeen() {
 	}
 }
 
-// Pod returns the name of the pod that an endpoint belongs to, "" for
-// none.
-func (d *State) Pod(ep *Endpoint) string {
+// podOf returns the name of the local pod that an endpoint belongs to, "" for none.
+func (d *State) podOf(ep *Endpoint) string {
 	if ep == nil {
 		return ""
 	}
-	return d.podOf(ep.owner)
-}
-
-// podOf returns the name of the local pod with a UID, "" for none.
-func (d *State) podOf(uid types.UID) string {
-	if p := d.desired.Local(uid); p != nil {
+	if p := d.desired.Local(ep.owner); p != nil {
 		return p.Key().String()
 	}
 	return ""

@@ -10,13 +10,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// newborn reports whether the endpoint was never right for its pod, or lost its block. Then
-// the block goes first.
-func (ep *Endpoint) newborn() bool { return ep.writtenFor != ep.owner || ep.exposed }
-
-// Open reports whether a newborn endpoint lacks a block that it should have, as far as known.
+// Open reports whether the endpoint was never right for its pod, or lost its block, and lacks a block
+// that it should have, as far as known. Then the block goes first.
 func (ep *Endpoint) Open() bool {
-	return ep.owner != "" && ep.newborn() && ep.state.rules != rulesShielded && ep.leavesOpen(ep.Actual, ep.shield)
+	newborn := ep.writtenFor != ep.owner || ep.exposed
+	return newborn && ep.owner != "" && ep.state.rules != rulesShielded && ep.leavesOpen(ep.Actual, ep.shield)
 }
 
 // Unblocked returns the shared rules that the endpoint lacks, if one of them is a block for a
@@ -49,24 +47,24 @@ func (d *State) soon(ep *Endpoint) {
 	}
 }
 
-// Isolation is one way to close an endpoint.
-type Isolation struct {
-	Rules func(*Endpoint) []hns.ACL
-	Verb  hns.Verb
-}
+// Isolations is the number of ways to close an open endpoint.
+const Isolations = 5
 
-// Isolations returns the ways to close an open endpoint, in order. Each is tried if the one
-// before failed; those after the first two only if HNS answered. A block alone closes more than
-// is desired. It closes its direction even if HNS rejects the rule of the other direction, or
-// the allow-all pair.
-func Isolations() []Isolation { return slices.Clone(isolations[:]) }
-
-var isolations = [...]Isolation{
-	{func(ep *Endpoint) []hns.ACL { return ep.shield }, hns.Add},
-	{(*Endpoint).essentials, hns.Add},
-	{func(ep *Endpoint) []hns.ACL { return ep.block(hns.In) }, hns.Add},
-	{func(ep *Endpoint) []hns.ACL { return ep.block(hns.Out) }, hns.Add},
-	{(*Endpoint).essentials, hns.Update},
+// Isolation returns one of the ways to close an open endpoint. Each is tried if the one before failed;
+// those after the first two only if HNS answered. A block alone closes more than is desired. It closes
+// its direction even if HNS rejects the rule of the other direction, or the allow-all pair.
+func (ep *Endpoint) Isolation(try int) (verb hns.Verb, rules []hns.ACL) {
+	switch try {
+	case 0:
+		return hns.Add, ep.shield
+	case 1:
+		return hns.Add, ep.essentials()
+	case 2:
+		return hns.Add, ep.block(hns.In)
+	case 3:
+		return hns.Add, ep.block(hns.Out)
+	}
+	return hns.Update, ep.essentials()
 }
 
 // block returns the shared rule that closes a direction, none if the direction is not isolated.

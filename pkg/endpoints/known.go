@@ -118,17 +118,10 @@ func (d *State) HasAddr(addr netip.Addr) bool {
 // TakeLook records the result of a look at an endpoint. If the look failed, the next transaction
 // reads the endpoint.
 func (d *State) TakeLook(id string, e hns.Endpoint, err error) {
-	ep := d.byID[id]
-	if ep == nil {
-		return
-	}
-	ep.seen = d.Clock
-	switch {
+	switch ep := d.byID[id]; {
+	case ep == nil:
 	case err != nil:
-		ep.state.check = true
-	case ep.Known() && ep.Version == d.Spellings.Basis(e):
-		ep.state.check = false
-		ep.foreign = d.Spellings.Parts(e).Foreign // other rules of other programs matter only to explanations
+		ep.seen, ep.state.check = d.Clock, true
 	default:
 		d.TakeRead(id, e, nil)
 	}

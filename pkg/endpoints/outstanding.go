@@ -53,7 +53,7 @@ func (d *State) Outstanding() (out Outstanding) {
 	for _, p := range d.Waiting() {
 		out.Pending++
 		out.Oldest = max(out.Oldest, d.Clock.Sub(p.Placed))
-		out.Missing = d.listing.err != nil || d.hasUnread()
+		out.Missing = d.listing.err != nil || len(d.unread) > 0 && d.hasUnread()
 	}
 	if len(d.drift.objects) > 0 {
 		out.Warnings = d.warnOfDrift(out.Warnings)
@@ -110,7 +110,7 @@ func (d *State) Waiting() []*desired.PodState {
 // enumeration failed, or was empty although pods run, or listed an endpoint that is not
 // read yet.
 func (d *State) Unsettled() bool {
-	return d.listing.unsettled || d.listing.err != nil || d.hasUnread()
+	return d.listing.unsettled || d.listing.err != nil || len(d.unread) > 0 && d.hasUnread()
 }
 
 // Report adds what happened since the last report: the endpoints that were seen for the first time,

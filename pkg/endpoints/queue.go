@@ -110,7 +110,14 @@ func (d *State) Due(now time.Time) []*Endpoint {
 	for _, ep := range slices.Backward(due) {
 		next[ep.flow] = ep.turn
 	}
-	d.delay(due)
+	before := map[string]uint64{} // in the flow
+	for _, ep := range due {      // a flow that was paused does not make up for the turns that it missed
+		if n := before[ep.flow]; n > 0 {
+			ep.turn = max(ep.turn, d.turn+n)
+			d.lastTurns[ep.flow] = max(d.lastTurns[ep.flow], ep.turn)
+		}
+		before[ep.flow]++
+	}
 	sortByTurn(due)
 	ahead := func(ep *Endpoint) bool {
 		return ep.tries == 0 && ep.Open() && next[ep.flow] <= due[0].turn+maxAhead
@@ -118,17 +125,4 @@ func (d *State) Due(now time.Time) []*Endpoint {
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(due), func(ep *Endpoint) bool { return !ahead(ep) }),
 		slices.DeleteFunc(slices.Clone(due), ahead))
-}
-
-// delay gives the endpoints of a flow one turn each: a flow that was paused does not make up for
-// the turns that it missed.
-func (d *State) delay(due []*Endpoint) {
-	before := map[string]uint64{} // in the flow
-	for _, ep := range due {
-		if n := before[ep.flow]; n > 0 {
-			ep.turn = max(ep.turn, d.turn+n)
-			d.lastTurns[ep.flow] = max(d.lastTurns[ep.flow], ep.turn)
-		}
-		before[ep.flow]++
-	}
 }

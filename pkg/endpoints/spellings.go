@@ -159,9 +159,3 @@ func (l *Spellings) Parts(e hns.Endpoint) hns.Parts {
 		return a, a.Ours()
 	})
 }
-
-// Basis returns the version of an endpoint that was read.
-func (l *Spellings) Basis(e hns.Endpoint) hns.Version {
-	parts := l.Parts(e)
-	return hns.Basis(e.Addrs, parts.Ours, parts.Defaults)
-}

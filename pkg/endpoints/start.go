@@ -203,7 +203,7 @@ func (d *State) PodReady(key desired.PodKey, uid types.UID, sandbox state.Sandbo
 
 // right reports whether the endpoint is known to have the desired rules of its pod.
 func (ep *Endpoint) right() bool {
-	return ep.Known() && !ep.state.check && !ep.Pending() && !ep.newborn() && ep.owner != ""
+	return ep.Known() && !ep.state.check && !ep.Pending() && ep.writtenFor == ep.owner && !ep.exposed && ep.owner != ""
 }
 
 // late says why an endpoint is not right.

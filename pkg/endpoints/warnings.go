@@ -63,7 +63,7 @@ func (d *State) ofQuarantine(ep *Endpoint, key policy.Key, code uint32) state.Wa
 
 // onEndpoint returns a warning about an endpoint, or the pod that owns it.
 func (d *State) onEndpoint(ep *Endpoint, reason state.Reason, message string) state.Warning {
-	if pod := d.podOf(ep.owner); pod != "" {
+	if pod := d.podOf(ep); pod != "" {
 		return state.Warning{Object: pod, Kind: "Pod", Reason: reason, Message: message}
 	}
 	return state.Warning{Object: ep.ID, Kind: "Endpoint", Reason: reason, Message: message}

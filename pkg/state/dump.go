@@ -124,12 +124,8 @@ type Endpoint struct {
 	Known   bool      `json:"known"`   // false: the outcome of a write is not known
 	Foreign int       `json:"foreign"` // policies of others
 
-	// WantedRules are, for every desired ACL that belongs to a policy, the indexes
-	// of the rules of its direction that it came from.
-	WantedRules [][]int `json:"wantedRules"`
-	// Tiers are, for every desired ACL of an endpoint that a ClusterNetworkPolicy
-	// selects, what it came from; nil of another one.
-	Tiers []TierRule `json:"tiers,omitempty"`
+	// Sources are what each desired ACL came from.
+	Sources []Source `json:"sources"`
 	// Maybe are the lists of ours one of which is there, when that is not known.
 	Maybe [][]hns.ACL `json:"maybe,omitempty"`
 	// ForeignRules are the ACLs among the policies of others; Tiered, there are
@@ -235,10 +231,11 @@ type ClusterPolicy struct {
 	Spec *v1alpha2.ClusterNetworkPolicySpec `json:"spec,omitempty"`
 }
 
-// TierRule is what a rule of an endpoint that a ClusterNetworkPolicy selects came
-// from.
-type TierRule struct {
+// Source is what a rule of an endpoint came from.
+type Source struct {
 	TierSource
+	// Rules are the places of all rules of the policy that it came from.
+	Rules []int `json:"rules,omitempty"`
 	// Passed are the rules that passed the connection on, in order.
 	Passed []TierSource `json:"passed,omitempty"`
 }

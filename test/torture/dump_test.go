@@ -51,5 +51,6 @@ func inForce(ep state.Endpoint, sets map[string]hns.SetPolicy) bool {
 		}
 		extra = slices.Delete(extra, at, at+1)
 	}
-	return !slices.ContainsFunc(extra, func(a hns.ACL) bool { return len(ep.Tiers) > 0 || !hnsfault.Unused(a, sets) })
+	tiered := slices.ContainsFunc(ep.Sources, func(s state.Source) bool { return s.Tier == "Admin" || s.Tier == "Baseline" })
+	return !slices.ContainsFunc(extra, func(a hns.ACL) bool { return tiered || !hnsfault.Unused(a, sets) })
 }

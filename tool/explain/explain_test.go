@@ -134,12 +134,12 @@ func TestExplanations(t *testing.T) {
 		}},
 		{"policy-is-gone", "10.0.1.1->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			ep := endpoint(t, d, "z/db")
-			ep.Wanted, ep.WantedRules, ep.Since = []hns.ACL{}, [][]int{}, taken.Add(-ago)
+			ep.Wanted, ep.Sources, ep.Since = []hns.ACL{}, nil, taken.Add(-ago)
 			d.Policies = nil
 		}},
 		{"block-of-nobody", "x/web->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			ep := endpoint(t, d, "z/db")
-			ep.Wanted, ep.WantedRules, ep.Since = []hns.ACL{}, [][]int{}, taken.Add(-ago)
+			ep.Wanted, ep.Sources, ep.Since = []hns.ACL{}, nil, taken.Add(-ago)
 			d.Policies = nil
 		}},
 		{"foreign-rule", "x/web->168.63.129.16:80/TCP", nil},

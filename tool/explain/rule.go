@@ -61,16 +61,15 @@ func (x explainer) origin(a hns.ACL) (string, []int) {
 	for i, w := range x.ep.Wanted {
 		switch {
 		case w.Canonical() != a:
-		case i < len(x.ep.Tiers) && x.ep.Tiers[i].Policy == "":
+		case i >= len(x.ep.Sources):
+		case x.ep.Sources[i].Policy == "":
 			return "", nil
-		case i < len(x.ep.Tiers):
-			from := x.ep.Tiers[i]
+		default:
+			from := x.ep.Sources[i]
 			if from.Tier != policy.Namespaced.String() {
 				from.Policy = clusterPrefix + from.Policy
 			}
-			return from.Policy, []int{from.Rule}
-		case i < len(x.ep.WantedRules):
-			return policyOf(a.ID), x.ep.WantedRules[i]
+			return from.Policy, from.Rules
 		}
 	}
 	return policyOf(a.ID), nil

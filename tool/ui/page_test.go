@@ -57,7 +57,7 @@ func behind() state.Dump {
 			{Pod: "x/late", UID: "u3", Join: []string{}, Leave: []string{}},
 		},
 		Endpoints: []state.Endpoint{
-			{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/web", Applied: []hns.ACL{rule, block}, Wanted: []hns.ACL{block}, WantedRules: [][]int{{}}, Known: true, ForeignRules: open, Since: since},
+			{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/web", Applied: []hns.ACL{rule, block}, Wanted: []hns.ACL{block}, Sources: []state.Source{{}}, Known: true, ForeignRules: open, Since: since},
 			{ID: "e2", Addrs: []string{"10.0.0.2"}, Pod: "x/api", Applied: []hns.ACL{}, Wanted: []hns.ACL{}, Known: true, ForeignRules: open},
 		},
 		Policies: []state.Policy{{Policy: "x/web", Ingress: true, Selected: []string{"x/web"}, Problems: []string{"Invalid: spec: no"}}},
