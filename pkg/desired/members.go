@@ -90,8 +90,11 @@ func (m *members) drop(key PodKey) {
 	}
 }
 
-// removePod removes the pod's address from every set that its old state matched.
+// removePod removes the pod's address from every set that its old state matched; was may be nil.
 func (m *members) removePod(was *PodState) {
+	if was == nil {
+		return
+	}
 	m.eachSet(was, func(n ipsets.Name) {
 		if len(m.nodes) == 0 || n.Kind() != ipsets.KindInBlocks || !m.isNode(was.Addr) {
 			m.cache.RemoveAddr(n, was.Addr)
@@ -102,8 +105,11 @@ func (m *members) removePod(was *PodState) {
 	}
 }
 
-// addPod adds the pod's address to every set that it matches.
+// addPod adds the pod's address to every set that it matches; is may be nil.
 func (m *members) addPod(is *PodState) {
+	if is == nil {
+		return
+	}
 	m.eachSet(is, func(n ipsets.Name) { m.cache.AddAddr(n, is.Addr) })
 	if len(is.Ports) > 0 {
 		m.ports.count(is, 1)
@@ -300,12 +306,8 @@ func (m *members) doubt(namespace string) {
 func (m *members) setNodes(changed map[string]*state.Node) {
 	touched := map[netip.Addr]bool{}
 	for name, is := range changed {
-		for _, n := range [...]*state.Node{m.nodes[name], is} {
-			if n != nil {
-				for _, a := range IPv4(n.Addrs) {
-					touched[a] = true
-				}
-			}
+		for _, a := range append(nodeAddrs(m.nodes[name]), nodeAddrs(is)...) {
+			touched[a] = true
 		}
 		if delete(m.nodes, name); is != nil {
 			m.nodes[name] = is
@@ -313,7 +315,7 @@ func (m *members) setNodes(changed map[string]*state.Node) {
 	}
 	at := map[netip.Addr][]*state.Node{}
 	for _, n := range m.nodes {
-		for _, a := range IPv4(n.Addrs) {
+		for _, a := range nodeAddrs(n) {
 			at[a] = append(at[a], n)
 		}
 	}
@@ -322,19 +324,25 @@ func (m *members) setNodes(changed map[string]*state.Node) {
 			continue
 		}
 		for a := range touched {
-			if slices.ContainsFunc(at[a], func(n *state.Node) bool { return hasNode(def, n, a) }) || m.podAt(a, def) {
-				m.cache.AddAddr(n, a)
-			} else {
-				m.cache.RemoveAddr(n, a)
-			}
+			m.setNodeAddr(def, a, at[a])
 		}
+	}
+}
+
+// setNodeAddr adds an address to a set of nodes or of blocks, or removes it. at are the nodes
+// that have the address.
+func (m *members) setNodeAddr(def *policy.SetDef, a netip.Addr, at []*state.Node) {
+	if slices.ContainsFunc(at, func(n *state.Node) bool { return hasNode(def, n, a) }) || m.podAt(a, def) {
+		m.cache.AddAddr(def.Name, a)
+	} else {
+		m.cache.RemoveAddr(def.Name, a)
 	}
 }
 
 // addNodes adds the addresses of nodes to a new set of nodes or of blocks.
 func (m *members) addNodes(def *policy.SetDef) {
 	for _, node := range m.nodes {
-		for _, a := range IPv4(node.Addrs) {
+		for _, a := range nodeAddrs(node) {
 			if hasNode(def, node, a) {
 				m.cache.AddAddr(def.Name, a)
 			}
@@ -376,4 +384,12 @@ func (m *members) isNode(a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// nodeAddrs returns the IPv4 addresses of a node; none for nil.
+func nodeAddrs(n *state.Node) []netip.Addr {
+	if n == nil {
+		return nil
+	}
+	return IPv4(n.Addrs)
 }
