@@ -256,11 +256,7 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every synctest bub
 func (r *recorder) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	r.mu.Lock()
 	a := applied{
-		at: time.Since(start), len: tx.Len(), pods: map[desired.PodKey]*desired.Pod{},
-		clusters: maps.Collect(tx.ClusterPolicies()), nodes: maps.Collect(tx.Nodes()),
-	}
-	for key, p := range tx.Pods() {
-		a.pods[key] = p
+		at: time.Since(start), len: tx.Len(), pods: maps.Clone(tx.Pods), clusters: maps.Clone(tx.ClusterPolicies), nodes: maps.Clone(tx.Nodes),
 	}
 	r.applied = append(r.applied, a)
 	n, hang := len(r.applied), r.hang

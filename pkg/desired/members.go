@@ -26,6 +26,8 @@ type members struct {
 	nodes      map[string]*state.Node // of the cluster
 	// defs has the definitions of held sets that are not determined by the name alone.
 	defs map[ipsets.Name]*policy.SetDef
+	// made has the leaves that fill has to fill; it is empty between changes.
+	made map[ipsets.Name]bool
 	// over says how objects exceed their budget: pods, and Namespaces under their name alone.
 	over map[PodKey]string
 }
@@ -37,14 +39,12 @@ func newMembers(cache *ipsets.Cache) *members {
 		namespaces: map[string]Namespace{},
 		nodes:      map[string]*state.Node{},
 		defs:       map[ipsets.Name]*policy.SetDef{},
+		made:       map[ipsets.Name]bool{},
 		over:       map[PodKey]string{},
 	}
 	m.ports = newNamedPorts(m)
 	return m
 }
-
-// nameSet is a set of names of sets.
-type nameSet map[ipsets.Name]bool
 
 // pod returns the pod of a name, nil for none.
 func (m *members) pod(key PodKey) *PodState { return m.pods[key.Namespace][key.Name] }
@@ -74,7 +74,8 @@ func (m *members) put(p *PodState) {
 		m.over[p.Key()] = p.OverBudget
 	}
 	if len(in) == 1 {
-		m.fillAfter(func(made nameSet) { m.doubt(p.Namespace, made) })
+		m.doubt(p.Namespace)
+		m.fill()
 	}
 }
 
@@ -84,12 +85,16 @@ func (m *members) drop(key PodKey) {
 	delete(m.over, key)
 	if len(m.pods[key.Namespace]) == 0 {
 		delete(m.pods, key.Namespace)
-		m.fillAfter(func(made nameSet) { m.doubt(key.Namespace, made) })
+		m.doubt(key.Namespace)
+		m.fill()
 	}
 }
 
-// removePod removes the pod's address from every set that its old state matched.
+// removePod removes the pod's address from every set that its old state matched; was may be nil.
 func (m *members) removePod(was *PodState) {
+	if was == nil {
+		return
+	}
 	m.eachSet(was, func(n ipsets.Name) {
 		if len(m.nodes) == 0 || n.Kind() != ipsets.KindInBlocks || !m.isNode(was.Addr) {
 			m.cache.RemoveAddr(n, was.Addr)
@@ -100,8 +105,11 @@ func (m *members) removePod(was *PodState) {
 	}
 }
 
-// addPod adds the pod's address to every set that it matches.
+// addPod adds the pod's address to every set that it matches; is may be nil.
 func (m *members) addPod(is *PodState) {
+	if is == nil {
+		return
+	}
 	m.eachSet(is, func(n ipsets.Name) { m.cache.AddAddr(n, is.Addr) })
 	if len(is.Ports) > 0 {
 		m.ports.count(is, 1)
@@ -139,57 +147,49 @@ func contains(def *policy.SetDef, p *PodState) bool {
 }
 
 // define records the definition of a set that is new in the cache, and adds the members of a nested
-// set. It adds the leaves that the caller has to fill to made.
-func (m *members) define(def policy.SetDef, made nameSet) {
+// set. The caller must call fill afterwards.
+func (m *members) define(def policy.SetDef) {
 	switch def.Name.Kind() {
 	case ipsets.KindNamespaceSelector:
 		m.defs[def.Name] = &def
 		for name := range m.namespaces {
-			m.nest(&def, name, made)
+			m.nest(&def, name)
 		}
 	case ipsets.KindNestedLabel:
 		for _, leaf := range def.Members {
-			m.setMember(def.Name, leaf, true, made)
+			m.setMember(def.Name, leaf, true)
 		}
 	case ipsets.KindDoubt:
-		m.setMember(def.Name, ipsets.DoubtAddrs(), true, made)
+		m.setMember(def.Name, ipsets.DoubtAddrs(), true)
 		for namespace := range m.pods {
-			m.doubt(namespace, made)
+			m.doubt(namespace)
 		}
 	case ipsets.KindPodSelector, ipsets.KindNodes, ipsets.KindInBlocks:
 		m.defs[def.Name] = &def
-		made[def.Name] = true
+		m.made[def.Name] = true
 	case ipsets.KindNamedPort:
 		m.ports.hold(def.Name)
-		made[def.Name] = true
+		m.made[def.Name] = true
 	default:
-		made[def.Name] = true
+		m.made[def.Name] = true
 	}
 }
 
-// setMember adds a leaf to a nested set or removes it. If the leaf is new, it is also added to
-// made.
-func (m *members) setMember(nested, leaf ipsets.Name, is bool, made nameSet) {
+// setMember adds a leaf to a nested set or removes it.
+func (m *members) setMember(nested, leaf ipsets.Name, is bool) {
 	if !is {
 		m.cache.RemoveMember(nested, leaf)
 	} else if m.cache.AddMember(nested, leaf) {
-		made[leaf] = true
+		m.made[leaf] = true
 	}
-}
-
-// fillAfter calls change, and fills the leaves that change adds to made.
-func (m *members) fillAfter(change func(made nameSet)) {
-	made := nameSet{}
-	change(made)
-	m.fill(made)
 }
 
 // fill adds the members of new leaves. It looks at the pods once for all of them, and once more for
 // each set of a named port, or of addresses in doubt.
-func (m *members) fill(made nameSet) {
+func (m *members) fill() {
 	keys := map[string]bool{} // of labels
 	var defs []*policy.SetDef // of sets that are not of a label
-	for n := range made {
+	for n := range m.made {
 		switch n.Kind() {
 		case ipsets.KindPodLabel:
 			key, _, _ := strings.Cut(n.Text(), ":")
@@ -208,17 +208,17 @@ func (m *members) fill(made nameSet) {
 			}
 		}
 	}
-	if len(keys)+len(defs) == 0 {
-		return
-	}
-	for p := range m.all() {
-		for _, def := range defs {
-			if contains(def, p) {
-				m.cache.AddAddr(def.Name, p.Addr)
+	if len(keys)+len(defs) > 0 {
+		for p := range m.all() {
+			for _, def := range defs {
+				if contains(def, p) {
+					m.cache.AddAddr(def.Name, p.Addr)
+				}
 			}
+			m.fillLabels(p, keys)
 		}
-		m.fillLabels(p, keys, made)
 	}
+	clear(m.made)
 }
 
 // fillSet adds the addresses of those pods to a set for which has is true.
@@ -231,7 +231,7 @@ func (m *members) fillSet(n ipsets.Name, pods iter.Seq[*PodState], has func(*Pod
 }
 
 // fillLabels adds a pod to those new sets of labels with these keys that it matches.
-func (m *members) fillLabels(p *PodState, keys map[string]bool, made nameSet) {
+func (m *members) fillLabels(p *PodState, keys map[string]bool) {
 	if len(keys) == 0 || !p.inSets {
 		return
 	}
@@ -241,7 +241,7 @@ func (m *members) fillLabels(p *PodState, keys map[string]bool, made nameSet) {
 		}
 		for _, n := range [...]ipsets.Name{ipsets.PodLabelKey(key), ipsets.PodLabel(key, value)} {
 			for _, n := range [...]ipsets.Name{n, n.Deny()} {
-				if made[n] {
+				if m.made[n] {
 					m.cache.AddAddr(n, p.Addr)
 				}
 			}
@@ -260,25 +260,24 @@ func (m *members) setNamespace(name string, ns *Namespace) {
 			m.over[PodKey{Namespace: name}] = ns.OverBudget
 		}
 	}
-	m.fillAfter(func(made nameSet) {
-		for n, def := range m.defs {
-			if n.Kind() == ipsets.KindNamespaceSelector {
-				m.nest(def, name, made)
-			}
+	for n, def := range m.defs {
+		if n.Kind() == ipsets.KindNamespaceSelector {
+			m.nest(def, name)
 		}
-		m.doubt(name, made)
-	})
+	}
+	m.doubt(name)
+	m.fill()
 }
 
 // nest adds the set of a namespace to a set of namespaces if that matches, or else removes it. A
 // namespace whose labels are unknown is in no such set, not even in one that excludes labels.
-func (m *members) nest(def *policy.SetDef, namespace string, made nameSet) {
+func (m *members) nest(def *policy.SetDef, namespace string) {
 	leaf := ipsets.Namespace(namespace)
 	if def.Name.Denies() {
 		leaf = leaf.Deny()
 	}
 	labels, known := m.labels(namespace)
-	m.setMember(def.Name, leaf, known && def.Namespaces.Matches(labels), made)
+	m.setMember(def.Name, leaf, known && def.Namespaces.Matches(labels))
 }
 
 // labels returns the labels of a namespace, and false if they are unknown: there is no
@@ -294,10 +293,10 @@ func (m *members) labels(namespace string) (map[string]string, bool) {
 // deny name Doubt, so that these addresses are denied (ADR 24). It contains one leaf of addresses and
 // the leaf of each namespace that has pods and unknown labels. So a namespace that becomes known
 // leaves Doubt in the same request in which it joins the sets of its labels.
-func (m *members) doubt(namespace string, made nameSet) {
+func (m *members) doubt(namespace string) {
 	if m.cache.Has(ipsets.Doubt()) {
 		_, known := m.labels(namespace)
-		m.setMember(ipsets.Doubt(), ipsets.Namespace(namespace).Deny(), !known && len(m.pods[namespace]) > 0, made)
+		m.setMember(ipsets.Doubt(), ipsets.Namespace(namespace).Deny(), !known && len(m.pods[namespace]) > 0)
 	}
 }
 

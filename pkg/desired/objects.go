@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -140,24 +139,26 @@ func (ns *Namespace) Fit() {
 // object counts. One goroutine builds it, and it must not be used after it was
 // staged.
 type Objects struct {
-	pods       map[PodKey]*Pod // nil: deleted
-	finished   map[PodKey]bool // pods that had finished before they were deleted or replaced
-	namespaces map[string]*Namespace
-	policies   map[policy.Key]*networkingv1.NetworkPolicy
-	clusters   map[string]*v1alpha2.ClusterNetworkPolicy
-	nodes      map[string]*state.Node // of the cluster
-	nodeAddrs  *[]netip.Addr          // of this node
+	// A nil object was deleted.
+	Pods            map[PodKey]*Pod
+	Namespaces      map[string]*Namespace
+	Policies        map[policy.Key]*networkingv1.NetworkPolicy
+	ClusterPolicies map[string]*v1alpha2.ClusterNetworkPolicy
+	Nodes           map[string]*state.Node // of the cluster
+
+	finished  map[PodKey]bool // pods that had finished before they were deleted or replaced
+	nodeAddrs *[]netip.Addr   // of this node
 }
 
 // NewObjects returns an empty collection.
 func NewObjects() Objects {
 	return Objects{
-		pods:       map[PodKey]*Pod{},
-		namespaces: map[string]*Namespace{},
-		policies:   map[policy.Key]*networkingv1.NetworkPolicy{},
-		finished:   map[PodKey]bool{},
-		clusters:   map[string]*v1alpha2.ClusterNetworkPolicy{},
-		nodes:      map[string]*state.Node{},
+		Pods:            map[PodKey]*Pod{},
+		Namespaces:      map[string]*Namespace{},
+		Policies:        map[policy.Key]*networkingv1.NetworkPolicy{},
+		finished:        map[PodKey]bool{},
+		ClusterPolicies: map[string]*v1alpha2.ClusterNetworkPolicy{},
+		Nodes:           map[string]*state.Node{},
 	}
 }
 
@@ -169,52 +170,52 @@ func (o *Objects) SetPod(p Pod) {
 
 // SharePod is SetPod without the copy. Callers must not change the pod, its labels or its ports
 // afterwards. Pods may share labels and ports.
-func (o *Objects) SharePod(p *Pod) { o.pods[p.Key()] = p }
+func (o *Objects) SharePod(p *Pod) { o.Pods[p.Key()] = p }
 
 // DeletePod records that a pod was deleted. If its last state was not Finished, its containers may
 // run on.
 func (o *Objects) DeletePod(key PodKey) {
-	o.pods[key] = nil
+	o.Pods[key] = nil
 	delete(o.finished, key)
 }
 
 // DeleteFinishedPod records that a pod was deleted after it had finished, even if State never saw it
 // finished. SetPod may follow for another pod of the same name.
 func (o *Objects) DeleteFinishedPod(key PodKey) {
-	o.pods[key] = nil
+	o.Pods[key] = nil
 	o.finished[key] = true
 }
 
 // SetNamespace sets the present state of a namespace. It takes a copy.
 func (o *Objects) SetNamespace(ns Namespace) {
 	ns.Labels = maps.Clone(ns.Labels)
-	o.namespaces[ns.Name] = &ns
+	o.Namespaces[ns.Name] = &ns
 }
 
 // DeleteNamespace records that a Namespace object was deleted.
-func (o *Objects) DeleteNamespace(name string) { o.namespaces[name] = nil }
+func (o *Objects) DeleteNamespace(name string) { o.Namespaces[name] = nil }
 
 // SetPolicy sets the present state of a policy. It does not change the object.
 func (o *Objects) SetPolicy(np *networkingv1.NetworkPolicy) {
-	o.policies[policy.Key{Namespace: np.Namespace, Name: np.Name}] = np
+	o.Policies[policy.Key{Namespace: np.Namespace, Name: np.Name}] = np
 }
 
 // DeletePolicy records that a policy was deleted.
-func (o *Objects) DeletePolicy(key policy.Key) { o.policies[key] = nil }
+func (o *Objects) DeletePolicy(key policy.Key) { o.Policies[key] = nil }
 
 // SetClusterPolicy sets the present state of a ClusterNetworkPolicy. It does not change the object.
 func (o *Objects) SetClusterPolicy(cnp *v1alpha2.ClusterNetworkPolicy) {
-	o.clusters[cnp.Name] = cnp
+	o.ClusterPolicies[cnp.Name] = cnp
 }
 
 // DeleteClusterPolicy records that a ClusterNetworkPolicy was deleted.
-func (o *Objects) DeleteClusterPolicy(name string) { o.clusters[name] = nil }
+func (o *Objects) DeleteClusterPolicy(name string) { o.ClusterPolicies[name] = nil }
 
 // SetNode sets the present state of a node of the cluster.
-func (o *Objects) SetNode(n state.Node) { o.nodes[n.Name] = &n }
+func (o *Objects) SetNode(n state.Node) { o.Nodes[n.Name] = &n }
 
 // DeleteNode records that a node was deleted.
-func (o *Objects) DeleteNode(name string) { o.nodes[name] = nil }
+func (o *Objects) DeleteNode(name string) { o.Nodes[name] = nil }
 
 // SetNodeAddrs sets the addresses of this node, all InternalIPs. It omits those that are not
 // IPv4. Traffic from these addresses reaches every isolated pod, for the kubelet's
@@ -223,26 +224,6 @@ func (o *Objects) SetNodeAddrs(addrs []netip.Addr) {
 	sorted := slices.Compact(slices.SortedFunc(slices.Values(IPv4(addrs)), netip.Addr.Compare))
 	o.nodeAddrs = &sorted
 }
-
-// Pods returns the pods of the collection; a nil Pod was deleted.
-func (o *Objects) Pods() iter.Seq2[PodKey, *Pod] { return maps.All(o.pods) }
-
-// Namespaces returns the namespaces of the collection; a nil one was deleted.
-func (o *Objects) Namespaces() iter.Seq2[string, *Namespace] { return maps.All(o.namespaces) }
-
-// Policies returns the policies of the collection; a nil one was deleted.
-func (o *Objects) Policies() iter.Seq2[policy.Key, *networkingv1.NetworkPolicy] {
-	return maps.All(o.policies)
-}
-
-// ClusterPolicies returns the ClusterNetworkPolicies of the collection; a nil one was
-// deleted.
-func (o *Objects) ClusterPolicies() iter.Seq2[string, *v1alpha2.ClusterNetworkPolicy] {
-	return maps.All(o.clusters)
-}
-
-// Nodes returns the nodes of the collection; a nil one was deleted.
-func (o *Objects) Nodes() iter.Seq2[string, *state.Node] { return maps.All(o.nodes) }
 
 // NodeAddrs returns the addresses of this node, and whether SetNodeAddrs was called.
 func (o *Objects) NodeAddrs() ([]netip.Addr, bool) {
@@ -254,7 +235,7 @@ func (o *Objects) NodeAddrs() ([]netip.Addr, bool) {
 
 // Len returns the number of objects.
 func (o *Objects) Len() int {
-	n := len(o.pods) + len(o.namespaces) + len(o.policies) + len(o.clusters) + len(o.nodes)
+	n := len(o.Pods) + len(o.Namespaces) + len(o.Policies) + len(o.ClusterPolicies) + len(o.Nodes)
 	if o.nodeAddrs != nil {
 		n++
 	}

@@ -89,14 +89,10 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 		d.settle(addr, before, moves)
 	}
 	for _, m := range moves {
-		if m.was != nil {
-			d.members.removePod(m.was)
-		}
+		d.members.removePod(m.was)
 	}
 	for _, m := range moves {
-		if m.is != nil {
-			d.members.addPod(m.is)
-		}
+		d.members.addPod(m.is)
 	}
 	for _, m := range moves {
 		if m.was != nil && m.was.Local || m.is != nil && m.is.Local {
@@ -108,11 +104,6 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 // movePod replaces a pod and its claim. Owners and members are settled later. It adds the pod's old
 // and new address to addrs, with their owners so far.
 func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Addr]ownership) *podMove {
-	contest := func(addr netip.Addr) {
-		if _, ok := addrs[addr]; !ok {
-			addrs[addr] = d.whose(addr)
-		}
-	}
 	m := &podMove{was: was}
 	if pod != nil {
 		m.is = &PodState{Pod: pod, early: d.now.Year() > 1 && pod.Started.After(d.now.Add(clockSkew))}
@@ -128,10 +119,10 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		return m
 	}
 	if claimed {
-		contest(was.Addr)
+		d.contest(was.Addr, addrs)
 	}
 	if claims {
-		contest(pod.Addr)
+		d.contest(pod.Addr, addrs)
 	}
 	if claimed {
 		d.owners.drop(was)
@@ -154,6 +145,13 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		d.misplaced[key] = true
 	}
 	return m
+}
+
+// contest adds an address to addrs, with its owner so far.
+func (d *State) contest(addr netip.Addr, addrs map[netip.Addr]ownership) {
+	if _, ok := addrs[addr]; !ok {
+		addrs[addr] = d.whose(addr)
+	}
 }
 
 // place updates d.local, the policies that select a local pod, and the effects on

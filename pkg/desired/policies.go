@@ -290,18 +290,17 @@ func (d *State) activate() {
 	}
 	clear(d.switched)
 	slices.SortFunc(came, func(a, b *policyState) int { return a.Compare(&b.Policy) })
-	made := nameSet{}
 	for _, ps := range came {
 		d.notePolicy("activating", ps.Key)
 		c := ps.compile()
 		ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
 		for _, def := range ps.Sets {
 			if d.cache.Hold(def.Name, ps.ref()) {
-				d.members.define(def, made)
+				d.members.define(def)
 			}
 		}
 	}
-	d.members.fill(made)
+	d.members.fill()
 	for _, ps := range came {
 		d.namedPorts.use(ps)
 	}
@@ -346,13 +345,9 @@ func (d *State) Hold(n ipsets.Name, ref ipsets.Ref) {
 	if d.cache.Hold(n, ref) {
 		def, _ := policy.Definition(n) // the definition of a named port has only the name
 		def.Name = n
-		d.fillNew(def)
+		d.members.define(def)
+		d.members.fill()
 	}
-}
-
-// fillNew fills a set that is new in the cache.
-func (d *State) fillNew(def policy.SetDef) {
-	d.members.fillAfter(func(made nameSet) { d.members.define(def, made) })
 }
 
 // Release releases sets, and drops the definitions of those without other references.
@@ -377,9 +372,10 @@ func (d *State) DefineOrphans() {
 		if n.Kind() == ipsets.KindNamedPort {
 			d.defineUnused(n)
 		} else if def, ok := policy.Definition(n); ok && d.ours(def) && d.cache.Define(n) {
-			d.fillNew(def)
+			d.members.define(def)
 		}
 	}
+	d.members.fill()
 }
 
 // defineUnused defines the set of a number of a named port that only endpoints name. The number
@@ -389,7 +385,7 @@ func (d *State) defineUnused(n ipsets.Name) {
 	if !ok || !d.cache.Define(n) {
 		return
 	}
-	d.fillNew(policy.SetDef{Name: n})
+	d.members.define(policy.SetDef{Name: n})
 	for _, v := range d.namedPorts.byKey[set.portKey].views {
 		d.renderUsers(v, false)
 	}

@@ -24,28 +24,28 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		d.nodeAddrs = *in.nodeAddrs
 		d.effects.All = true
 	}
-	if len(in.nodes) > 0 {
-		for name, n := range in.nodes {
+	if len(in.Nodes) > 0 {
+		for name, n := range in.Nodes {
 			_, known := d.members.nodes[name]
 			c.add(changedNode, known, n != nil)
 		}
-		d.members.setNodes(in.nodes)
+		d.members.setNodes(in.Nodes)
 	}
-	for name, ns := range in.namespaces {
+	for name, ns := range in.Namespaces {
 		d.stageNamespace(name, ns, c)
 	}
-	for key, np := range in.policies {
+	for key, np := range in.Policies {
 		d.notePolicy("staging", key)
 		c.add(changedPolicy, d.policies[key] != nil, np != nil)
 		d.stagePolicy(key, newPolicyState(np, nil))
 	}
-	for name, cnp := range in.clusters {
+	for name, cnp := range in.ClusterPolicies {
 		key := policy.ClusterKey(name)
 		d.notePolicy("staging", key)
 		c.add(changedClusterPolicy, d.policies[key] != nil, cnp != nil)
 		d.stagePolicy(key, newPolicyState(nil, cnp))
 	}
-	d.stagePods(in.pods, in.finished, addrs, c)
+	d.stagePods(in.Pods, in.finished, addrs, c)
 	if len(d.switched)+len(d.namedPorts.stale) > 0 {
 		d.activate()
 	}

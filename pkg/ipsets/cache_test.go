@@ -1,12 +1,15 @@
 package ipsets
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 var (
@@ -209,4 +212,71 @@ func TestRefsAreSorted(t *testing.T) {
 	require.Empty(t, gocmp.Diff([]Ref{
 		{RefSelector, "z"}, {RefRule, "z"}, {RefList, nested.String()}, {RefActual, "a"}, {RefPin, "a"}, {RefPin, "b"},
 	}, c.Refs(leafA)))
+}
+
+// TestSetsOfPod: the sets that are visited for a pod are those that are
+// defined, whatever came and went before.
+func TestSetsOfPod(t *testing.T) {
+	names := []Name{PodLabelKey("a"), PodLabel("a", ""), PodLabel("a", "x"), PodLabel("a", "y"), PodLabelKey("b"), Namespace("a"), Namespace("a").Deny(), Namespace("b"), PodLabelKey("a").Deny()}
+	rapid.Check(t, func(t *rapid.T) {
+		c, held := NewCache(), map[Name]bool{}
+		t.Repeat(map[string]func(*rapid.T){
+			"hold": func(t *rapid.T) {
+				n := rapid.SampledFrom(names).Draw(t, "set")
+				c.Hold(n, rule)
+				held[n] = true
+			},
+			"release": func(t *rapid.T) {
+				if n := rapid.SampledFrom(names).Draw(t, "set"); held[n] {
+					c.Release(n, rule)
+					delete(held, n)
+				}
+			},
+			"": func(t *rapid.T) {
+				for _, value := range []string{"", "x", "z"} {
+					var want, got []Name
+					for n := range held {
+						if hasPod(n, "a", map[string]string{"a": value}) {
+							want = append(want, n)
+						}
+					}
+					c.EachOfPod("a", map[string]string{"a": value}, func(n Name) { got = append(got, n) })
+					require.ElementsMatch(t, want, got)
+				}
+			},
+		})
+	})
+}
+
+// hasPod reports whether pods of a namespace with these labels are in a set of a label, or of a namespace.
+func hasPod(n Name, namespace string, labels map[string]string) bool {
+	key, value, exact := strings.Cut(n.Text(), ":")
+	have, has := labels[key]
+	return n.Kind() == KindNamespace && n.Text() == namespace || n.Kind() == KindPodLabel && has && (!exact || have == value)
+}
+
+func TestProgrammed(t *testing.T) {
+	c := NewCache()
+	ns, web := Namespace("x"), PodLabel("app", "web")
+	for _, n := range []Name{ns, web} {
+		c.Hold(n, Ref{Kind: RefRule, Owner: "e1"})
+	}
+	c.Hold(ns, Ref{Kind: RefPin, Owner: "e1"})
+	c.AddAddr(ns, netip.MustParseAddr("10.0.0.1"))
+	require.Empty(t, c.Programmed(), "wanted is not programmed")
+
+	c.Wrote(SetValue{Name: ns, ID: ns.ID(), Values: []string{"10.0.0.1", "10.0.0.12"}})
+	c.Wrote(SetValue{Name: web, ID: web.ID()})
+	got := c.Programmed()
+	slices.SortFunc(got, func(a, b Programmed) int { return cmp.Compare(a.Name, b.Name) })
+	require.Equal(t, []Programmed{
+		{ID: ns.ID(), Name: "ns-x", Entries: 2},
+		{ID: web.ID(), Name: "podlabel-app:web"},
+	}, got)
+
+	c.Removed(ns)
+	c.Release(ns, Ref{Kind: RefPin, Owner: "e1"})
+	require.Len(t, c.Programmed(), 1)
+	require.False(t, c.Present(ns))
+	require.True(t, c.Present(web))
 }

@@ -30,29 +30,6 @@ func TestDenyTwinsMoveAtOnce(t *testing.T) {
 	w.apply()
 }
 
-// A twin that cannot gain keeps the others from losing: whoever is to be denied is
-// denied all the time.
-func TestDenyTwinsGrowFirst(t *testing.T) {
-	for name, trouble := range map[string]func(*world){
-		"refused": func(w *world) { w.Reject(leafB.Deny()) },
-		"unknown": func(w *world) { w.Unknown(leafB.Deny()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := denying(t)
-			w.AddAddr(leafA.Deny(), addr3)
-			w.apply()
-			w.RemoveAddr(leafA.Deny(), addr1)
-			w.RemoveAddr(leafA.Deny(), addr3)
-			w.AddAddr(leafA.Deny(), addr2)
-			w.AddAddr(leafB.Deny(), addr1)
-			trouble(w)
-			same(t, `
-		set  update  deny-podlabel-app:a  10.0.0.1 10.0.0.2`, w.Plan())
-			require.True(t, w.HeldBack())
-		})
-	}
-}
-
 // bothSides is denying with the allow sets in addition to their deny twins.
 func bothSides(t *testing.T) *world {
 	w := denying(t)
@@ -65,28 +42,44 @@ func bothSides(t *testing.T) *world {
 	return w
 }
 
+// whileStuck runs a test twice: with a set that HNS rejects, and with one whose outcome is unknown.
+func whileStuck(t *testing.T, n Name, test func(t *testing.T, stick func(*world))) {
+	t.Run("refused", func(t *testing.T) { test(t, func(w *world) { w.Reject(n) }) })
+	t.Run("unknown", func(t *testing.T) { test(t, func(w *world) { w.Unknown(n) }) })
+}
+
+// A twin that cannot gain keeps the others from losing: whoever is to be denied is
+// denied all the time.
+func TestDenyTwinsGrowFirst(t *testing.T) {
+	whileStuck(t, leafB.Deny(), func(t *testing.T, stick func(*world)) {
+		w := denying(t)
+		w.AddAddr(leafA.Deny(), addr3)
+		w.apply()
+		w.RemoveAddr(leafA.Deny(), addr1)
+		w.RemoveAddr(leafA.Deny(), addr3)
+		w.AddAddr(leafA.Deny(), addr2)
+		w.AddAddr(leafB.Deny(), addr1)
+		stick(w)
+		same(t, `set  update  deny-podlabel-app:a  10.0.0.1 10.0.0.2`, w.Plan())
+		require.True(t, w.HeldBack())
+	})
+}
+
 // TestAllowWaitsForDeny: an address joins an allow set only after it is in every deny twin that it
 // should be in, because a deny rule may come before the allow rule. Other addresses do not wait.
 func TestAllowWaitsForDeny(t *testing.T) {
-	for name, trouble := range map[string]func(*world){
-		"refused": func(w *world) { w.Reject(leafB.Deny()) },
-		"unknown": func(w *world) { w.Unknown(leafB.Deny()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := bothSides(t)
-			w.AddAddr(leafB, addr2)
-			w.AddAddr(leafB.Deny(), addr2)
-			w.AddAddr(leafB, addr3)
-			trouble(w)
-			same(t, `
-		set  update  podlabel-app:b  10.0.0.10`, w.Plan())
-			require.True(t, w.HeldBack())
-			w.Release(leafB.Deny(), Ref{RefActual, "ep"}) // the rule has lost the condition
-			same(t, `
-		set  update  podlabel-app:b  10.0.0.2 10.0.0.10`, w.Plan())
-			require.False(t, w.HeldBack())
-		})
-	}
+	whileStuck(t, leafB.Deny(), func(t *testing.T, stick func(*world)) {
+		w := bothSides(t)
+		w.AddAddr(leafB, addr2)
+		w.AddAddr(leafB.Deny(), addr2)
+		w.AddAddr(leafB, addr3)
+		stick(w)
+		same(t, `set  update  podlabel-app:b  10.0.0.10`, w.Plan())
+		require.True(t, w.HeldBack())
+		w.Release(leafB.Deny(), Ref{RefActual, "ep"}) // the rule has lost the condition
+		same(t, `set  update  podlabel-app:b  10.0.0.2 10.0.0.10`, w.Plan())
+		require.False(t, w.HeldBack())
+	})
 }
 
 // TestDenyKeepsARefusedLeaf: a leaf that HNS rejects stays in a nested deny twin until no rule
@@ -112,27 +105,20 @@ func TestDenyKeepsARefusedLeaf(t *testing.T) {
 // TestDenyWaitsForAllow: an address leaves a deny twin only after it has left every allow set that
 // it should leave.
 func TestDenyWaitsForAllow(t *testing.T) {
-	for name, trouble := range map[string]func(*world){
-		"refused": func(w *world) { w.Reject(leafA) },
-		"unknown": func(w *world) { w.Unknown(leafA) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := bothSides(t)
-			w.AddAddr(leafA.Deny(), addr3)
-			w.apply()
-			for _, n := range []Name{leafA, leafA.Deny()} {
-				w.RemoveAddr(n, addr1)
-			}
-			w.RemoveAddr(leafA.Deny(), addr3)
-			trouble(w)
-			same(t, `
-		set  update  deny-podlabel-app:a  10.0.0.1`, w.Plan())
-			require.True(t, w.HeldBack())
-			w.Release(leafA, Ref{RefActual, "ep"})
-			same(t, `
-		set  update  deny-podlabel-app:a`, w.Plan())
-		})
-	}
+	whileStuck(t, leafA, func(t *testing.T, stick func(*world)) {
+		w := bothSides(t)
+		w.AddAddr(leafA.Deny(), addr3)
+		w.apply()
+		for _, n := range []Name{leafA, leafA.Deny()} {
+			w.RemoveAddr(n, addr1)
+		}
+		w.RemoveAddr(leafA.Deny(), addr3)
+		stick(w)
+		same(t, `set  update  deny-podlabel-app:a  10.0.0.1`, w.Plan())
+		require.True(t, w.HeldBack())
+		w.Release(leafA, Ref{RefActual, "ep"})
+		same(t, `set  update  deny-podlabel-app:a`, w.Plan())
+	})
 }
 
 // A leaf comes into a nested twin one request after leaves change: whoever is in it stays

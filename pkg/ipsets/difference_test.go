@@ -86,21 +86,6 @@ func TestDifferenceOfAnUnfilledSet(t *testing.T) {
 	require.Equal(t, map[string]Difference{nested.ID(): {Missing: []string{Empty().String()}}}, c.Copy().Differences())
 }
 
-func TestParseName(t *testing.T) {
-	for _, n := range []Name{
-		Namespace("x"), PodLabelKey("app"), PodLabel("app", "web"), PodSelector("x", "app!=web"), NamedPort("http", "TCP", 80), Empty(),
-		NestedLabel("app", "a", "b"), AllNamespaces(), NamespaceLabel("team", "a"), NamespaceSelector("team"),
-	} {
-		got, ok := ParseName(n.String(), n.Nested())
-		require.True(t, ok, n)
-		require.Equal(t, n, got)
-		_, ok = ParseName(n.String(), !n.Nested())
-		require.False(t, ok, n)
-	}
-	_, ok := ParseName("calico-x", false)
-	require.False(t, ok)
-}
-
 // What a nested set is to contain is missing from it as long as HNS refuses the
 // leaf; what it contains and nobody asks for is surplus, needed or not.
 func TestDifferenceOfNestedSets(t *testing.T) {

@@ -41,8 +41,15 @@ func TestNames(t *testing.T) {
 				require.Equal(t, tc.id, tc.name.ID())
 			}
 			require.Equal(t, tc.name, nameOf(Observed{ID: tc.name.ID(), Name: tc.text, Nested: tc.nested}))
+			got, ok := ParseName(tc.text, tc.nested)
+			require.True(t, ok)
+			require.Equal(t, tc.name, got)
+			_, ok = ParseName(tc.text, !tc.nested)
+			require.False(t, ok)
 		})
 	}
+	_, ok := ParseName("calico-x", false)
+	require.False(t, ok)
 	require.Panics(t, func() { _ = Name{}.String() })
 }
 

@@ -51,7 +51,7 @@ func (c *Cache) Plan() (plan []Request) {
 	sets := make([]*set, 0, len(c.pending))
 	waits := len(c.awaited) > 0 // a member may have to wait
 	for s := range c.pending {
-		writable := s.dirty() && !s.unknown && !s.rejected && !(s.nested && s.blocked())
+		writable := s.dirty() && !s.unknown && !s.rejected && (!s.nested || !s.blocked())
 		if writable {
 			sets = append(sets, s)
 		}
@@ -66,7 +66,8 @@ func (c *Cache) Plan() (plan []Request) {
 	}
 	var last *set
 	for _, s := range sets {
-		v, all := SetValue{}, true
+		var v SetValue
+		all := true // that is desired
 		if waits {
 			v, all = c.allowed(s, h)
 		} else {

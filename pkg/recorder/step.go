@@ -101,22 +101,22 @@ func eventsOf(tx *dataplane.Transaction) (first []Event, more int) {
 		}
 		events = append(events, Event{kind, operation, object})
 	}
-	for name, ns := range tx.Namespaces() {
+	for name, ns := range tx.Namespaces {
 		add("namespace", name, ns == nil)
 	}
 	if _, said := tx.NodeAddrs(); said {
 		add("node", "", false)
 	}
-	for key, p := range tx.Pods() {
+	for key, p := range tx.Pods {
 		add("pod", key.String(), p == nil)
 	}
-	for key, np := range tx.Policies() {
+	for key, np := range tx.Policies {
 		add("policy", key.String(), np == nil)
 	}
-	for name, cnp := range tx.ClusterPolicies() {
+	for name, cnp := range tx.ClusterPolicies {
 		add("clusterPolicy", name, cnp == nil)
 	}
-	for name, node := range tx.Nodes() {
+	for name, node := range tx.Nodes {
 		add("clusterNode", name, node == nil)
 	}
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object)) })

@@ -96,7 +96,7 @@ type kubelet struct {
 func (k *kubelet) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for key, pod := range tx.Pods() {
+	for key, pod := range tx.Pods {
 		delete(k.pods, key)
 		if pod != nil && pod.Local {
 			k.pods[key] = whatif.Pod{Pod: *pod}
