@@ -54,9 +54,7 @@ func (c *Controller) work(ctx context.Context) {
 // awaitNodeAddr waits until the Node object has an address, and reports whether it has one. It is false
 // when ctx ended.
 func (c *Controller) awaitNodeAddr(ctx context.Context) bool {
-	select {
-	case <-c.addressed:
-	default:
+	if !isClosed(c.addressed) {
 		c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", c.cfg.Node)
 		c.status.update(func(s *status) { s.apply = fmt.Errorf("node %q has no InternalIP yet", c.cfg.Node) })
 	}
@@ -287,7 +285,7 @@ func (c *Controller) readCluster(tx *dataplane.Transaction, key Key) {
 		tx.DeleteClusterPolicy(key.Name)
 	case !kept.nodes || c.allNodes.known():
 		tx.SetClusterPolicy(kept.object)
-	case c.allNodes.missing():
+	case isClosed(c.allNodes.late):
 		tx.SetClusterPolicy(policy.WithoutNodes(kept.object))
 	}
 }
