@@ -40,7 +40,9 @@ func (s *status) update(change func(*status)) {
 
 // does notes what the worker does now; "" when it waits for work.
 func (s *status) does(what string) {
-	s.update(func(s *status) { s.doing = state.Progress{Doing: what, Since: time.Now()} })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doing = state.Progress{Doing: what, Since: time.Now()}
 }
 
 // progress returns where the worker is. It is zero while the worker waits for work, or

@@ -36,7 +36,6 @@ func (c *Controller) work(ctx context.Context) {
 	w := worker{
 		c:        c,
 		pace:     pace{interval: c.cfg.ApplyInterval},
-		pending:  map[Key]time.Time{},
 		retry:    time.AfterFunc(backoff.Longest, func() { c.queue.Add(Key{Kind: KindRetry}) }),
 		looks:    looks{observer: c.cfg.Observer, failures: map[string]backoff.Retry{}},
 		contests: contests{queue: c.queue},
@@ -123,9 +122,13 @@ func (w *worker) step(ctx context.Context) {
 // because the state may be half changed.
 func (w *worker) transact(ctx context.Context) {
 	c := w.c
-	for key, at := range c.queue.Take() {
-		earlier(w.pending, key, at)
+	keys := c.queue.Take()
+	for key, at := range w.pending {
+		if _, again := keys[key]; !again || !at.IsZero() {
+			keys[key] = at
+		}
 	}
+	w.pending = keys
 	began, endpoints := time.Now(), 0
 	w.retry.Stop()
 	defer c.status.does("")
@@ -154,7 +157,7 @@ func (w *worker) transact(ctx context.Context) {
 		c.cfg.Logger.Error(err, "apply failed", "objects", tx.Len(), "retryAfter", pause)
 	default:
 		w.tries = 0
-		w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
+		w.pending = nil
 		if next := report.Next(); next > 0 {
 			w.retry.Reset(next)
 		}
