@@ -63,7 +63,7 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	// agent waits twice; what comes from then on does not count, as there may always be more.
 	for round := 0; round < 2 && err == nil; round++ {
 		sandbox := c.claims.ask(t)
-		c.event(keyOfPod(p.Key()), urgent)
+		c.queue.AddEvent(keyOfPod(p.Key()), urgent)
 		err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
 	}
 	switch cause := context.Cause(ctx); {
@@ -184,7 +184,7 @@ func (c *claims) giveUp(key desired.PodKey, t *podClaim) {
 func (c *claims) drop(key desired.PodKey) {
 	c.told[key].end(errReplaced)
 	delete(c.told, key)
-	c.queue.AddEvent(keyOfPod(key), time.Now(), prompt)
+	c.queue.AddEvent(keyOfPod(key), prompt)
 }
 
 // sees takes the state of a local pod, nil when a pod is gone.

@@ -34,8 +34,7 @@ func RESTConfig(kubeconfig string) (*rest.Config, error) {
 		}
 		return cfg, nil
 	}
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, fmt.Errorf("kubeconfig %s: names no cluster; check its current-context", kubeconfig)

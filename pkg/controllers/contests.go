@@ -57,7 +57,7 @@ func (c *contests) again() {
 // judge returns a copy of a rival of another node with Trust set. While the nodes are unknown or cannot be read, it
 // returns the pod itself, so no claim gives way.
 func (c *contests) judge(p *desired.Pod) *desired.Pod {
-	if p.Node == "" || !c.nodes.current() {
+	if p.Node == "" || !c.nodes.known() || c.nodes.informer.problem() != nil {
 		return p
 	}
 	is := *p

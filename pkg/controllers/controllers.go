@@ -52,6 +52,16 @@ type Source struct {
 	AllNodes cache.ListerWatcher
 }
 
+// Applied is what one transaction did, for whoever measures.
+type Applied struct {
+	Report state.Report
+	Err    error // of the whole transaction: what it holds comes again
+	// Programmed has one entry for each event that is in HNS now and was not
+	// before this transaction: the time since the event came in. Several events
+	// of one object between two transactions are one.
+	Programmed []time.Duration
+}
+
 // Config is what a Controller needs.
 type Config struct {
 	Source  Source
@@ -131,22 +141,22 @@ func New(cfg Config) *Controller {
 	pods := keptPods(cfg.Node, cfg.Budgets)
 	pods.gone = c.finished.gone
 	c.pods = newStore(pods, c.podChanged)
-	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { c.event(key, restful) })
-	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { c.event(key, prompt) })
+	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { q.AddEvent(key, restful) })
+	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { q.AddEvent(key, prompt) })
 	addressed := sync.OnceFunc(func() { close(c.addressed) })
 	c.nodes = newStore(keptNodes(), func(key Key, _, is *[]netip.Addr) {
 		if is != nil && len(*is) > 0 {
 			addressed()
 		}
-		c.event(key, prompt)
+		q.AddEvent(key, prompt)
 	})
 	c.clusters = newStore(keptClusters(), func(key Key, _, is *keptCluster) {
 		if is != nil && is.nodes {
 			c.allNodes.need()
 		}
-		c.event(key, prompt)
+		q.AddEvent(key, prompt)
 	})
-	c.allNodes = newNodeWatch(cfg.Source.AllNodes, cfg.Logger, func(key Key, _, _ *clusterNode) { c.event(key, restful) }, c.nodesDecided)
+	c.allNodes = newNodeWatch(cfg.Source.AllNodes, cfg.Logger, func(key Key, _, _ *clusterNode) { q.AddEvent(key, restful) }, c.nodesDecided)
 	c.informers = []*informer{
 		newInformer(KindPod, c.pods, cfg.Source.Pods, cfg.Logger),
 		newInformer(KindNamespace, c.namespaces, cfg.Source.Namespaces, cfg.Logger),
@@ -158,10 +168,6 @@ func New(cfg Config) *Controller {
 	}
 	return c
 }
-
-// event enqueues the key of an object that changed. Each informer calls it from its own goroutine.
-// Namespaces and pods of other nodes are in sets alone, so they have no haste.
-func (c *Controller) event(key Key, h haste) { c.queue.AddEvent(key, time.Now(), h) }
 
 // podChanged enqueues a pod that changed. A pod that is new on this node is open until its endpoint
 // is written.
@@ -176,7 +182,7 @@ func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
 	case is != nil && is.Local:
 		h = prompt
 	}
-	c.event(key, h)
+	c.queue.AddEvent(key, h)
 }
 
 // arrives reports whether a pod is new on this node, or has a new address. Each address of a pod has

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,34 +76,35 @@ var errNoProtobuf = errors.New("the answer is not protobuf")
 // off, or if the answer is of another kind. Such an answer, read as a list, would have no
 // objects, and the caller would take all known objects for deleted.
 func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
-	magic, err := r.Peek(len(protobufMagic))
-	switch {
-	case len(magic) < len(protobufMagic) && protobufMagic[:len(magic)] == string(magic):
-		return list, noEOF(err)
+	switch magic, err := r.Peek(len(protobufMagic)); {
+	case err != nil && strings.HasPrefix(protobufMagic, string(magic)):
+		return list, err
 	case string(magic) != protobufMagic:
 		return list, errNoProtobuf
 	}
 	_, _ = r.Discard(len(protobufMagic)) // cannot fail after Peek
 	const types, raw = 1, 2              // fields of runtime.Unknown, in this order
 	var is runtime.TypeMeta
-	field, size, err := delimited(r)
-	if err == nil && field == types {
-		var content []byte
-		if content, err = read(r, size, nil); err == nil {
+	for {
+		field, size, err := delimited(r)
+		if err != nil {
+			return list, fmt.Errorf("no list: %w", err)
+		}
+		if field == raw && is.Kind == k.list {
+			// The fields after raw name an encoding of it, which the API server does not use.
+			return k.items(&io.LimitedReader{R: r, N: size}, yield)
+		}
+		if field != types {
+			return list, fmt.Errorf("the answer is of kind %q", is.Kind)
+		}
+		content, err := read(r, size, nil)
+		if err == nil {
 			err = is.Unmarshal(content)
 		}
-		if err == nil {
-			field, size, err = delimited(r)
+		if err != nil {
+			return list, fmt.Errorf("no list: %w", err)
 		}
 	}
-	switch {
-	case err != nil:
-		return list, fmt.Errorf("no list: %w", noEOF(err))
-	case field != raw || is.Kind != k.list:
-		return list, fmt.Errorf("the answer is of kind %q", is.Kind)
-	}
-	// The fields after raw name an encoding of it, which the API server does not use.
-	return k.items(&io.LimitedReader{R: r, N: size}, yield)
 }
 
 // items decodes a list up to the end of limited, and calls yield for each object.
@@ -113,7 +115,7 @@ func (k itemKind) items(limited *io.LimitedReader, yield func(runtime.Object) er
 	for limited.N > 0 || r.Buffered() > 0 {
 		field, size, err := delimited(r)
 		if err != nil {
-			return list, noEOF(err)
+			return list, err
 		}
 		content, err = read(r, size, content)
 		if err != nil {
@@ -150,7 +152,7 @@ func read(r io.Reader, size int64, earlier []byte) ([]byte, error) {
 	}
 	content = content[:size]
 	_, err := io.ReadFull(r, content)
-	return content, noEOF(err)
+	return content, err
 }
 
 // delimited reads the number of a field and the length of its content. It returns an error
@@ -166,18 +168,10 @@ func delimited(r *bufio.Reader) (field int, size int64, err error) {
 	}
 	n, err := binary.ReadUvarint(r)
 	if err != nil {
-		return 0, 0, noEOF(err)
+		return 0, 0, err
 	}
 	if n > math.MaxInt64 {
 		return 0, 0, fmt.Errorf("field %d has %d bytes", key>>3, n)
 	}
 	return int(key >> 3), int64(n), nil
-}
-
-// noEOF returns io.ErrUnexpectedEOF for the end of a message that is not whole.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

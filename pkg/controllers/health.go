@@ -40,7 +40,9 @@ func (s *status) update(change func(*status)) {
 
 // does notes what the worker does now; "" when it waits for work.
 func (s *status) does(what string) {
-	s.update(func(s *status) { s.doing = state.Progress{Doing: what, Since: time.Now()} })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doing = state.Progress{Doing: what, Since: time.Now()}
 }
 
 // progress returns where the worker is. It is zero while the worker waits for work, or
@@ -89,11 +91,14 @@ func (c *Controller) Healthy() error {
 // changing: they have warnings. The cause of an error may pass by itself. Ready never
 // waits.
 func (c *Controller) Ready() error {
-	if err := c.SourceError(); err != nil {
-		return fmt.Errorf("the API server does not answer: %w", err)
+	informers := c.informers
+	if len(c.namingNodes()) > 0 { // else the nodes of the cluster are not in force
+		informers = append(slices.Clone(informers), c.allNodes.informer)
 	}
-	if err := c.silence(); err != nil {
-		return err
+	for _, i := range informers {
+		if err := i.problem(); err != nil {
+			return err
+		}
 	}
 	if err := stalled(c.progress(), unreadyAfter); err != nil {
 		return err
@@ -105,36 +110,6 @@ func (c *Controller) Ready() error {
 	}
 	if c.status.look != nil {
 		return fmt.Errorf("HNS does not answer: %w", c.status.look)
-	}
-	return nil
-}
-
-// watched returns the informers whose objects are in force now: those of the nodes of the cluster
-// only while a policy names nodes.
-func (c *Controller) watched() []*informer {
-	if len(c.namingNodes()) == 0 {
-		return c.informers
-	}
-	return append(slices.Clone(c.informers), c.allNodes.informer)
-}
-
-// SourceError returns why the last request to the API server failed, nil when
-// none did. It never waits.
-func (c *Controller) SourceError() error {
-	for _, i := range c.watched() {
-		if err := i.lastError(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// silence returns an error that names a kind about which the API server was silent for too long.
-func (c *Controller) silence() error {
-	for _, i := range c.watched() {
-		if age := i.silence(); age >= silentAfter {
-			return fmt.Errorf("the API server has said nothing about %s for %v", i.kind, age.Round(time.Second))
-		}
 	}
 	return nil
 }

@@ -70,8 +70,8 @@ type informer struct {
 	// Only run uses the fields below.
 	listed   bool   // a watch can go on from version
 	version  string // of the last list or event; "" lists the newest state
-	pause    time.Duration
-	failed   time.Time // the last time
+	tries    int    // failures, one soon after the other
+	failed   time.Time
 	relisted time.Time // when it last listed because the store wanted it
 	absent   bool      // the last list failed with ErrNoKind
 
@@ -89,33 +89,29 @@ func newInformer(kind Kind, s objects, source cache.ListerWatcher, logger klog.L
 	}
 }
 
-// run lists and watches until ctx is done.
+// run lists and watches until ctx is done. After a watch a list follows, unless the server ended the
+// watch, or could not be asked for one.
 func (i *informer) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := i.step(ctx); err != nil && ctx.Err() == nil {
+		var err error
+		if began, from := time.Now(), i.version; i.listed {
+			err = i.watch(ctx)
+			i.listed = err == nil || utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)
+			if err == nil && i.version == from && time.Since(began) < shortWatch {
+				err = errors.New("the watch ended at once")
+			}
+		} else {
+			err = i.list(ctx)
+			i.listed = err == nil
+		}
+		if err != nil && ctx.Err() == nil {
 			i.rest(ctx, err)
 		}
 	}
 }
 
-// step makes a list or a watch. A list follows unless the server ended the watch, or could not be
-// asked for one.
-func (i *informer) step(ctx context.Context) error {
-	if !i.listed {
-		err := i.list(ctx)
-		i.listed = err == nil
-		return err
-	}
-	began, from := time.Now(), i.version
-	err := i.watch(ctx)
-	i.listed = err == nil || utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)
-	if err == nil && i.version == from && time.Since(began) < shortWatch {
-		err = errors.New("the watch ended at once")
-	}
-	return err
-}
-
-// rest waits after an error, and logs it.
+// rest waits after an error, and logs it. The pauses are 1, 2, 4 … 30 s, and up to as much again at
+// random. They begin anew after some time without a failure.
 func (i *informer) rest(ctx context.Context, err error) {
 	var pause time.Duration
 	switch {
@@ -124,7 +120,12 @@ func (i *informer) rest(ctx context.Context, err error) {
 	case errors.Is(err, errRoom): // no failure: the watch is to go on soon
 		pause = rand.N(time.Second)
 	default:
-		pause = i.nextPause(time.Now())
+		if time.Since(i.failed) > 3*backoff.Longest {
+			i.tries = 0
+		}
+		i.tries++
+		i.failed, pause = time.Now(), backoff.Pause(i.tries)
+		pause += rand.N(pause)
 		if !errors.Is(err, errNoWatch) && !expired(err) {
 			i.logger.Error(err, "reading from the API server failed", "kind", i.kind.String(), "retryAfter", pause)
 		}
@@ -133,16 +134,6 @@ func (i *informer) rest(ctx context.Context, err error) {
 	case <-time.After(pause):
 	case <-ctx.Done():
 	}
-}
-
-// nextPause returns the pause after a failure: 1, 2, 4 … 30 s, and up to as much again at random. The
-// pauses begin anew after some time without a failure.
-func (i *informer) nextPause(now time.Time) time.Duration {
-	if now.Sub(i.failed) > 3*backoff.Longest {
-		i.pause = 0
-	}
-	i.failed, i.pause = now, min(max(2*i.pause, time.Second), backoff.Longest)
-	return i.pause + rand.N(i.pause)
 }
 
 // list replaces the objects of the store by those of the source.
@@ -167,7 +158,7 @@ func (i *informer) list(ctx context.Context) error {
 	i.hear()
 	i.version = is.ResourceVersion
 	end()
-	if !i.isSynced() {
+	if !isClosed(i.synced) {
 		close(i.synced)
 		if i.first != nil {
 			i.first()
@@ -176,20 +167,10 @@ func (i *informer) list(ctx context.Context) error {
 	return err
 }
 
-// isSynced reports whether the first list is in the store.
-func (i *informer) isSynced() bool {
-	select {
-	case <-i.synced:
-		return true
-	default:
-		return false
-	}
-}
-
 // logAbsence logs that the kind came or went.
 func (i *informer) logAbsence(absent bool) {
 	switch { // docs/operations.md has these lines
-	case absent && !i.isSynced():
+	case absent && !isClosed(i.synced):
 		i.logger.Info("the API server has no ClusterNetworkPolicies, asking it now and then", "interval", askAgain)
 	case absent && !i.absent:
 		i.logger.Info("the API server has no ClusterNetworkPolicies any more, all that were there are gone")
@@ -197,6 +178,16 @@ func (i *informer) logAbsence(absent bool) {
 		i.logger.Info("the API server has ClusterNetworkPolicies now")
 	}
 	i.absent = absent
+}
+
+// isClosed reports whether a channel was closed that nothing is sent to.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // page passes the objects of one list request to add, one by one if the source can do so.
@@ -323,9 +314,17 @@ func (i *informer) silence() time.Duration {
 	return time.Since(i.heard)
 }
 
-// lastError returns why the last request failed, or nil.
-func (i *informer) lastError() error {
+// problem returns why the store may be out of date, or nil: the last request failed, or the server
+// is silent.
+func (i *informer) problem() error {
+	silence := i.silence()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.err
+	switch {
+	case i.err != nil:
+		return fmt.Errorf("the API server does not answer: %w", i.err)
+	case silence >= silentAfter:
+		return fmt.Errorf("the API server has said nothing about %s for %v", i.kind, silence.Round(time.Second))
+	}
+	return nil
 }

@@ -53,9 +53,7 @@ func (w *nodeWatch) run(ctx context.Context) {
 
 // settle waits until the nodes are known or late, if something needs them.
 func (w *nodeWatch) settle(ctx context.Context) {
-	select {
-	case <-w.needed:
-	default:
+	if !isClosed(w.needed) {
 		return
 	}
 	select {
@@ -66,23 +64,7 @@ func (w *nodeWatch) settle(ctx context.Context) {
 }
 
 // known reports whether all nodes are in the store.
-func (w *nodeWatch) known() bool { return w.informer.isSynced() }
-
-// missing reports whether the first list takes longer than nodesPatience.
-func (w *nodeWatch) missing() bool {
-	select {
-	case <-w.late:
-		return !w.known()
-	default:
-		return false
-	}
-}
-
-// current reports whether the nodes are known and up to date: the last request succeeded, and the API
-// server is not silent.
-func (w *nodeWatch) current() bool {
-	return w.known() && w.informer.lastError() == nil && w.informer.silence() < silentAfter
-}
+func (w *nodeWatch) known() bool { return isClosed(w.informer.synced) }
 
 // nodesDecided has the worker read each policy again that names nodes.
 func (c *Controller) nodesDecided() {

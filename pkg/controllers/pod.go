@@ -16,12 +16,13 @@ import (
 // when it is scheduled to node; with node "" every pod is. The result shares
 // the label map with the object, which nobody changes.
 func PodFrom(p *corev1.Pod, node string) desired.Pod {
+	_, addr := addrsOf(p.Status)
 	pod := desired.Pod{
 		Namespace:   p.Namespace,
 		Name:        p.Name,
 		UID:         p.UID,
 		Labels:      p.Labels,
-		Addr:        firstIPv4(addrsOf(p.Status)),
+		Addr:        addr,
 		Ports:       portsOf(p.Spec),
 		Local:       node == "" || p.Spec.NodeName == node,
 		HostNetwork: OnHostNetwork(p),
@@ -53,22 +54,18 @@ func graceOf(p *corev1.Pod) time.Duration {
 	return time.Duration(min(*seconds, int64(desired.LongestLost/time.Second))) * time.Second
 }
 
-// addrsOf returns the pod's addresses of both families. podIPs has all of them; podIP alone is what
-// old clusters and hand-written manifests give.
-func addrsOf(status corev1.PodStatus) []netip.Addr {
+// addrsOf returns the pod's addresses of both families, and the first IPv4 address, or the zero Addr. podIPs has
+// all of them; podIP alone is what old clusters and hand-written manifests give.
+func addrsOf(status corev1.PodStatus) (all []netip.Addr, v4 netip.Addr) {
 	var texts []string
 	for _, ip := range status.PodIPs {
 		texts = append(texts, ip.IP)
 	}
-	return parseAddrs(append(texts, status.PodIP))
-}
-
-// firstIPv4 returns the first IPv4 address, or the zero Addr.
-func firstIPv4(addrs []netip.Addr) netip.Addr {
-	if i := slices.IndexFunc(addrs, netip.Addr.Is4); i >= 0 {
-		return addrs[i]
+	all = parseAddrs(append(texts, status.PodIP))
+	if i := slices.IndexFunc(all, netip.Addr.Is4); i >= 0 {
+		v4 = all[i]
 	}
-	return netip.Addr{}
+	return all, v4
 }
 
 // OnHostNetwork reports whether a pod uses the network of its node, so that it has neither an
@@ -77,12 +74,11 @@ func firstIPv4(addrs []netip.Addr) netip.Addr {
 // gets an endpoint and an address of the pod network. For a pod without an address, the result is a
 // prediction from its spec.
 func OnHostNetwork(p *corev1.Pod) bool {
-	addrs := addrsOf(p.Status)
+	addrs, addr := addrsOf(p.Status)
 	if len(addrs) == 0 {
 		onWindows := p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows
 		return p.Spec.HostNetwork && !onWindows || hostProcess(p.Spec)
 	}
-	addr := firstIPv4(addrs)
 	if !addr.IsValid() {
 		addr = addrs[0]
 	}

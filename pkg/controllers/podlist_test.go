@@ -77,7 +77,7 @@ func TestEachPodToTheEnd(t *testing.T) {
 	end := bytes.LastIndex(whole, []byte("10.0.0.2")) // what follows the list itself says nothing
 	for n := range end {
 		_, _, err := readPods(bytes.NewReader(whole[:n]))
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF, n)
+		require.Error(t, err, n)
 	}
 	for n := range whole {
 		broken := bytes.Clone(whole)

@@ -31,7 +31,7 @@ type keptPolicy struct {
 func keptPolicies(b policy.Budgets) kept[keptPolicy] {
 	return kept[keptPolicy]{
 		kind: KindPolicy,
-		of:   func(object runtime.Object) *keptPolicy { return keptPolicyOf(object, b) },
+		of:   as(func(np *networkingv1.NetworkPolicy) *keptPolicy { return keptPolicyOf(np, b) }),
 		same: func(a, b *keptPolicy) bool {
 			// After a restore of etcd, two specs can have the same resource version.
 			return a.shut == b.shut && a.size == b.size && a.object.ResourceVersion != "" &&
@@ -51,12 +51,8 @@ func keptPolicies(b policy.Budgets) kept[keptPolicy] {
 	}
 }
 
-// keptPolicyOf returns what is kept of one policy, or nil if the object is no policy.
-func keptPolicyOf(object runtime.Object, b policy.Budgets) *keptPolicy {
-	np, ok := object.(*networkingv1.NetworkPolicy)
-	if !ok {
-		return nil
-	}
+// keptPolicyOf returns what is kept of one policy.
+func keptPolicyOf(np *networkingv1.NetworkPolicy, b policy.Budgets) *keptPolicy {
 	spec, size := np.Spec, policy.SizeOf(&np.Spec)
 	excess := b.Excess(size)
 	if excess != "" {

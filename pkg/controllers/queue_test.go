@@ -19,23 +19,23 @@ func TestQueue(t *testing.T) {
 		require.Equal(t, most, is)
 	}
 	waiting(0, restful)
-	q.AddEvent(pod, first, restful)
-	q.AddEvent(pod, later, restful)
+	q.add(pod, first, restful)
+	q.add(pod, later, restful)
 	waiting(1, restful)
 	<-q.wake
-	q.AddEvent(Key{KindPod, cache.ObjectName{Name: "b"}}, later, restful)
+	q.add(Key{KindPod, cache.ObjectName{Name: "b"}}, later, restful)
 	require.Empty(t, q.wake, "told once")
 	q.Add(retry)
 	<-q.wake // it has more haste
 	waiting(3, prompt)
-	q.AddEvent(pod, later, urgent)
+	q.add(pod, later, urgent)
 	<-q.wake
-	q.AddEvent(retry, later, prompt)
+	q.add(retry, later, prompt)
 	require.Empty(t, q.wake)
 	waiting(3, urgent)
 	require.Equal(t, map[Key]time.Time{pod: first, {KindPod, cache.ObjectName{Name: "b"}}: later, retry: later}, q.Take())
 	waiting(0, restful)
-	q.AddEvent(pod, later, restful)
+	q.add(pod, later, restful)
 	<-q.wake
 	require.Equal(t, map[Key]time.Time{pod: later}, q.Take())
 }

@@ -46,7 +46,6 @@ type store[T any] struct {
 	// Only the informer's goroutine uses the fields below.
 	sums   map[string]int  // size of the objects, by namespace
 	closed map[string]bool // namespaces whose objects were closed since the last list
-	room   bool            // a closed namespace is within its limit, so that a list would open it
 }
 
 // objects is a store for an informer, which does not need the type of its values.
@@ -132,16 +131,13 @@ func (s *store[T]) fit(name cache.ObjectName, v *T) *T {
 	if s.sums[namespace] == 0 {
 		delete(s.sums, namespace)
 	}
-	switch over := s.sums[namespace] > s.limit; {
-	case over && !s.closed[namespace]:
+	if s.sums[namespace] > s.limit && !s.closed[namespace] {
 		s.closed[namespace] = true
 		for other, o := range s.values {
 			if other.Namespace == namespace && other != name && s.size(o) > 0 {
 				s.put(other, o, s.shut(o))
 			}
 		}
-	case s.closed[namespace] && !over:
-		s.room = true
 	}
 	if s.closed[namespace] && size > 0 {
 		v = s.shut(v)
@@ -169,7 +165,7 @@ func (s *store[T]) list() (add func(runtime.Object) error, end func()) {
 		return nil
 	}
 	end = func() {
-		s.sums, s.closed, s.room = sums, map[string]bool{}, false
+		s.sums, s.closed = sums, map[string]bool{}
 		for name, v := range values {
 			if over(name, v) {
 				s.closed[name.Namespace] = true
@@ -188,7 +184,14 @@ func (s *store[T]) list() (add func(runtime.Object) error, end func()) {
 	return add, end
 }
 
-func (s *store[T]) wantsList() bool { return s.room }
+func (s *store[T]) wantsList() bool {
+	for namespace := range s.closed {
+		if s.sums[namespace] <= s.limit {
+			return true
+		}
+	}
+	return false
+}
 
 // value returns the name of an object and what is kept of it.
 func (s *store[T]) value(object runtime.Object) (cache.ObjectName, *T, error) {

@@ -14,17 +14,23 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
+// as returns a function that returns nil for an object of another type.
+func as[O, T any](of func(*O) *T) func(runtime.Object) *T {
+	return func(object runtime.Object) *T {
+		if o, ok := object.(any).(*O); ok {
+			return of(o)
+		}
+		return nil
+	}
+}
+
 // keptPods keeps of a pod what the dataplane needs. The dataplane shares the values, so a pod is in
 // memory once.
 func keptPods(node string, b policy.Budgets) kept[desired.Pod] {
 	in, excess := newInterner(), b.ExcessOfNamespacePods()
 	return kept[desired.Pod]{
 		kind: KindPod,
-		of: func(object runtime.Object) *desired.Pod {
-			p, ok := object.(*corev1.Pod)
-			if !ok {
-				return nil
-			}
+		of: as(func(p *corev1.Pod) *desired.Pod {
 			pod := PodFrom(p, node)
 			if !pod.Local && !pod.Addr.IsValid() {
 				pod.Labels, pod.Ports = nil, nil // a pod without an address is in no set; the update that adds its address has the labels
@@ -32,7 +38,7 @@ func keptPods(node string, b policy.Budgets) kept[desired.Pod] {
 			pod.Fit()
 			in.pod(&pod)
 			return &pod
-		},
+		}),
 		same:  func(a, b *desired.Pod) bool { return a.Size == b.Size && a.Same(b) },
 		limit: b.NamespaceBytes,
 		size:  func(p *desired.Pod) int { return p.Size },
@@ -47,15 +53,11 @@ func keptPods(node string, b policy.Budgets) kept[desired.Pod] {
 func keptNamespaces() kept[desired.Namespace] {
 	return kept[desired.Namespace]{
 		kind: KindNamespace,
-		of: func(object runtime.Object) *desired.Namespace {
-			o, ok := object.(*corev1.Namespace)
-			if !ok {
-				return nil
-			}
+		of: as(func(o *corev1.Namespace) *desired.Namespace {
 			ns := &desired.Namespace{Name: o.Name, Labels: o.Labels}
 			ns.Fit()
 			return ns
-		},
+		}),
 		same: (*desired.Namespace).Same,
 	}
 }
@@ -64,14 +66,10 @@ func keptNamespaces() kept[desired.Namespace] {
 func keptNodes() kept[[]netip.Addr] {
 	return kept[[]netip.Addr]{
 		kind: KindNode,
-		of: func(object runtime.Object) *[]netip.Addr {
-			o, ok := object.(*corev1.Node)
-			if !ok {
-				return nil
-			}
+		of: as(func(o *corev1.Node) *[]netip.Addr {
 			addrs := NodeAddrs(o)
 			return &addrs
-		},
+		}),
 		same: func(a, b *[]netip.Addr) bool { return slices.Equal(*a, *b) },
 	}
 }
@@ -92,13 +90,7 @@ type clusterNode struct {
 func keptClusterNodes() kept[clusterNode] {
 	return kept[clusterNode]{
 		kind: KindClusterNode,
-		of: func(object runtime.Object) *clusterNode {
-			o, ok := object.(*corev1.Node)
-			if !ok {
-				return nil
-			}
-			return clusterNodeOf(o)
-		},
+		of:   as(clusterNodeOf),
 		same: func(a, b *clusterNode) bool {
 			return a.Same(&b.Node) && slices.Equal(a.cidrs, b.cidrs) && a.notReady.Equal(b.notReady)
 		},

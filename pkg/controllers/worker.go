@@ -36,7 +36,6 @@ func (c *Controller) work(ctx context.Context) {
 	w := worker{
 		c:        c,
 		pace:     pace{interval: c.cfg.ApplyInterval},
-		pending:  map[Key]time.Time{},
 		retry:    time.AfterFunc(backoff.Longest, func() { c.queue.Add(Key{Kind: KindRetry}) }),
 		looks:    looks{observer: c.cfg.Observer, failures: map[string]backoff.Retry{}},
 		contests: contests{queue: c.queue},
@@ -54,9 +53,7 @@ func (c *Controller) work(ctx context.Context) {
 // awaitNodeAddr waits until the Node object has an address, and reports whether it has one. It is false
 // when ctx ended.
 func (c *Controller) awaitNodeAddr(ctx context.Context) bool {
-	select {
-	case <-c.addressed:
-	default:
+	if !isClosed(c.addressed) {
 		c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", c.cfg.Node)
 		c.status.update(func(s *status) { s.apply = fmt.Errorf("node %q has no InternalIP yet", c.cfg.Node) })
 	}
@@ -125,9 +122,13 @@ func (w *worker) step(ctx context.Context) {
 // because the state may be half changed.
 func (w *worker) transact(ctx context.Context) {
 	c := w.c
-	for key, at := range c.queue.Take() {
-		earlier(w.pending, key, at)
+	keys := c.queue.Take()
+	for key, at := range w.pending {
+		if _, again := keys[key]; !again || !at.IsZero() {
+			keys[key] = at
+		}
 	}
+	w.pending = keys
 	began, endpoints := time.Now(), 0
 	w.retry.Stop()
 	defer c.status.does("")
@@ -156,7 +157,7 @@ func (w *worker) transact(ctx context.Context) {
 		c.cfg.Logger.Error(err, "apply failed", "objects", tx.Len(), "retryAfter", pause)
 	default:
 		w.tries = 0
-		w.pending = map[Key]time.Time{} // a map keeps the size that it had after the first list
+		w.pending = nil
 		if next := report.Next(); next > 0 {
 			w.retry.Reset(next)
 		}
@@ -287,7 +288,7 @@ func (c *Controller) readCluster(tx *dataplane.Transaction, key Key) {
 		tx.DeleteClusterPolicy(key.Name)
 	case !kept.nodes || c.allNodes.known():
 		tx.SetClusterPolicy(kept.object)
-	case c.allNodes.missing():
+	case isClosed(c.allNodes.late):
 		tx.SetClusterPolicy(policy.WithoutNodes(kept.object))
 	}
 }
