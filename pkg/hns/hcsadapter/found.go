@@ -49,19 +49,16 @@ type Found struct {
 	mu     sync.Mutex // guards following; held for no call
 	on     []*member  // in the order of their names; none: not found
 	where  map[string]*member
-	events uint64                // number of events so far: each start of a read of sets and each end of a write of sets is one
 	looked time.Time             // when networks were last looked for
 	isPod  func(netip.Addr) bool // nil: every endpoint of this node counts
+
+	sets sync.Mutex // held for a read or a write of sets, so that member.sets follows their order
 }
 
 // member is one of the networks.
 type member struct {
 	*Adapter
-	sets map[string]bool // Ids of those that it has, as last read or written; guarded by Found.mu
-
-	// These fields order reads and writes by their event numbers (Found.events). Guarded by Found.mu.
-	listed  uint64            // event at which the read began that sets comes from
-	written map[string]uint64 // event at which the last Add or Remove of each set ended, by Id; entries older than listed may be missing
+	sets map[string]bool // Ids of those that it has, as last read or written; guarded by Found.sets
 }
 
 func newFound(o Options, l library) *Found {

@@ -78,56 +78,6 @@ func TestLookBesideWrites(t *testing.T) {
 	require.Zero(t, lost, "of %d writes", writes)
 }
 
-// TestReadsAndWritesInOrder: a read does not override a write of a set that ended after the read
-// began. A read that began before the last recorded read has no effect at all.
-func TestReadsAndWritesInOrder(t *testing.T) {
-	x, y := setOf("x", "10.0.0.2"), setOf("y", "10.0.0.3")
-	none := []hns.SetPolicy{}
-	for name, play := range map[string]struct {
-		do   func(f *Found, m *member)
-		want map[string]bool
-	}{
-		"a read after an Add": {func(f *Found, m *member) {
-			f.wrote(m, setStep{hns.Add, []hns.SetPolicy{x}})
-			f.list(m, f.event(), none)
-		}, map[string]bool{}},
-		"an Add during a read": {func(f *Found, m *member) {
-			began := f.event()
-			f.wrote(m, setStep{hns.Add, []hns.SetPolicy{x}})
-			f.list(m, began, []hns.SetPolicy{y})
-		}, map[string]bool{x.ID: true, y.ID: true}},
-		"a Remove during a read": {func(f *Found, m *member) {
-			f.list(m, f.event(), []hns.SetPolicy{x, y})
-			began := f.event()
-			f.wrote(m, setStep{hns.Remove, []hns.SetPolicy{x}})
-			f.list(m, began, []hns.SetPolicy{x, y})
-		}, map[string]bool{y.ID: true}},
-		"an Add during two reads, and a read after it": {func(f *Found, m *member) {
-			first, second := f.event(), f.event()
-			f.wrote(m, setStep{hns.Add, []hns.SetPolicy{x}})
-			f.list(m, second, none)
-			f.list(m, first, none)
-			f.list(m, f.event(), []hns.SetPolicy{y})
-		}, map[string]bool{y.ID: true}},
-		"an Update during a read": {func(f *Found, m *member) {
-			began := f.event()
-			f.wrote(m, setStep{hns.Update, []hns.SetPolicy{x}})
-			f.list(m, began, none)
-		}, map[string]bool{}},
-		"reads that end in another order": {func(f *Found, m *member) {
-			first, second := f.event(), f.event()
-			f.list(m, second, []hns.SetPolicy{y})
-			f.list(m, first, []hns.SetPolicy{x})
-		}, map[string]bool{y.ID: true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f, m := &Found{}, &member{}
-			play.do(f, m)
-			require.Equal(t, play.want, m.sets)
-		})
-	}
-}
-
 // TestSecondNetworkAfterWrites: the client remembers writes from the time when there was only one
 // network. So when a second network appears, an Add does not become an Update of a removed set.
 func TestSecondNetworkAfterWrites(t *testing.T) {

@@ -16,15 +16,18 @@ const disagreement = "255.255.255.255"
 
 // read reads the networks and merges them into one.
 func (f *Found) read(ctx context.Context, on []*member) (hns.Network, error) {
+	f.sets.Lock()
+	defer f.sets.Unlock()
 	all := make([]hns.Network, len(on))
 	for i, m := range on {
-		began := f.event()
 		n, err := m.Network(ctx)
 		if err != nil {
 			return hns.Network{}, err
 		}
-		all[i] = n
-		f.list(m, began, n.Sets)
+		all[i], m.sets = n, map[string]bool{}
+		for _, s := range n.Sets {
+			m.sets[s.ID] = true
+		}
 	}
 	if len(all) == 1 {
 		return all[0], nil
@@ -32,68 +35,36 @@ func (f *Found) read(ctx context.Context, on []*member) (hns.Network, error) {
 	return joined(all), nil
 }
 
-// event counts a new event and returns its number.
-func (f *Found) event() uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.events++
-	return f.events
-}
-
-// list records the sets of a network, from a read that began at event began. A set that was written
-// since then keeps the result of that write. If a later read was recorded already, list does nothing.
-func (f *Found) list(m *member, began uint64, sets []hns.SetPolicy) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if began < m.listed {
-		return
-	}
-	before := m.sets
-	m.listed, m.sets = began, map[string]bool{}
-	for _, s := range sets {
-		m.sets[s.ID] = true
-	}
-	for id, at := range m.written {
-		switch {
-		case at < began:
-			delete(m.written, id)
-		case before[id]:
-			m.sets[id] = true
-		default:
-			delete(m.sets, id)
-		}
-	}
-}
-
 // joined makes one network of several. A set is shown as it is where all have it alike, and
 // otherwise with a value that nobody wants.
 func joined(all []hns.Network) hns.Network {
 	var out hns.Network
 	var ids, names []string
-	count := map[string]int{}
-	first := map[string]hns.SetPolicy{}
-	differ := map[string]bool{}
-	var order []string
+	at := map[string]int{} // in out.Sets
+	var agree []int        // how many networks have the set as out.Sets shows it
 	for _, n := range all {
 		ids, names = append(ids, n.ID), append(names, n.Name)
 		for _, s := range n.Sets {
-			if count[s.ID]++; count[s.ID] == 1 {
-				first[s.ID] = s
-				order = append(order, s.ID)
-				continue
+			i, there := at[s.ID]
+			if !there {
+				i, at[s.ID] = len(agree), len(agree)
+				out.Sets, agree = append(out.Sets, s), append(agree, 0)
 			}
-			differ[s.ID] = differ[s.ID] || !alike(first[s.ID], s)
+			if alike(out.Sets[i], s) {
+				agree[i]++
+			}
 		}
 	}
 	out.ID, out.Name = strings.Join(ids, "+"), strings.Join(names, "+")
-	for _, id := range order {
-		s := first[id]
-		if differ[id] || count[id] != len(all) {
-			if s.Values = append(slices.Clone(s.Values), disagreement); s.Type == hns.NestedIPSet {
-				s.Values = nil // which no nested set is to have
-			}
+	for i := range out.Sets {
+		s := &out.Sets[i]
+		switch {
+		case agree[i] == len(all):
+		case s.Type == hns.NestedIPSet:
+			s.Values = nil // which no nested set is to have
+		default:
+			s.Values = append(slices.Clone(s.Values), disagreement)
 		}
-		out.Sets = append(out.Sets, s)
 	}
 	return out
 }
@@ -112,23 +83,20 @@ func (f *Found) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 	if err != nil {
 		return unavailableOf(hns.OpSets(verb), hns.KindSet, "", err)
 	}
+	f.sets.Lock()
+	defer f.sets.Unlock()
 	if len(on) == 1 || len(sets) == 0 {
-		if err := on[0].ModifySets(ctx, verb, sets); err != nil {
-			return err
-		}
-		f.wrote(on[0], setStep{verb, sets}) // a second network may appear before the next write, which then needs this
-		return nil
+		return on[0].modifySets(ctx, setStep{verb, sets}) // a second network may appear before the next write
 	}
 	wrote := false
 	var failed *member
 	for _, m := range on {
-		for _, step := range f.steps(m, verb, sets) {
-			if stepErr := m.ModifySets(ctx, step.verb, step.sets); stepErr != nil {
+		for _, step := range m.steps(verb, sets) {
+			if stepErr := m.modifySets(ctx, step); stepErr != nil {
 				err, failed = cmp.Or(err, stepErr), cmp.Or(failed, m)
 				break
 			}
 			wrote = true
-			f.wrote(m, step)
 		}
 	}
 	if wrote && err != nil {
@@ -137,42 +105,33 @@ func (f *Found) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 	return err
 }
 
-// wrote records a successful request to a network. It ignores an Update, which neither creates nor
-// removes a set.
-func (f *Found) wrote(m *member, step setStep) {
-	if step.verb == hns.Update {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.events++
-	if m.sets == nil {
-		m.sets = map[string]bool{}
-	}
-	if m.written == nil {
-		m.written = map[string]uint64{}
-	}
-	for _, s := range step.sets {
-		m.written[s.ID] = f.events
-		if m.sets[s.ID] = true; step.verb == hns.Remove {
-			delete(m.sets, s.ID)
-		}
-	}
-}
-
 // setStep is one request to one network.
 type setStep struct {
 	verb hns.Verb
 	sets []hns.SetPolicy
 }
 
-// steps returns the requests that a request is in one network.
-func (f *Found) steps(m *member, verb hns.Verb, sets []hns.SetPolicy) []setStep {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// modifySets sends one request and records what the network has then.
+func (m *member) modifySets(ctx context.Context, step setStep) error {
+	if err := m.ModifySets(ctx, step.verb, step.sets); err != nil {
+		return err
+	}
 	if m.sets == nil {
 		m.sets = map[string]bool{}
 	}
+	for _, s := range step.sets {
+		switch step.verb {
+		case hns.Add:
+			m.sets[s.ID] = true
+		case hns.Remove:
+			delete(m.sets, s.ID)
+		}
+	}
+	return nil
+}
+
+// steps returns the requests that a request is in one network.
+func (m *member) steps(verb hns.Verb, sets []hns.SetPolicy) (out []setStep) {
 	var has, lacks []hns.SetPolicy
 	for _, s := range sets {
 		if m.sets[s.ID] {
@@ -181,7 +140,6 @@ func (f *Found) steps(m *member, verb hns.Verb, sets []hns.SetPolicy) []setStep 
 			lacks = append(lacks, s)
 		}
 	}
-	var out []setStep
 	if verb == hns.Remove {
 		lacks = nil
 	} else {
