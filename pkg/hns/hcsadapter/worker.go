@@ -73,24 +73,27 @@ func (w *worker) work(j job) {
 
 // perform makes one call and stays with it until it returns, however long.
 func (w *worker) perform(j job) {
-	over := false // guarded by w.mu
-	timer := time.AfterFunc(w.deadline, func() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		j.run()
+	}()
+	timer := time.NewTimer(w.deadline)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case now := <-timer.C:
 		w.mu.Lock()
-		defer w.mu.Unlock()
-		if !over {
-			w.late = &lateCall{op: j.op, since: time.Now()}
-			close(w.hung)
-		}
-	})
-	j.run()
-	timer.Stop()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	over = true
-	if w.late != nil {
-		w.late = nil
-		w.hung = make(chan struct{})
+		w.late = &lateCall{op: j.op, since: now}
+		close(w.hung)
+		w.mu.Unlock()
 	}
+	<-done
+	w.mu.Lock()
+	w.late = nil
+	w.hung = make(chan struct{})
+	w.mu.Unlock()
 }
 
 // leave does a job at once or after the call that is made, and waits for that, but no
