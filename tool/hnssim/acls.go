@@ -23,8 +23,7 @@ type policy struct {
 // rule is an ACL with everything looked up.
 type rule struct {
 	match.Rule
-	local, remote []*set // the sets of its address fields
-	sets          []*set // all of them
+	sets []*set // those that its address fields name
 }
 
 // lookup finds a set of the endpoint's network by Id; nil when there is none.
@@ -60,7 +59,9 @@ func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 // readACL checks a rule and looks up what it names. It takes the spellings that
 // WinNPM sends, and keeps the rule as it is spelt.
 func readACL(a hns.ACL, find lookup) (*rule, *refused) {
-	a = anyIsEmpty(a)
+	if a.Protocols == hns.AnyProtocol {
+		a.Protocols = "" // as WinNPM sends it
+	}
 	culprit := func(field string) string { return fmt.Sprintf("%q of rule %s", field, a.ID) }
 	layer := cmp.Or(a.RuleType, hns.Switch) // what HNS takes it for (azure-container-networking#1752)
 	switch {
@@ -90,17 +91,16 @@ func readACL(a hns.ACL, find lookup) (*rule, *refused) {
 		}
 	}
 	r := &rule{}
-	var refusal *refused
-	if r.local, refusal = findSets(a.LocalAddresses, find); refusal != nil {
-		return nil, refusal
-	}
-	if r.remote, refusal = findSets(a.RemoteAddresses, find); refusal != nil {
-		return nil, refusal
+	for _, field := range []string{a.LocalAddresses, a.RemoteAddresses} {
+		sets, refusal := findSets(field, find)
+		if refusal != nil {
+			return nil, refusal
+		}
+		r.sets = append(r.sets, sets...)
 	}
 	if n := listLen(a.LocalAddresses) + listLen(a.RemoteAddresses); n > hns.MaxAddressesPerACL {
 		return nil, tooManyAddresses.of(fmt.Sprintf("%d of rule %s", n, a.ID))
 	}
-	r.sets = slices.Concat(r.local, r.remote)
 	parsed, err := match.ParseRule(a, func(id string) *match.Set {
 		return &r.sets[slices.IndexFunc(r.sets, func(at *set) bool { return strings.EqualFold(at.ID, id) })].match
 	})
@@ -110,14 +110,6 @@ func readACL(a hns.ACL, find lookup) (*rule, *refused) {
 	a.RuleType = layer
 	r.Rule, r.ACL = *parsed, a
 	return r, nil
-}
-
-// anyIsEmpty returns the rule with the protocol that WinNPM sends for any.
-func anyIsEmpty(a hns.ACL) hns.ACL {
-	if a.Protocols == hns.AnyProtocol {
-		a.Protocols = ""
-	}
-	return a
 }
 
 // listLen returns the number of entries in a field.

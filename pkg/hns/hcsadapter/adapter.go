@@ -36,11 +36,10 @@ type Adapter struct {
 	service service
 	worker  *worker
 
-	mu       sync.Mutex // guards following
-	id       string     // of the network, as last read; empty: not known
-	observed string     // ID of the network that foreign is of
-	foreign  map[string]bool
-	holds    map[string]*held // by the endpoint's ID in small letters
+	mu      sync.Mutex       // guards following
+	id      string           // of the network, as last read; empty: not known
+	foreign map[string]bool  // IDs, in small letters, of networks that were seen not to be it
+	holds   map[string]*held // by the endpoint's ID in small letters
 }
 
 var _ hns.Client = (*Adapter)(nil)

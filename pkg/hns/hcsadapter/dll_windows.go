@@ -23,47 +23,38 @@ func New(o Options) (Client, error) {
 	return newAdapter(o, l), nil
 }
 
-// dlls are the addresses of the exports of HNS and of what frees their texts.
-type dlls struct {
-	network, endpoint exports
-	free              uintptr // CoTaskMemFree
-}
+// dlls are the addresses of the exports of HNS and of what frees their texts, by name.
+type dlls map[string]uintptr
 
-// exports are those for one kind of object.
-type exports struct{ enumerate, open, query, modify, close uintptr }
-
-func loadDLLs() (*dlls, error) {
-	var l dlls
-	for _, e := range []struct {
-		kind
-		to *exports
-	}{{kindNetwork, &l.network}, {kindEndpoint, &l.endpoint}} {
-		k := string(e.kind)
-		if err := find("computenetwork.dll", map[string]*uintptr{
-			"HcnEnumerate" + k + "s": &e.to.enumerate, "HcnOpen" + k: &e.to.open, "HcnQuery" + k + "Properties": &e.to.query,
-			"HcnModify" + k: &e.to.modify, "HcnClose" + k: &e.to.close,
-		}); err != nil {
-			return nil, err
+func loadDLLs() (dlls, error) {
+	var names []string
+	for _, k := range []kind{kindNetwork, kindEndpoint} {
+		for _, export := range []string{"HcnEnumerate%ss", "HcnOpen%s", "HcnQuery%sProperties", "HcnModify%s", "HcnClose%s"} {
+			names = append(names, fmt.Sprintf(export, k))
 		}
 	}
-	if err := find("ole32.dll", map[string]*uintptr{"CoTaskMemFree": &l.free}); err != nil {
+	l := dlls{}
+	if err := l.find("computenetwork.dll", names...); err != nil {
 		return nil, err
 	}
-	return &l, nil
+	return l, l.find("ole32.dll", free)
 }
 
+// free is the export that frees a text.
+const free = "CoTaskMemFree"
+
 // find looks for exports of a DLL of the system, in its own folder only.
-func find(dll string, exports map[string]*uintptr) error {
+func (l dlls) find(dll string, names ...string) error {
 	library := windows.NewLazySystemDLL(dll)
 	if err := library.Load(); err != nil {
 		return fmt.Errorf("%w: load %s: %w", ErrMissing, dll, err)
 	}
-	for name, to := range exports {
+	for _, name := range names {
 		export := library.NewProc(name)
 		if err := export.Find(); err != nil {
 			return fmt.Errorf("%w: %w", ErrMissing, err)
 		}
-		*to = export.Addr()
+		l[name] = export.Addr()
 	}
 	return nil
 }
@@ -77,67 +68,64 @@ func invoke(export uintptr, args ...uintptr) (hr uintptr) {
 	return hr
 }
 
-func (l *dlls) of(k kind) *exports {
-	if k == kindNetwork {
-		return &l.network
-	}
-	return &l.endpoint
-}
-
-func (l *dlls) enumerate(k kind, query string) (string, error) {
+func (l dlls) enumerate(k kind, query string) (string, error) {
+	export := "HcnEnumerate" + string(k) + "s"
 	text, err := windows.UTF16PtrFromString(query)
 	if err != nil {
 		return "", err
 	}
 	var ids, record *uint16
-	hr := invoke(l.of(k).enumerate, uintptr(unsafe.Pointer(text)),
+	hr := invoke(l[export], uintptr(unsafe.Pointer(text)),
 		uintptr(unsafe.Pointer(&ids)), uintptr(unsafe.Pointer(&record)))
-	return l.output("HcnEnumerate"+string(k)+"s", hr, ids, record)
+	return l.output(export, hr, ids, record)
 }
 
-func (l *dlls) open(k kind, id string) (handle, error) {
+func (l dlls) open(k kind, id string) (handle, error) {
+	export := "HcnOpen" + string(k)
 	guid, err := windows.GUIDFromString("{" + id + "}")
 	if err != nil {
 		return 0, fmt.Errorf("%q is no GUID: %w", id, err)
 	}
 	var h handle
 	var record *uint16
-	hr := invoke(l.of(k).open, uintptr(unsafe.Pointer(&guid)),
+	hr := invoke(l[export], uintptr(unsafe.Pointer(&guid)),
 		uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&record)))
 	if failed(hr) {
 		h = 0 // what a failing call leaves there is nobody's
 	}
-	return h, l.answer("HcnOpen"+string(k), hr, record)
+	return h, l.answer(export, hr, record)
 }
 
-func (l *dlls) query(k kind, h handle, query string) (string, error) {
+func (l dlls) query(k kind, h handle, query string) (string, error) {
+	export := "HcnQuery" + string(k) + "Properties"
 	text, err := windows.UTF16PtrFromString(query)
 	if err != nil {
 		return "", err
 	}
 	var properties, record *uint16
-	hr := invoke(l.of(k).query, uintptr(h), uintptr(unsafe.Pointer(text)),
+	hr := invoke(l[export], uintptr(h), uintptr(unsafe.Pointer(text)),
 		uintptr(unsafe.Pointer(&properties)), uintptr(unsafe.Pointer(&record)))
-	return l.output("HcnQuery"+string(k)+"Properties", hr, properties, record)
+	return l.output(export, hr, properties, record)
 }
 
-func (l *dlls) modify(k kind, h handle, request string) error {
+func (l dlls) modify(k kind, h handle, request string) error {
+	export := "HcnModify" + string(k)
 	text, err := windows.UTF16PtrFromString(request)
 	if err != nil {
 		return err
 	}
 	var record *uint16
-	hr := invoke(l.of(k).modify, uintptr(h), uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(&record)))
-	return l.answer("HcnModify"+string(k), hr, record)
+	hr := invoke(l[export], uintptr(h), uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(&record)))
+	return l.answer(export, hr, record)
 }
 
-func (l *dlls) close(k kind, h handle) error {
-	hr := invoke(l.of(k).close, uintptr(h))
-	return l.answer("HcnClose"+string(k), hr, nil)
+func (l dlls) close(k kind, h handle) error {
+	export := "HcnClose" + string(k)
+	return l.answer(export, invoke(l[export], uintptr(h)), nil)
 }
 
 // output returns the text of a call that has one.
-func (l *dlls) output(export string, hr uintptr, out, record *uint16) (string, error) {
+func (l dlls) output(export string, hr uintptr, out, record *uint16) (string, error) {
 	var text string
 	if !failed(hr) { // what a failing call leaves there is nobody's
 		text = l.take(out)
@@ -152,7 +140,7 @@ func (l *dlls) output(export string, hr uintptr, out, record *uint16) (string, e
 }
 
 // answer returns what is an error: a failure, or success with an error record.
-func (l *dlls) answer(export string, hr uintptr, record *uint16) error {
+func (l dlls) answer(export string, hr uintptr, record *uint16) error {
 	said := l.take(record)
 	switch {
 	case failed(hr):
@@ -175,10 +163,10 @@ func (l *dlls) answer(export string, hr uintptr, record *uint16) error {
 func failed(hr uintptr) bool { return int32(hr) < 0 }
 
 // take returns a text of HNS and frees it; "" for NULL.
-func (l *dlls) take(text *uint16) string {
+func (l dlls) take(text *uint16) string {
 	if text == nil {
 		return ""
 	}
-	defer invoke(l.free, uintptr(unsafe.Pointer(text)))
+	defer invoke(l[free], uintptr(unsafe.Pointer(text)))
 	return windows.UTF16PtrToString(text)
 }

@@ -25,13 +25,13 @@ func TestWithoutHNS(t *testing.T) {
 // TestFind: an export that is missing is an error when it is looked for, as
 // nobody may call it.
 func TestFind(t *testing.T) {
-	var there, missing uintptr
-	require.NoError(t, find("kernel32.dll", map[string]*uintptr{"GetVersion": &there}))
-	require.NotZero(t, there)
-	err := find("kernel32.dll", map[string]*uintptr{"HcnEnumerateNetworks": &missing})
+	l := dlls{}
+	require.NoError(t, l.find("kernel32.dll", "GetVersion"))
+	require.NotZero(t, l["GetVersion"])
+	err := l.find("kernel32.dll", "HcnEnumerateNetworks")
 	require.ErrorIs(t, err, ErrMissing)
 	require.ErrorContains(t, err, "HcnEnumerateNetworks")
-	require.Zero(t, missing)
+	require.NotContains(t, l, "HcnEnumerateNetworks")
 }
 
 // callee stands behind every export. It says what it was given and answers what
@@ -49,11 +49,11 @@ type callee struct {
 
 const someID = "01234567-89ab-CDEF-0123-456789abcdef"
 
-func newCallee(t *testing.T) (*callee, *dlls) {
+func newCallee(t *testing.T) (*callee, dlls) {
 	t.Helper()
 	c := &callee{texts: map[uintptr]bool{}}
 	alloc := windows.NewLazySystemDLL("ole32.dll").NewProc("CoTaskMemAlloc")
-	free := windows.NewLazySystemDLL("ole32.dll").NewProc("CoTaskMemFree")
+	realFree := windows.NewLazySystemDLL("ole32.dll").NewProc(free)
 	give := func(to **uint16, s *string) {
 		*to = nil
 		if s == nil {
@@ -66,40 +66,46 @@ func newCallee(t *testing.T) (*callee, *dlls) {
 		*to = (*uint16)(*(*unsafe.Pointer)(unsafe.Pointer(&p)))
 		c.texts[p] = true
 	}
-	e := exports{
-		enumerate: syscall.NewCallback(func(query *uint16, ids, record **uint16) uintptr {
+	l := dlls{}
+	for name, export := range map[string]uintptr{
+		"HcnEnumerate%ss": syscall.NewCallback(func(query *uint16, ids, record **uint16) uintptr {
 			c.text = windows.UTF16PtrToString(query)
 			give(ids, c.output)
 			give(record, c.record)
 			return uintptr(c.hr)
 		}),
-		open: syscall.NewCallback(func(id *windows.GUID, h *uintptr, record **uint16) uintptr {
+		"HcnOpen%s": syscall.NewCallback(func(id *windows.GUID, h *uintptr, record **uint16) uintptr {
 			c.id, *h = *id, c.handle
 			give(record, c.record)
 			return uintptr(c.hr)
 		}),
-		query: syscall.NewCallback(func(h uintptr, query *uint16, properties, record **uint16) uintptr {
+		"HcnQuery%sProperties": syscall.NewCallback(func(h uintptr, query *uint16, properties, record **uint16) uintptr {
 			c.object, c.text = h, windows.UTF16PtrToString(query)
 			give(properties, c.output)
 			give(record, c.record)
 			return uintptr(c.hr)
 		}),
-		modify: syscall.NewCallback(func(h uintptr, request *uint16, record **uint16) uintptr {
+		"HcnModify%s": syscall.NewCallback(func(h uintptr, request *uint16, record **uint16) uintptr {
 			c.object, c.text = h, windows.UTF16PtrToString(request)
 			give(record, c.record)
 			return uintptr(c.hr)
 		}),
-		close: syscall.NewCallback(func(h uintptr) uintptr {
+		"HcnClose%s": syscall.NewCallback(func(h uintptr) uintptr {
 			c.object = h
 			return uintptr(c.hr)
 		}),
+	} {
+		for _, k := range []kind{kindNetwork, kindEndpoint} {
+			l[fmt.Sprintf(name, k)] = export
+		}
 	}
-	return c, &dlls{network: e, endpoint: e, free: syscall.NewCallback(func(p uintptr) uintptr {
+	l[free] = syscall.NewCallback(func(p uintptr) uintptr {
 		require.True(t, c.texts[p], "freed twice, or nobody's")
 		delete(c.texts, p)
-		_, _, _ = free.Call(p)
+		_, _, _ = realFree.Call(p)
 		return 0
-	})}
+	})
+	return c, l
 }
 
 // TestExports: what every call makes of every kind of answer; each text is freed
@@ -208,7 +214,7 @@ func TestSurrogates(t *testing.T) {
 	p, _, _ := windows.NewLazySystemDLL("ole32.dll").NewProc("CoTaskMemAlloc").Call(8)
 	there := (*uint16)(*(*unsafe.Pointer)(unsafe.Pointer(&p)))
 	copy(unsafe.Slice(there, 4), units)
-	require.NoError(t, find("ole32.dll", map[string]*uintptr{"CoTaskMemFree": &l.free}))
+	require.NoError(t, l.find("ole32.dll", free))
 	again, err := windows.UTF16FromString(l.take(there))
 	require.NoError(t, err)
 	require.Equal(t, units, again)

@@ -3,6 +3,7 @@ package hcsadapter
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -13,13 +14,23 @@ import (
 var podStates = []int{2, 3}
 
 // EndpointIDs implements hns.Client. The endpoints of other networks are among them: which
-// filters HNS heeds together is not documented, and each of them is read once.
+// filters HNS heeds together is not documented, and each of them is read once. It fails while
+// it is not known which network is ours: then no endpoint can be read either.
 func (a *Adapter) EndpointIDs(ctx context.Context) ([]string, error) {
-	ids, err := a.attached(ctx)
-	if err != nil {
-		return nil, &hns.OpError{Op: hns.OpEndpointIDs, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
+	if _, err := a.networkID(ctx); err != nil {
+		return nil, a.notListed(hns.OpEndpointIDs, unread(err))
 	}
-	return ids, nil
+	var all []string
+	for _, state := range podStates {
+		ids, err := a.endpointIDs(ctx, hns.OpEndpointIDs, filter("State", state))
+		if err != nil {
+			return nil, a.notListed(hns.OpEndpointIDs, err)
+		}
+		all = append(all, ids...)
+	}
+	// Endpoints come up from 2 to 3, and one that does so meanwhile is in both answers.
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	return slices.CompactFunc(all, strings.EqualFold), nil
 }
 
 // stateCreated is that of an endpoint which nothing uses yet.
@@ -29,42 +40,14 @@ const stateCreated = 1
 func (a *Adapter) NewEndpointIDs(ctx context.Context) ([]string, error) {
 	ids, err := a.endpointIDs(ctx, hns.OpEndpointNew, filter("State", stateCreated))
 	if err != nil {
-		return nil, &hns.OpError{Op: hns.OpEndpointNew, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
+		return nil, a.notListed(hns.OpEndpointNew, err)
 	}
 	return ids, nil
 }
 
-// attached returns the GUIDs of the endpoints that pods may have, of every network. It fails while
-// it is not known which network is ours: then no endpoint can be read either.
-func (a *Adapter) attached(ctx context.Context) ([]string, error) {
-	if _, _, err := a.networkID(ctx); err != nil {
-		return nil, unread(err)
-	}
-	var lists [][]string
-	for _, state := range podStates {
-		ids, err := a.endpointIDs(ctx, hns.OpEndpointIDs, filter("State", state))
-		if err != nil {
-			return nil, err
-		}
-		lists = append(lists, ids)
-	}
-	return merged(lists), nil
-}
-
-// merged returns each GUID once: endpoints come up from 2 to 3, and one that does
-// so meanwhile is in both answers.
-func merged(lists [][]string) []string {
-	var all []string
-	seen := map[string]bool{}
-	for _, ids := range lists {
-		for _, id := range ids {
-			if key := strings.ToLower(id); !seen[key] {
-				seen[key] = true
-				all = append(all, id)
-			}
-		}
-	}
-	return all
+// notListed returns the error of an enumeration.
+func (a *Adapter) notListed(op string, err error) error {
+	return &hns.OpError{Op: op, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
 }
 
 // answered reports whether an error is an answer of HNS: whoever asks something

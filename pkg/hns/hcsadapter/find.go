@@ -16,17 +16,16 @@ var (
 	errNoEndpoint = errors.New("HNS has no endpoint of this ID")
 )
 
-// networkID returns the ID of our network. cached: it is not from a read that
-// was made now.
-func (a *Adapter) networkID(ctx context.Context) (id string, cached bool, err error) {
+// networkID returns the ID of our network, as last read.
+func (a *Adapter) networkID(ctx context.Context) (string, error) {
 	a.mu.Lock()
-	id = a.id
+	id := a.id
 	a.mu.Unlock()
 	if id != "" {
-		return id, true, nil
+		return id, nil
 	}
 	n, err := a.findNetwork(ctx)
-	return n.ID, false, err
+	return n.ID, err
 }
 
 // findNetwork reads our network, and its ID anew: a network that was deleted
@@ -55,14 +54,13 @@ func (a *Adapter) forgetNetwork(err error) {
 	}
 }
 
-// setID sets the ID of our network, "" when it is not known. What was observed of
-// a network is forgotten when there is another one.
+// setID sets the ID of our network, "" when it is not known. What was seen to be foreign
+// is so while ours is the one it is.
 func (a *Adapter) setID(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.id = id
-	if id != "" && !strings.EqualFold(id, a.observed) {
-		a.observed, a.foreign = id, map[string]bool{}
+	if id != a.id {
+		a.id, a.foreign = id, map[string]bool{}
 	}
 }
 
@@ -76,36 +74,24 @@ func (a *Adapter) checkLocal(ctx context.Context, e endpoint) error {
 	if e.HostComputeNetwork == "" {
 		return &failure{err: fmt.Errorf("HNS shows endpoint %s without a network", e.ID)}
 	}
-	elsewhere := fmt.Errorf("%w: it is of network %s", hns.ErrElsewhere, e.HostComputeNetwork)
-	id, cached, err := a.networkID(ctx)
-	if err != nil {
-		return unread(err)
-	}
-	if cached && !strings.EqualFold(e.HostComputeNetwork, id) {
-		if a.isForeign(e.HostComputeNetwork) {
-			return elsewhere
-		}
-		n, err := a.findNetwork(ctx) // there may be another one by now
+	its := strings.ToLower(e.HostComputeNetwork)
+	a.mu.Lock()
+	ours, foreign := a.id, a.foreign[its]
+	a.mu.Unlock()
+	if !strings.EqualFold(its, ours) && !foreign { // there may be another one by now
+		n, err := a.findNetwork(ctx)
 		if err != nil {
 			return unread(err)
 		}
-		id = n.ID
+		ours = n.ID
+	}
+	if strings.EqualFold(its, ours) {
+		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !strings.EqualFold(e.HostComputeNetwork, id) {
-		a.foreign[strings.ToLower(e.HostComputeNetwork)] = true
-		return elsewhere
-	}
-	return nil
-}
-
-// isForeign reports whether a network was seen to be none of ours, since ours is
-// the one it is. It saves a look at ours with each endpoint of another network.
-func (a *Adapter) isForeign(network string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.foreign[strings.ToLower(network)]
+	a.foreign[its] = true
+	return fmt.Errorf("%w: it is of network %s", hns.ErrElsewhere, e.HostComputeNetwork)
 }
 
 // endpointIDs returns the GUIDs of the endpoints that match a filter, for an

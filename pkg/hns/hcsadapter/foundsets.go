@@ -125,6 +125,7 @@ func (m *member) modifySets(ctx context.Context, step setStep) error {
 			m.sets[s.ID] = true
 		case hns.Remove:
 			delete(m.sets, s.ID)
+		case hns.Update: // makes and removes none
 		}
 	}
 	return nil

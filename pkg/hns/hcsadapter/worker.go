@@ -19,14 +19,12 @@ var errClosed = errors.New("the client is closed")
 // neither goroutines nor requests pile up on a service that hangs.
 type worker struct {
 	deadline time.Duration
-	jobs     chan job // unbuffered: who has handed over a job has begun
+	turn     chan struct{} // has one element while no call is made: who takes it makes one
 	closing  chan struct{}
 	once     sync.Once
 
-	wake chan struct{} // of one place: something is left
-
-	mu   sync.Mutex    // guards following
-	left []job         // to be done before the next job
+	mu   sync.Mutex    // guards following, and that turn gets its element back
+	left []job         // to be done before the turn is given back
 	late *lateCall     // the call past its deadline; nil: none
 	hung chan struct{} // closed when late is set, another one when it is over
 }
@@ -43,71 +41,33 @@ type lateCall struct {
 	since time.Time // of the deadline
 }
 
-// newWorker starts a worker; shut ends it.
+// newWorker returns a worker that has no call; shut ends it.
 func newWorker(deadline time.Duration) *worker {
 	w := &worker{
 		deadline: deadline,
-		jobs:     make(chan job),
+		turn:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),
-		wake:     make(chan struct{}, 1),
 		hung:     make(chan struct{}),
 	}
-	go w.loop()
+	w.turn <- struct{}{}
 	return w
 }
 
-// shut ends the worker as soon as it has no call.
+// shut has calls fail that have not begun.
 func (w *worker) shut() { w.once.Do(func() { close(w.closing) }) }
 
-func (w *worker) loop() {
+// work does a job, what was left meanwhile, and gives the turn back.
+func (w *worker) work(j job) {
 	for {
-		w.tidy()
-		select {
-		case j := <-w.jobs:
-			w.perform(j)
-		case <-w.wake:
-		case <-w.closing:
-			return
-		}
-	}
-}
-
-// tidy does what was left.
-func (w *worker) tidy() {
-	for {
+		w.perform(j)
 		w.mu.Lock()
 		if len(w.left) == 0 {
+			w.turn <- struct{}{}
 			w.mu.Unlock()
 			return
 		}
-		j := w.left[0]
-		w.left = w.left[1:]
+		j, w.left = w.left[0], w.left[1:]
 		w.mu.Unlock()
-		w.perform(j)
-	}
-}
-
-// leave has the worker do a job as soon as it is free, and waits for that, but no
-// longer than for a call: the job stays when ctx ends or a call hangs. After shut
-// it may never be done.
-func (w *worker) leave(ctx context.Context, j job) {
-	done := make(chan struct{})
-	w.mu.Lock()
-	w.left = append(w.left, job{j.op, func() {
-		defer close(done)
-		j.run()
-	}})
-	hung := w.hung
-	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default: // it is told already
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-	case <-hung:
-	case <-w.closing:
 	}
 }
 
@@ -136,6 +96,31 @@ func (w *worker) perform(j job) {
 	w.mu.Unlock()
 }
 
+// leave does a job at once or after the call that is made, and waits for that, but no
+// longer than for a call: the job stays when ctx ends or a call hangs.
+func (w *worker) leave(ctx context.Context, j job) {
+	done := make(chan struct{})
+	last := job{j.op, func() {
+		defer close(done)
+		j.run()
+	}}
+	w.mu.Lock()
+	hung := w.hung
+	select {
+	case <-w.turn:
+		go w.work(last)
+	default:
+		w.left = append(w.left, last)
+	}
+	w.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-hung:
+	case <-w.closing:
+	}
+}
+
 // health returns an error while a call is past its deadline.
 func (w *worker) health() error {
 	w.mu.Lock()
@@ -151,32 +136,33 @@ func (w *worker) health() error {
 // when the caller did not get the result of do: it gave up (the context's cause
 // is wrapped), the deadline passed, or a call before hangs.
 func call[T any](ctx context.Context, w *worker, op string, do func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	var none T
-	if ctx.Err() != nil {
+	var none, value T
+	var err error
+	select {
+	case <-ctx.Done():
 		return none, as(hns.ErrUnavailable, context.Cause(ctx))
+	case <-w.closing:
+		return none, as(hns.ErrUnavailable, errClosed)
+	default:
 	}
 	w.mu.Lock()
 	hung := w.hung
 	w.mu.Unlock()
-	results := make(chan result, 1) // nobody may be there to take it
-	begin := job{op: op, run: func() {
-		value, err := do()
-		results <- result{value, err}
-	}}
-	jobs, closing := w.jobs, w.closing
+	turn, closing := w.turn, w.closing
+	done := make(chan struct{})
 	for {
 		select {
-		case jobs <- begin:
-			jobs, closing = nil, nil // from now on there is a result to wait for
-		case r := <-results:
-			if r.err != nil {
-				return none, r.err
+		case <-turn:
+			turn, closing = nil, nil // from now on there is a result to wait for
+			go w.work(job{op, func() {
+				defer close(done)
+				value, err = do()
+			}})
+		case <-done:
+			if err != nil {
+				return none, err
 			}
-			return r.value, nil
+			return value, nil
 		case <-ctx.Done():
 			return none, as(hns.ErrUnavailable, context.Cause(ctx))
 		case <-hung:

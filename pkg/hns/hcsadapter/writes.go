@@ -27,7 +27,7 @@ func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 	fail := func(class error, code uint32) error {
 		return &hns.OpError{Op: op, Kind: hns.KindSet, ID: one(ids), Code: code, Err: class}
 	}
-	id, _, err := a.networkID(ctx)
+	id, err := a.networkID(ctx)
 	if err != nil {
 		return fail(unread(err), codeOf(err))
 	}
