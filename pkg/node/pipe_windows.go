@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/Microsoft/go-winio"
 	"golang.org/x/sys/windows"
@@ -63,8 +64,8 @@ func isLocal(path string) bool {
 	return len(path) > len(local) && strings.EqualFold(path[:len(local)], local)
 }
 
-// ofAnAgent returns an error unless the owner of a pipe is SYSTEM or the Administrators group: a process
-// without their rights could let every pod run.
+// ofAnAgent returns an error if the owner of a pipe may lack the rights of an agent: such a
+// process could let every pod run.
 func ofAnAgent(conn net.Conn) error {
 	file, ok := conn.(interface{ Fd() uintptr })
 	if !ok {
@@ -78,8 +79,31 @@ func ofAnAgent(conn net.Conn) error {
 	if err != nil {
 		return fmt.Errorf("its owner: %w", err)
 	}
-	if owner == nil || !owner.IsWellKnown(windows.WinLocalSystemSid) && !owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) {
+	if owner == nil || !trusted(owner) {
 		return fmt.Errorf("belongs to %v, who is no agent", owner)
 	}
 	return nil
+}
+
+// maxSIDBytes is the value of SECURITY_MAX_SID_SIZE in winnt.h.
+const maxSIDBytes = 68
+
+// trusted reports whether an account is SYSTEM, the Administrators group, the account of this
+// process, or the default owner of objects that this process creates.
+func trusted(account *windows.SID) bool {
+	if account.IsWellKnown(windows.WinLocalSystemSid) || account.IsWellKnown(windows.WinBuiltinAdministratorsSid) {
+		return true
+	}
+	own := windows.GetCurrentProcessToken()
+	user, err := own.GetTokenUser()
+	if err == nil && account.Equals(user.User.Sid) {
+		return true
+	}
+	var owner struct {
+		sid  *windows.SID // points into rest
+		rest [maxSIDBytes]byte
+	}
+	size := uint32(unsafe.Sizeof(owner))
+	err = windows.GetTokenInformation(own, windows.TokenOwner, (*byte)(unsafe.Pointer(&owner)), size, &size)
+	return err == nil && account.Equals(owner.sid)
 }
