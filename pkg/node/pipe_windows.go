@@ -25,7 +25,9 @@ const bufferBytes = 4096
 // probeTime is how long ListenPipe waits for a connection to the instance that is never served.
 const probeTime = 20 * time.Millisecond
 
-func listenPipe(path string) (net.Listener, error) {
+// ListenPipe creates the named pipe where the agent answers claims. It fails if the pipe exists. Only SYSTEM and
+// administrators can open the pipe.
+func ListenPipe(path string) (net.Listener, error) {
 	if !isLocal(path) {
 		return nil, fmt.Errorf("%s %w", path, errNotLocal)
 	}
@@ -44,7 +46,9 @@ func listenPipe(path string) (net.Listener, error) {
 	return l, nil
 }
 
-func dialPipe(ctx context.Context, path string) (net.Conn, error) {
+// DialPipe opens a pipe of this computer. It fails if the owner of the pipe does not have the rights of an agent: any
+// process can create the pipe while no agent has it. While the pipe has no free instance, it waits until ctx ends.
+func DialPipe(ctx context.Context, path string) (net.Conn, error) {
 	if !isLocal(path) {
 		return nil, fmt.Errorf("%s %w", path, errNotLocal)
 	}
