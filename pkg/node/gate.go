@@ -17,6 +17,10 @@ import (
 // DefaultPipe is the pipe of agents, unless the configuration names another one.
 const DefaultPipe = `\\.\pipe\winnpm-cni`
 
+// pipeAccess lets only SYSTEM and administrators in, and inherits no entries. It says who may ask the agent, and
+// who may add an instance of the pipe.
+const pipeAccess = "D:P(A;;GA;;;SY)(A;;GA;;;BA)"
+
 // The modes of the plugin: what it does with a pod for which it gets no answer.
 const (
 	ModeStrict = "strict" // it does not start until its policies are in place

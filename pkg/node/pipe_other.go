@@ -9,7 +9,8 @@ import (
 	"os"
 )
 
-func listenPipe(path string) (net.Listener, error) {
+// ListenPipe stands for a pipe of Windows in tests: it creates a socket in the file system.
+func ListenPipe(path string) (net.Listener, error) {
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, err
@@ -21,6 +22,7 @@ func listenPipe(path string) (net.Listener, error) {
 	return l, nil
 }
 
-func dialPipe(ctx context.Context, path string) (net.Conn, error) {
+// DialPipe connects to what ListenPipe created.
+func DialPipe(ctx context.Context, path string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", path)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/Microsoft/go-winio"
 	"golang.org/x/sys/windows"
@@ -24,7 +25,9 @@ const bufferBytes = 4096
 // probeTime is how long ListenPipe waits for a connection to the instance that is never served.
 const probeTime = 20 * time.Millisecond
 
-func listenPipe(path string) (net.Listener, error) {
+// ListenPipe creates the named pipe where the agent answers claims. It fails if the pipe exists. Only SYSTEM and
+// administrators can open the pipe.
+func ListenPipe(path string) (net.Listener, error) {
 	if !isLocal(path) {
 		return nil, fmt.Errorf("%s %w", path, errNotLocal)
 	}
@@ -43,7 +46,9 @@ func listenPipe(path string) (net.Listener, error) {
 	return l, nil
 }
 
-func dialPipe(ctx context.Context, path string) (net.Conn, error) {
+// DialPipe opens a pipe of this computer. It fails if the owner of the pipe does not have the rights of an agent: any
+// process can create the pipe while no agent has it. While the pipe has no free instance, it waits until ctx ends.
+func DialPipe(ctx context.Context, path string) (net.Conn, error) {
 	if !isLocal(path) {
 		return nil, fmt.Errorf("%s %w", path, errNotLocal)
 	}
@@ -63,8 +68,8 @@ func isLocal(path string) bool {
 	return len(path) > len(local) && strings.EqualFold(path[:len(local)], local)
 }
 
-// ofAnAgent returns an error unless the owner of a pipe is SYSTEM or the Administrators group: a process
-// without their rights could let every pod run.
+// ofAnAgent returns an error if the owner of a pipe may lack the rights of an agent: such a
+// process could let every pod run.
 func ofAnAgent(conn net.Conn) error {
 	file, ok := conn.(interface{ Fd() uintptr })
 	if !ok {
@@ -78,8 +83,31 @@ func ofAnAgent(conn net.Conn) error {
 	if err != nil {
 		return fmt.Errorf("its owner: %w", err)
 	}
-	if owner == nil || !owner.IsWellKnown(windows.WinLocalSystemSid) && !owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) {
+	if owner == nil || !trusted(owner) {
 		return fmt.Errorf("belongs to %v, who is no agent", owner)
 	}
 	return nil
+}
+
+// maxSIDBytes is the value of SECURITY_MAX_SID_SIZE in winnt.h.
+const maxSIDBytes = 68
+
+// trusted reports whether an account is SYSTEM, the Administrators group, the account of this
+// process, or the default owner of objects that this process creates.
+func trusted(account *windows.SID) bool {
+	if account.IsWellKnown(windows.WinLocalSystemSid) || account.IsWellKnown(windows.WinBuiltinAdministratorsSid) {
+		return true
+	}
+	own := windows.GetCurrentProcessToken()
+	user, err := own.GetTokenUser()
+	if err == nil && account.Equals(user.User.Sid) {
+		return true
+	}
+	var owner struct {
+		sid  *windows.SID // points into rest
+		rest [maxSIDBytes]byte
+	}
+	size := uint32(unsafe.Sizeof(owner))
+	err = windows.GetTokenInformation(own, windows.TokenOwner, (*byte)(unsafe.Pointer(&owner)), size, &size)
+	return err == nil && account.Equals(owner.sid)
 }

@@ -45,18 +45,16 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("port-forward to %s: %w", t.agent, err)
 	}
-	stop := context.AfterFunc(ctx, f.close)
-	end := func() { stop(); f.close() }
+	context.AfterFunc(ctx, f.close)
 	resp, err := f.exchange(req)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		end()
-		return nil, context.Cause(ctx)
-	case err != nil:
-		end()
+	if err != nil {
+		f.close()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		return nil, fmt.Errorf("port-forward to %s: %w", t.agent, err)
 	}
-	resp.Body = body{resp.Body, end}
+	resp.Body = body{resp.Body, f.close}
 	return resp, nil
 }
 

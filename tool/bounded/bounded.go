@@ -4,9 +4,15 @@
 package bounded
 
 import (
+	"archive/zip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+
+	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // ErrTooMuch is the error for a text that exceeds its Limits.
@@ -96,4 +102,96 @@ func (c *counter) count(b byte) {
 
 func (c *counter) tooMuch(most int64, what string) error {
 	return fmt.Errorf("%w, above %d %s; ask the agent again", ErrTooMuch, most, what)
+}
+
+// ErrNoDump is returned for text that is not a response of debug.ManagerPath.
+var ErrNoDump = errors.New("no dump of " + debug.ManagerPath)
+
+// ReadDump reads a response of debug.ManagerPath to the end of r. It fails with ErrNoDump for anything
+// else, and with ErrTooMuch for a response above OfAnAgent. It does not check that
+// the parts of the dump fit together.
+func ReadDump(r io.Reader) (state.Dump, error) {
+	var m struct {
+		NodeName *string
+		state.Dump
+	}
+	in := json.NewDecoder(Reader(r, OfAnAgent))
+	if err := in.Decode(&m); err != nil {
+		return state.Dump{}, fmt.Errorf("%w: %w", ErrNoDump, err)
+	}
+	switch _, err := in.Token(); {
+	case !errors.Is(err, io.EOF):
+		return state.Dump{}, fmt.Errorf("%w: there is something behind it", ErrNoDump)
+	case m.NodeName == nil:
+		return state.Dump{}, fmt.Errorf("%w: it has no NodeName", ErrNoDump)
+	case m.Time.IsZero():
+		return state.Dump{}, fmt.Errorf("%w: it has no time", ErrNoDump)
+	}
+	m.Node = *m.NodeName
+	return m.Dump, nil
+}
+
+// MaxInput is the limit of bytes that a command reads from one file or from standard input.
+// MaxInputs is the limit for all inputs together.
+const (
+	MaxInput  = 64 << 20
+	MaxInputs = 256 << 20
+)
+
+// ErrTooLarge is the error for inputs over a limit. ErrInputTooLarge wraps it for a single input
+// that is larger than MaxInput.
+var (
+	ErrTooLarge      = errors.New("too large")
+	ErrInputTooLarge = fmt.Errorf("%w: a command reads %d MiB of one input", ErrTooLarge, MaxInput>>20)
+)
+
+// Inputs counts the bytes that a command has read. The zero value is ready to use.
+type Inputs struct{ read int64 }
+
+// Read reads one input to its end. It stops at the first byte over MaxInput or MaxInputs and returns
+// ErrTooLarge. The error does not name the input, so callers add its name.
+func (i *Inputs) Read(r io.Reader) ([]byte, error) {
+	most := min(MaxInput, MaxInputs-i.read)
+	text, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err != nil {
+		return nil, err
+	}
+	switch i.read += int64(len(text)); {
+	case i.read > MaxInputs:
+		i.read = MaxInputs // every later Read fails as well, unless its input is empty
+		return nil, fmt.Errorf("%w: a command reads %d MiB in all", ErrTooLarge, MaxInputs>>20)
+	case len(text) > MaxInput:
+		return nil, ErrInputTooLarge
+	}
+	return text, nil
+}
+
+// maxList is the limit of bytes that are read to find and parse the central directory of a zip file.
+const maxList = 256 << 10
+
+// Zip opens a zip file of size bytes. It fails if the file is larger than MaxInput, or if its central
+// directory is too long: that may be as long as the file, and each entry in it takes some hundred
+// bytes of memory. Callers must bound the files that they unpack.
+func Zip(r io.ReaderAt, size int64) (*zip.Reader, error) {
+	if size > MaxInput {
+		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrTooLarge, MaxInput)
+	}
+	list := &listReader{r: r, left: maxList}
+	z, err := zip.NewReader(list, size)
+	list.left = math.MaxInt64
+	return z, err
+}
+
+// listReader is a reader that fails after left bytes.
+type listReader struct {
+	r    io.ReaderAt
+	left int64
+}
+
+// ReadAt implements io.ReaderAt.
+func (l *listReader) ReadAt(p []byte, off int64) (int, error) {
+	if l.left -= int64(len(p)); l.left < 0 {
+		return 0, fmt.Errorf("its list of files is longer than %d bytes", maxList)
+	}
+	return l.r.ReadAt(p, off)
 }

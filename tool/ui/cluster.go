@@ -33,14 +33,13 @@ type Agents interface {
 // cluster serves the pages of a cluster.
 type cluster struct {
 	Agents
-	mu    sync.Mutex // guards pages
-	pages map[string]http.Handler
+	pages sync.Map // of http.Handler, by node
 }
 
 // ClusterHandler returns the pages of a cluster: the list of its nodes at /, and the page of a node,
 // which is that of Handler, below /nodes/NAME/.
 func ClusterHandler(of Agents) http.Handler {
-	c := &cluster{Agents: of, pages: map[string]http.Handler{}}
+	c := &cluster{Agents: of}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.front)
 	mux.HandleFunc("GET /ui/{name}", serveStatic)
@@ -58,11 +57,8 @@ func ClusterHandler(of Agents) http.Handler {
 // page returns the page of a node. It fails for a name that is no node's, so that it keeps no more pages
 // than the cluster has nodes.
 func (c *cluster) page(ctx context.Context, node string) (http.Handler, error) {
-	c.mu.Lock()
-	page := c.pages[node]
-	c.mu.Unlock()
-	if page != nil {
-		return page, nil
+	if page, known := c.pages.Load(node); known {
+		return page.(http.Handler), nil
 	}
 	all, _, err := c.All(ctx)
 	if err != nil {
@@ -71,11 +67,8 @@ func (c *cluster) page(ctx context.Context, node string) (http.Handler, error) {
 	if !slices.ContainsFunc(all, func(on agents.OnNode) bool { return on.Node == node }) {
 		return nil, notFound("there is no node %s with Windows or with an agent", node)
 	}
-	page = http.StripPrefix("/nodes/"+node, Handler(c.node(node)))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.pages[node] = page
-	return page, nil
+	page, _ := c.pages.LoadOrStore(node, http.StripPrefix("/nodes/"+node, Handler(c.node(node))))
+	return page.(http.Handler), nil
 }
 
 // node returns the configuration of a node's page.

@@ -55,7 +55,7 @@ func Handler(cfg Config) http.Handler {
 	for path, make := range map[string]answer{
 		"matrix": serveMatrix, "trace": p.trace,
 		"pods": listPods, "pods/{namespace}/{name}": showPod,
-		"policies": listPolicies, "policies/{namespace}/{name}": showPolicy, "clusterpolicies/{name}": showClusterPolicy,
+		"policies": listPolicies, "policies/{namespace}/{name}": showPolicy, "clusterpolicies/{name}": showPolicy,
 	} {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) {
 			s, err := p.snapshots.get(r.Context())

@@ -91,15 +91,9 @@ type policyDetail struct {
 	YAML     string   `json:"yaml,omitempty"`
 }
 
+// showPolicy shows a NetworkPolicy, or without a namespace a ClusterNetworkPolicy.
 func showPolicy(s *snapshot, r *http.Request) (any, error) {
-	return s.policy(r.PathValue("namespace") + "/" + r.PathValue("name"))
-}
-
-func showClusterPolicy(s *snapshot, r *http.Request) (any, error) {
-	return s.policy(r.PathValue("name"))
-}
-
-func (s *snapshot) policy(name string) (any, error) {
+	name := strings.TrimPrefix(r.PathValue("namespace")+"/"+r.PathValue("name"), "/")
 	all := policiesOf(&s.dump)
 	i := slices.IndexFunc(all, func(p anyPolicy) bool { return p.name == name })
 	if i < 0 {
