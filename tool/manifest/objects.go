@@ -298,23 +298,3 @@ func (l *loader) add(s source, object metav1.Object, name string) field.ErrorLis
 	}
 	return nil
 }
-
-// nodeIsThere fails when there are Nodes, but no Node has the name.
-func (l *loader) nodeIsThere(name string, paths []string) error {
-	var names []string
-	for _, n := range l.objects.Nodes {
-		names = append(names, n.Name)
-	}
-	if name == "" || len(names) == 0 || slices.Contains(names, name) {
-		return nil
-	}
-	reason := fmt.Sprintf("of %d Nodes the first are %s", len(names), strings.Join(slices.Sorted(slices.Values(names))[:min(len(names), 5)], ", "))
-	if like := cli.Similar(name, names); like != "" {
-		reason = fmt.Sprintf("did you mean %s?", like)
-	}
-	read := strings.Join(paths, ", ")
-	if read == "-" {
-		read = "stdin"
-	}
-	return &Error{File: read, Reason: fmt.Sprintf("no Node is called %q; %s", name, reason)}
-}
