@@ -265,11 +265,7 @@ func (j judge) checkSize(rows []gridRow, q questions) error {
 	if pairs*len(q.matrix) <= maxPairs {
 		return nil
 	}
-	what, instead := "workloads", "give --node, or ask kubectl npm trace for a pair"
-	if q.all {
-		what, instead = "pods", "without --all it is one of workloads; else give --node, or ask kubectl npm trace for a pair"
-	}
-	return fmt.Errorf("--matrix: %d %s are %d pairs for each port, more than %d in all: %s", len(rows), what, pairs, maxPairs, instead)
+	return fmt.Errorf("--matrix: %d rows are %d pairs for each port, more than %d in all: leave out --all, give --node, or ask kubectl npm trace for a pair", len(rows), pairs, maxPairs)
 }
 
 // grids fills a grid for each port.
