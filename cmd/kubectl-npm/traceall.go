@@ -59,11 +59,11 @@ func worse(a, b explain.Verdict) explain.Verdict {
 // write prints the answers. If there are several, it first prints the number of each verdict.
 func (t traces) write(w io.Writer) error {
 	var b bytes.Buffer
+	count := map[explain.Verdict]int{}
+	for _, a := range t.Answers {
+		count[a.Verdict]++
+	}
 	if len(t.Answers) > 1 {
-		count := map[explain.Verdict]int{}
-		for _, a := range t.Answers {
-			count[a.Verdict]++
-		}
 		fmt.Fprintf(&b, "%d of %d BLOCKED, %d UNKNOWN, %d ALLOWED\n", count[explain.Blocked], len(t.Answers), count[explain.Unknown], count[explain.Allowed])
 	}
 	for _, note := range t.Notes {
@@ -73,9 +73,7 @@ func (t traces) write(w io.Writer) error {
 		if b.Len() > 0 {
 			fmt.Fprintln(&b)
 		}
-		if err := a.WriteText(&b); err != nil {
-			return err
-		}
+		_ = a.WriteText(&b) // a buffer takes everything
 	}
 	_, err := w.Write(b.Bytes())
 	return err
