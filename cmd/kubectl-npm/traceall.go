@@ -40,20 +40,9 @@ func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (t
 			return traces{}, err
 		}
 		t.Answers = append(t.Answers, answer)
-		t.Verdict = worse(t.Verdict, answer.Verdict)
+		t.Verdict = explain.Worse(t.Verdict, answer.Verdict)
 	}
 	return t, nil
-}
-
-// worse returns Blocked if either verdict is Blocked, Allowed if both are, and otherwise Unknown.
-func worse(a, b explain.Verdict) explain.Verdict {
-	switch {
-	case a == explain.Blocked || b == explain.Blocked:
-		return explain.Blocked
-	case a == explain.Allowed && b == explain.Allowed:
-		return explain.Allowed
-	}
-	return explain.Unknown
 }
 
 // write prints the answers. If there are several, it first prints the number of each verdict.

@@ -198,10 +198,7 @@ func (l *loader) list(at place, items []any, version, kind string) {
 	}
 	prefix := at.item
 	for i, item := range items {
-		at.item, at.object = fmt.Sprintf("%sitems[%d]", prefix, i), ""
-		if prefix != "" {
-			at.item = fmt.Sprintf("%s.items[%d]", prefix, i)
-		}
+		at.item, at.object = strings.TrimPrefix(fmt.Sprintf("%s.items[%d]", prefix, i), "."), ""
 		l.refused(l.object(at, item, version, kind))
 	}
 }
