@@ -69,10 +69,10 @@ func (x explainer) origin(a hns.ACL) (string, []int) {
 			}
 			return from.Policy, []int{from.Rule}
 		case i < len(x.ep.WantedRules):
-			return policyOf(a.ID), x.ep.WantedRules[i]
+			return PolicyOf(a.ID), x.ep.WantedRules[i]
 		}
 	}
-	return policyOf(a.ID), nil
+	return PolicyOf(a.ID), nil
 }
 
 // rulePath is where a policy has a rule.
@@ -156,7 +156,7 @@ func (x explainer) sinceText(d *state.Set) string {
 func (x explainer) tried(d decision) []Rule {
 	out := []Rule{}
 	for _, a := range d.list.acls() {
-		if policyOf(a.ID) == "" || a.Direction != x.q.dir || a.Action != hns.Allow || a.RuleType == hns.Host {
+		if PolicyOf(a.ID) == "" || a.Direction != x.q.dir || a.Action != hns.Allow || a.RuleType == hns.Host {
 			continue
 		}
 		out = append(out, x.rule(a, x.c.views[d.list.view]))

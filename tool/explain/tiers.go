@@ -268,7 +268,7 @@ func byRule(rules []hns.ACL) Decider {
 // policiesOf returns the policies that rules of HNS name, sorted.
 func policiesOf(rules []hns.ACL) (out []string) {
 	for _, a := range rules {
-		if name := policyOf(a.ID); name != "" {
+		if name := PolicyOf(a.ID); name != "" {
 			out = append(out, name)
 		}
 	}
@@ -279,8 +279,8 @@ func policiesOf(rules []hns.ACL) (out []string) {
 // ofCluster reports whether a policy is a ClusterNetworkPolicy.
 func ofCluster(policy string) bool { return strings.HasPrefix(policy, clusterPrefix) }
 
-// policyOf returns the policy that the Id of one of our rules names, "" for none.
-func policyOf(id string) string {
+// PolicyOf returns the policy that the Id of one of our rules names, "" for none.
+func PolicyOf(id string) string {
 	if name, ok := state.ClusterPolicyOfACL(id); ok {
 		return clusterPrefix + name
 	}
