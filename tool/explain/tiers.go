@@ -140,6 +140,13 @@ const (
 	yes
 )
 
+func truthOf(is bool) truth {
+	if is {
+		return yes
+	}
+	return no
+}
+
 // meets reports whether a rule matches a connection.
 func (c *Cluster) meets(r policy.Rule, own, peer End, q question) truth {
 	who, unclear := no, c.unclear(peer)
@@ -185,21 +192,15 @@ func anyPort(ports []policy.Port, pod *state.Pod, packet hns.Packet) bool {
 // sets it belongs.
 func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 	if len(p.Blocks) > 0 {
-		if slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(e.addr) }) {
-			return yes
-		}
-		return no
+		return truthOf(slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(e.addr) }))
 	}
 	for _, name := range p.Sets {
 		cond, ok := conditionOf(name.String(), name.Nested())
 		if !ok || !cond.ofAddress() && unclear {
 			return maybe
 		}
-		switch is, known, _ := c.holds(cond, e); {
-		case !known:
-			return maybe
-		case !is:
-			return no
+		if is, _ := c.holds(cond, e); is != yes {
+			return is
 		}
 	}
 	return yes
