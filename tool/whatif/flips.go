@@ -74,6 +74,15 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange) *com
 	return x
 }
 
+// mayFlip reports whether connections of two ends may be others after the change. Addresses outside have
+// none among themselves, nor has a pod to itself.
+func mayFlip(from, to *end) bool {
+	if from.outside && to.outside || from == to && len(from.Pods) < 2 {
+		return false
+	}
+	return from.changed[out] || to.changed[in] || !from.stays() || !to.stays()
+}
+
 // differ reports whether endpoints got other rules of a direction, or rules that name one of the sets.
 func differ(old, now []*state.Endpoint, sets map[string]bool, dir hns.Direction) bool {
 	rules := func(eps []*state.Endpoint) [][]hns.ACL {
@@ -119,17 +128,11 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	for i := range x.ends {
 		for j := range x.ends {
 			from, to := &x.ends[i], &x.ends[j]
-			if from.outside && to.outside || i == j && len(from.Pods) < 2 {
-				continue // addresses outside have no connections among themselves, nor has a pod to itself
-			}
-			if !from.changed[out] && !to.changed[in] && from.stays() && to.stays() {
-				continue // nothing flips
-			}
-			if err := ctx.Err(); err != nil {
-				return err
+			if !mayFlip(from, to) {
+				continue
 			}
 			flips, admitted, err := x.flips(from, to)
-			if err != nil {
+			if err := cmp.Or(err, ctx.Err()); err != nil {
 				return err
 			}
 			if from.outside || to.outside {
