@@ -79,22 +79,15 @@ func (o *checkOptions) run(ctx context.Context, std cli.Streams, namespace, name
 	until := time.Now().Add(o.limit)
 	for {
 		c, err := o.ask(ctx, cluster, namespace, name)
-		again := err == nil && o.wait && c.left() && time.Now().Add(o.interval).Before(until)
-		if !again || !pause(ctx, o.interval) {
+		again := err == nil && o.wait && c.on(nodeInForce) < len(c.Nodes) && time.Now().Add(o.interval).Before(until)
+		if !again {
 			return o.end(std, "check", c, err)
 		}
-	}
-}
-
-// pause waits; false: ctx is done.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+		select {
+		case <-ctx.Done():
+			return o.end(std, "check", c, err)
+		case <-time.After(o.interval):
+		}
 	}
 }
 

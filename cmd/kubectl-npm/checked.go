@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // inForce says whether a policy is in force on a node.
@@ -18,14 +19,7 @@ const (
 
 // code is the exit code of a node. The higher one is the worse.
 func (f inForce) code() int {
-	switch f {
-	case nodeInForce:
-		return 0
-	case nodeNotInForce:
-		return exitBlocked
-	case nodeUnknown:
-	}
-	return exitUnknown
+	return map[inForce]int{nodeInForce: exitAllowed, nodeNotInForce: exitBlocked, nodeUnknown: exitUnknown}[f]
 }
 
 // nodeCheck is what is known of a policy on one node.
@@ -53,18 +47,12 @@ func (c checked) on(f inForce) int {
 	return n
 }
 
-// left reports whether waiting may change something. What one may not look for, it does not.
-func (c checked) left() bool { return c.on(nodeInForce) < len(c.Nodes) }
-
+// code is the exit code of the worst node, which is the first.
 func (c checked) code() int {
-	code := 0
-	for _, n := range c.Nodes {
-		code = max(code, n.State.code())
-	}
 	if c.Note != "" {
 		return exitUnknown
 	}
-	return code
+	return c.Nodes[0].State.code()
 }
 
 // write prints the name of the policy for scripts, or for people where it is in force.
@@ -74,25 +62,25 @@ func (c checked) write(w io.Writer, form string) error {
 		_, err := fmt.Fprintln(w, "networkpolicy.networking.k8s.io/"+name)
 		return err
 	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "NetworkPolicy %s: in force on %d of %d nodes", c.Policy, c.on(nodeInForce), len(c.Nodes))
+	var b cli.Page
+	unknown := ""
 	if n := c.on(nodeUnknown); n > 0 {
-		fmt.Fprintf(&b, ", UNKNOWN on %d", n)
+		unknown = fmt.Sprintf(", UNKNOWN on %d", n)
 	}
-	fmt.Fprintln(&b)
+	b.Line(0, "NetworkPolicy %s: in force on %d of %d nodes%s", c.Policy, c.on(nodeInForce), len(c.Nodes), unknown)
 	for _, n := range c.Nodes {
 		switch {
 		case n.State == nodeUnknown:
-			fmt.Fprintf(&b, "  %s: UNKNOWN: %s\n", n.Node, n.Why)
+			b.Line(1, "%s: UNKNOWN: %s", n.Node, n.Why)
 		case n.State == nodeNotInForce:
-			fmt.Fprintf(&b, "  %s: %s\n", n.Node, n.Why)
+			b.Line(1, "%s: %s", n.Node, n.Why)
 		case form == "wide":
-			fmt.Fprintf(&b, "  %s: in force\n", n.Node)
+			b.Line(1, "%s: in force", n.Node)
 		}
 	}
 	if c.Note != "" {
-		fmt.Fprintln(&b, c.Note)
+		b.Line(0, "%s", c.Note)
 	}
-	_, err := w.Write(b.Bytes())
+	_, err := io.WriteString(w, b.String())
 	return err
 }

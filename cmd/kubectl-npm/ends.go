@@ -124,16 +124,12 @@ func parseEnd(text, namespace string) end {
 
 // plain returns the question and true if it names no workload, Service or named port, so that no lookup is needed.
 func (a query) plain() (explain.Question, bool, error) {
-	_, err := strconv.Atoi(a.port)
-	if err != nil || len(a.looksUp()) > 0 {
+	lookup := func(e end) bool { return e.kind != "" && e.kind != "Pod" }
+	if _, err := strconv.Atoi(a.port); err != nil || lookup(a.from) || lookup(a.to) {
 		return explain.Question{}, false, nil
 	}
 	q, err := a.question(a.from.String(), a.to.String(), a.port, cmp.Or(a.protocol, policy.TCP))
 	return q, true, err
-}
-
-func (a query) looksUp() []end {
-	return slices.DeleteFunc([]end{a.from, a.to}, func(e end) bool { return e.kind == "" || e.kind == "Pod" })
 }
 
 func (query) question(from, to, port string, protocol policy.Protocol) (explain.Question, error) {
@@ -358,8 +354,5 @@ func (a query) servicePort(svc *corev1.Service) (corev1.ServicePort, error) {
 }
 
 func there(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return "; there is " + strings.Join(names, ", ")
+	return strings.TrimSuffix("; there is "+strings.Join(names, ", "), "; there is ")
 }

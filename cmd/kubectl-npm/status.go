@@ -107,15 +107,12 @@ type clusterStatus struct {
 	Note string `json:"note,omitempty"`
 }
 
+// code is the exit code of the worst node, which is the first.
 func (c clusterStatus) code() int {
-	code := 0
-	for _, n := range c.Nodes {
-		code = max(code, n.code())
-	}
 	if len(c.Nodes) == 0 || c.Note != "" {
 		return exitUnknown
 	}
-	return code
+	return c.Nodes[0].code()
 }
 
 // run prints the status.
@@ -234,10 +231,10 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 }
 
 func (n nodeStatus) row(wide bool) string {
-	word := map[bool]string{true: "ready", false: "NOT READY"}[n.Ready]
-	cells := []string{n.Node, word, cmp.Or(cli.Printable(n.Version), "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings))}
-	if n.Answer != "" {
-		cells = []string{n.Node, "NO ANSWER", "-", "-", "-", "-"}
+	cells := []string{n.Node, "NO ANSWER", "-", "-", "-", "-"}
+	if n.Answer == "" {
+		word := map[bool]string{true: "ready", false: "NOT READY"}[n.Ready]
+		cells = []string{n.Node, word, cmp.Or(cli.Printable(n.Version), "-"), fmt.Sprint(n.Pending + n.SetsBehind), fmt.Sprint(len(n.NotInForce)), fmt.Sprint(len(n.Warnings))}
 	}
 	if wide {
 		cells = append(cells, fmt.Sprint(n.Pods), cmp.Or(n.Agent, "-"))

@@ -40,30 +40,19 @@ func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (t
 			return traces{}, err
 		}
 		t.Answers = append(t.Answers, answer)
-		t.Verdict = worse(t.Verdict, answer.Verdict)
+		t.Verdict = explain.Worse(t.Verdict, answer.Verdict)
 	}
 	return t, nil
-}
-
-// worse returns Blocked if either verdict is Blocked, Allowed if both are, and otherwise Unknown.
-func worse(a, b explain.Verdict) explain.Verdict {
-	switch {
-	case a == explain.Blocked || b == explain.Blocked:
-		return explain.Blocked
-	case a == explain.Allowed && b == explain.Allowed:
-		return explain.Allowed
-	}
-	return explain.Unknown
 }
 
 // write prints the answers. If there are several, it first prints the number of each verdict.
 func (t traces) write(w io.Writer) error {
 	var b bytes.Buffer
+	count := map[explain.Verdict]int{}
+	for _, a := range t.Answers {
+		count[a.Verdict]++
+	}
 	if len(t.Answers) > 1 {
-		count := map[explain.Verdict]int{}
-		for _, a := range t.Answers {
-			count[a.Verdict]++
-		}
 		fmt.Fprintf(&b, "%d of %d BLOCKED, %d UNKNOWN, %d ALLOWED\n", count[explain.Blocked], len(t.Answers), count[explain.Unknown], count[explain.Allowed])
 	}
 	for _, note := range t.Notes {
@@ -73,9 +62,7 @@ func (t traces) write(w io.Writer) error {
 		if b.Len() > 0 {
 			fmt.Fprintln(&b)
 		}
-		if err := a.WriteText(&b); err != nil {
-			return err
-		}
+		_ = a.WriteText(&b) // a buffer takes everything
 	}
 	_, err := w.Write(b.Bytes())
 	return err

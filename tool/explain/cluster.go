@@ -214,27 +214,21 @@ func (c *Cluster) namespace(name string) (map[string]string, bool) {
 // similarShown is how many names are suggested.
 const similarShown = 3
 
-// similar suggests pods for a name that there is not: those that begin with it,
-// as the pods of a workload do, then those of the name elsewhere.
+// similar suggests pods for a name that there is not: those that begin with it, as the pods of a workload
+// do, and those of the name elsewhere.
 func (c *Cluster) similar(name string) string {
 	_, short, _ := strings.Cut(name, "/")
-	var begin, elsewhere []string
+	var found []string
 	for i := range c.dump.Pods {
 		p := c.dump.Pods[i].Pod
-		_, other, _ := strings.Cut(p, "/")
-		switch {
-		case strings.HasPrefix(p, name):
-			begin = append(begin, p)
-		case other == short || strings.HasPrefix(other, short+"-"):
-			elsewhere = append(elsewhere, p)
+		if _, other, _ := strings.Cut(p, "/"); strings.HasPrefix(p, name) || other == short || strings.HasPrefix(other, short+"-") {
+			found = append(found, p)
 		}
 	}
-	slices.Sort(begin)
-	slices.Sort(elsewhere)
-	found := append(begin, elsewhere...)
 	if len(found) == 0 {
 		return ""
 	}
+	slices.Sort(found)
 	return "; there is " + list(found[:min(len(found), similarShown)], "and")
 }
 

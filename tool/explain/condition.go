@@ -92,47 +92,44 @@ func (c *condition) namedPort(text string) bool {
 	return true
 }
 
-// holds reports whether a pod meets the condition, and why; known is false when the dump
-// does not tell.
-func (c *Cluster) holds(cond condition, e End) (yes, known bool, why string) {
+// holds reports whether an end meets the condition, and why; maybe, when the dump does not tell.
+func (c *Cluster) holds(cond condition, e End) (truth, string) {
 	switch {
 	case cond.kind == ipsets.KindInBlocks:
-		yes, known = inBlocks(e.addr, cond.block)
-		return yes, known, fmt.Sprintf("the address is %s", e.addr)
+		return inBlocks(e.addr, cond.block), fmt.Sprintf("the address is %s", e.addr)
 	case cond.kind == ipsets.KindNodes:
 		return c.isNode(cond.reqs, e.addr)
 	case cond.kind == ipsets.KindDoubt && c.unclear(e):
-		return true, true, fmt.Sprintf("nobody knows to which sets %s belongs", e.pod.Pod)
+		return yes, fmt.Sprintf("nobody knows to which sets %s belongs", e.pod.Pod)
 	case cond.kind == ipsets.KindDoubt:
-		return false, true, "it is known to which sets the address belongs"
+		return no, "it is known to which sets the address belongs"
 	case e.pod == nil:
-		return false, true, e.Name + " is no pod that sets have"
-	}
-	if e.pod.OverBudget != "" {
-		return false, true, fmt.Sprintf("%s is in no set: it has %s", e.pod.Pod, e.pod.OverBudget)
+		return no, e.Name + " is no pod that sets have"
+	case e.pod.OverBudget != "":
+		return no, fmt.Sprintf("%s is in no set: it has %s", e.pod.Pod, e.pod.OverBudget)
 	}
 	namespace := namespaceOf(e.pod.Pod)
 	switch cond.kind {
 	case ipsets.KindNamespaceSelector:
-		set, ok := c.namespace(namespace)
-		if !ok {
-			return false, true, fmt.Sprintf("there is no Namespace object %s, or it is over its budget, so no namespaceSelector matches", namespace)
+		switch set, ok := c.namespace(namespace); {
+		case !ok:
+			return no, fmt.Sprintf("there is no Namespace object %s, or it is over its budget, so no namespaceSelector matches", namespace)
+		case len(cond.reqs) == 0:
+			return yes, fmt.Sprintf("every pod of every namespace is, and %s is one", e.pod.Pod)
+		default:
+			return facts("namespace "+namespace, set, cond.reqs)
 		}
-		if len(cond.reqs) == 0 {
-			return true, true, fmt.Sprintf("every pod of every namespace is, and %s is one", e.pod.Pod)
+	case ipsets.KindNamespace:
+		return truthOf(namespace == cond.namespace), fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
+	case ipsets.KindPodLabel, ipsets.KindNestedLabel, ipsets.KindPodSelector:
+		if cond.namespace != "" && cond.namespace != namespace {
+			return no, fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
 		}
-		yes, why = facts("namespace "+namespace, set, cond.reqs)
-		return yes, true, why
-	case ipsets.KindNamespace, ipsets.KindPodLabel, ipsets.KindNestedLabel, ipsets.KindPodSelector:
-		if cond.kind == ipsets.KindNamespace || cond.namespace != "" && cond.namespace != namespace {
-			return namespace == cond.namespace, true, fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
-		}
-		yes, why = facts(e.pod.Pod, e.pod.Labels, cond.reqs)
-		return yes, true, why
+		return facts(e.pod.Pod, e.pod.Labels, cond.reqs)
 	case ipsets.KindNamedPort:
 		return c.holdsPort(cond, e)
 	default:
-		return false, false, ""
+		return maybe, ""
 	}
 }
 
@@ -143,69 +140,64 @@ func (c condition) ofAddress() bool {
 }
 
 // isNode is holds for the addresses of nodes with some labels.
-func (c *Cluster) isNode(reqs []labels.Requirement, addr netip.Addr) (yes, known bool, why string) {
+func (c *Cluster) isNode(reqs []labels.Requirement, addr netip.Addr) (is truth, why string) {
 	for _, n := range c.dump.Nodes {
 		switch {
 		case !slices.Contains(n.Addrs, addr):
 		case n.OverBudget != "":
-			return false, false, ""
+			return maybe, ""
 		default:
-			yes, why = facts("node "+n.Name, n.Labels, reqs)
-			if yes || len(reqs) == 0 {
-				return true, true, fmt.Sprintf("%s is node %s", addr, n.Name)
+			if is, why = facts("node "+n.Name, n.Labels, reqs); is == yes {
+				return yes, fmt.Sprintf("%s is node %s", addr, n.Name)
 			}
 		}
 	}
-	return false, true, cmp.Or(why, fmt.Sprintf("%s is no node", addr))
+	return no, cmp.Or(why, fmt.Sprintf("%s is no node", addr))
 }
 
 // holdsPort is holds for a named port. A block that the name has cut short tells
 // nothing.
-func (c *Cluster) holdsPort(cond condition, e End) (yes, known bool, why string) {
+func (c *Cluster) holdsPort(cond condition, e End) (truth, string) {
 	name, _, _ := strings.Cut(cond.port, ":")
 	var serves []string
 	for _, port := range e.pod.Ports {
-		if port == cond.port {
-			yes = true
-		}
-		if strings.HasPrefix(port, name+":") {
-			serves = append(serves, strings.TrimPrefix(port, name+":"))
+		if number, ok := strings.CutPrefix(port, name+":"); ok {
+			serves = append(serves, number)
 		}
 	}
-	why = fmt.Sprintf("%s names no port %s", e.pod.Pod, name)
+	why := fmt.Sprintf("%s names no port %s", e.pod.Pod, name)
 	if len(serves) > 0 {
 		why = fmt.Sprintf("%s names %s as %s", e.pod.Pod, list(serves, "and"), name)
 	}
-	if !yes || cond.block == "" {
-		return yes, true, why
+	is := truthOf(slices.Contains(e.pod.Ports, cond.port))
+	if is == no || cond.block == "" {
+		return is, why
 	}
-	switch inside, known := inBlocks(e.addr, cond.block); {
-	case !known:
-		return false, false, ""
-	case inside:
-		return true, true, why
+	inside := inBlocks(e.addr, cond.block)
+	if inside == no {
+		why = fmt.Sprintf("%s has %s, which is not in %s", e.pod.Pod, e.addr, cond.block)
 	}
-	return false, true, fmt.Sprintf("%s has %s, which is not in %s", e.pod.Pod, e.addr, cond.block)
+	return inside, why
 }
 
-// inBlocks reports whether one of the blocks, joined by commas, contains an address;
-// known is false when the text does not say.
-func inBlocks(addr netip.Addr, blocks string) (inside, known bool) {
+// inBlocks reports whether one of the blocks, joined by commas, contains an address; maybe, when the text
+// does not say.
+func inBlocks(addr netip.Addr, blocks string) truth {
 	for text := range strings.SplitSeq(blocks, ",") {
 		sp, ok := match.ParseSpan(text)
 		if !ok {
-			return false, false
+			return maybe
 		}
 		if (match.Spans{sp}).Contain(addr) {
-			return true, true
+			return yes
 		}
 	}
-	return false, true
+	return no
 }
 
 // facts reports whether labels meet requirements, and puts the labels in words: those of
 // all requirements, or when some fail, of the failing ones.
-func facts(subject string, set map[string]string, reqs []labels.Requirement) (bool, string) {
+func facts(subject string, set map[string]string, reqs []labels.Requirement) (truth, string) {
 	var holding, failing []string
 	for _, r := range reqs {
 		fact := subject + " has no label " + r.Key()
@@ -219,7 +211,7 @@ func facts(subject string, set map[string]string, reqs []labels.Requirement) (bo
 		}
 	}
 	if len(failing) > 0 {
-		return false, list(failing, "and")
+		return no, list(failing, "and")
 	}
-	return true, list(holding, "and")
+	return yes, list(holding, "and")
 }

@@ -52,7 +52,7 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 		Egress:  c.side(from, to, question{dir: hns.Out, packet: p}, places),
 		Ingress: c.side(to, from, question{dir: hns.In, packet: p}, places),
 	}
-	a.Verdict = join(a.Egress.verdict(), a.Ingress.verdict())
+	a.Verdict = Worse(a.Egress.verdict(), a.Ingress.verdict())
 	a.Warnings = c.warnings(a)
 	return a, nil
 }
@@ -75,7 +75,7 @@ func (h Half) With(other Half) (actual, wanted Verdict) {
 
 // Whole joins what both ends of a connection say into its verdicts.
 func Whole(egress, ingress Half) (actual, wanted Verdict) {
-	return join(egress.Actual, ingress.Actual), join(egress.Wanted, ingress.Wanted)
+	return Worse(egress.Actual, ingress.Actual), Worse(egress.Wanted, ingress.Wanted)
 }
 
 // Between returns what each of two ends says to a connection to a port.
@@ -99,9 +99,9 @@ func packet(from, to End, port uint16, protocol policy.Protocol) match.Packet {
 	return match.Packet{Src: from.addr, Dst: to.addr, Protocol: protocolNumbers[protocol], DstPort: port}
 }
 
-// join joins what both ends say; an end that is not judged says Unknown. One end is enough
-// to block, and both have to allow.
-func join(egress, ingress Verdict) Verdict {
+// Worse joins what both ends of a connection say, or two answers; an end that is not judged says Unknown.
+// One is enough to block, and both have to allow.
+func Worse(egress, ingress Verdict) Verdict {
 	switch {
 	case egress == Blocked || ingress == Blocked:
 		return Blocked
@@ -226,7 +226,7 @@ func Join(egress, ingress Answer) Answer {
 		out.Time = ingress.Time
 	}
 	out.Egress, out.Ingress = half(egress, egress.Egress), half(ingress, ingress.Ingress)
-	out.Verdict = join(out.Egress.verdict(), out.Ingress.verdict())
+	out.Verdict = Worse(out.Egress.verdict(), out.Ingress.verdict())
 	out.Warnings = append(append([]string{}, egress.Warnings...), ingress.Warnings...)
 	for _, end := range []struct{ name, here, there string }{
 		{out.From, egress.Source, ingress.Source},
@@ -265,7 +265,7 @@ func silent(q Question, node string, s Side) Answer {
 	s.Isolating, s.Misses = []string{}, []Miss{}
 	a := Answer{From: q.From, To: q.To, Port: q.Port, Protocol: q.Protocol, Node: node, Egress: s, Ingress: s, Warnings: []string{}}
 	a.Egress.End, a.Ingress.End = q.From, q.To
-	a.Verdict = join(a.Egress.verdict(), a.Ingress.verdict())
+	a.Verdict = Worse(a.Egress.verdict(), a.Ingress.verdict())
 	return a
 }
 

@@ -37,17 +37,13 @@ func (m *Matrix) Workloads() []Workload { return m.workloads }
 // Halves returns what each end says to a connection from a pod of one workload to another pod of
 // the other, or to the only pod of both. Workloads are given by their place.
 func (m *Matrix) Halves(from, to int, port uint16, protocol policy.Protocol) (egress, ingress Half, err error) {
-	source, destination, err := m.ends(from, to)
+	a, b := m.Representatives(from, to)
+	source, destination, err := m.cluster.ends(Question{From: a, To: b})
 	if err != nil {
 		return Half{}, Half{}, err
 	}
 	egress, ingress = m.cluster.Between(source, destination, port, protocol)
 	return egress, ingress, nil
-}
-
-func (m *Matrix) ends(from, to int) (source, destination End, err error) {
-	a, b := m.Representatives(from, to)
-	return m.cluster.ends(Question{From: a, To: b})
 }
 
 // Representatives returns the pods that Halves asks about.
@@ -74,11 +70,10 @@ type Span struct {
 // Spans asks about every port. The spans are all ports of all protocols, from the
 // first to the last, when there are at most so many; whole is false when there are more.
 func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error) {
-	source, destination, err := m.ends(from, to)
+	p, err := m.cluster.Pair(m.Representatives(from, to))
 	if err != nil {
 		return nil, false, err
 	}
-	p := m.cluster.Pair(source, destination)
 	p.Wanted = true
 	ranges := Split(p.Edges())
 	for _, r := range ranges[:min(len(ranges), most)] {

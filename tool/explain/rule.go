@@ -72,7 +72,7 @@ func (x explainer) origin(a hns.ACL) (string, []int) {
 			return from.Policy, from.Rules
 		}
 	}
-	return policyOf(a.ID), nil
+	return PolicyOf(a.ID), nil
 }
 
 // rulePath is where a policy has a rule.
@@ -122,18 +122,18 @@ func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 		return out
 	}
 	cond, ok := conditionOf(name, d != nil && d.Type == string(hns.NestedIPSet))
-	yes, known, why := false, false, ""
+	is, why := maybe, ""
 	if ok {
-		yes, known, why = x.c.holds(cond, x.peer)
+		is, why = x.c.holds(cond, x.peer)
 	}
 	switch {
-	case known && yes == out.OK:
+	case is == truthOf(out.OK):
 		out.Why = why
 	case out.OK && len(s.Members) == 0 && s.Type == hns.NestedIPSet:
 		out.Why = "HNS has the set without any member, and then it matches everything" + x.sinceText(d)
-	case known && yes:
+	case is == yes:
 		out.Why = why + ", but it is not in the set" + x.sinceText(d)
-	case known:
+	case is == no:
 		out.Why = why + ", and yet it is in the set" + x.sinceText(d)
 	case out.OK:
 		out.Why = fmt.Sprintf("%s is in it", x.peer.addr)
@@ -156,7 +156,7 @@ func (x explainer) sinceText(d *state.Set) string {
 func (x explainer) tried(d decision) []Rule {
 	out := []Rule{}
 	for _, a := range d.list.acls() {
-		if policyOf(a.ID) == "" || a.Direction != x.q.dir || a.Action != hns.Allow || a.RuleType == hns.Host {
+		if PolicyOf(a.ID) == "" || a.Direction != x.q.dir || a.Action != hns.Allow || a.RuleType == hns.Host {
 			continue
 		}
 		out = append(out, x.rule(a, x.c.views[d.list.view]))

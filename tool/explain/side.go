@@ -251,5 +251,5 @@ func (x explainer) blocked(s *State, d decision, own End, isolating []string) {
 // isolates reports whether a rule is ours, and blocks a direction for all policies that
 // isolate the pod.
 func isolates(a hns.ACL) bool {
-	return a.Ours() && policyOf(a.ID) == "" && a.Action == hns.Block && a.MatchesAll()
+	return a.Ours() && PolicyOf(a.ID) == "" && a.Action == hns.Block && a.MatchesAll()
 }

@@ -141,6 +141,13 @@ const (
 	yes
 )
 
+func truthOf(is bool) truth {
+	if is {
+		return yes
+	}
+	return no
+}
+
 // meets reports whether a rule matches a connection.
 func (c *Cluster) meets(r policy.Rule, own, peer End, q question) truth {
 	who, unclear := no, c.unclear(peer)
@@ -186,21 +193,15 @@ func anyPort(ports []policy.Port, pod *state.Pod, packet match.Packet) bool {
 // sets it belongs.
 func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 	if len(p.Blocks) > 0 {
-		if slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(e.addr) }) {
-			return yes
-		}
-		return no
+		return truthOf(slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(e.addr) }))
 	}
 	for _, name := range p.Sets {
 		cond, ok := conditionOf(name.String(), name.Nested())
 		if !ok || !cond.ofAddress() && unclear {
 			return maybe
 		}
-		switch is, known, _ := c.holds(cond, e); {
-		case !known:
-			return maybe
-		case !is:
-			return no
+		if is, _ := c.holds(cond, e); is != yes {
+			return is
 		}
 	}
 	return yes
@@ -269,7 +270,7 @@ func byRule(rules []hns.ACL) Decider {
 // policiesOf returns the policies that rules of HNS name, sorted.
 func policiesOf(rules []hns.ACL) (out []string) {
 	for _, a := range rules {
-		if name := policyOf(a.ID); name != "" {
+		if name := PolicyOf(a.ID); name != "" {
 			out = append(out, name)
 		}
 	}
@@ -280,8 +281,8 @@ func policiesOf(rules []hns.ACL) (out []string) {
 // ofCluster reports whether a policy is a ClusterNetworkPolicy.
 func ofCluster(policy string) bool { return strings.HasPrefix(policy, clusterPrefix) }
 
-// policyOf returns the policy that the Id of one of our rules names, "" for none.
-func policyOf(id string) string {
+// PolicyOf returns the policy that the Id of one of our rules names, "" for none.
+func PolicyOf(id string) string {
 	if name, ok := state.ClusterPolicyOfACL(id); ok {
 		return clusterPrefix + name
 	}

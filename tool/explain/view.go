@@ -280,9 +280,10 @@ type nearList struct {
 	parsed
 }
 
-// Pair returns a pair of ends.
-func (c *Cluster) Pair(from, to End) *Pair {
-	return &Pair{c: c, from: from, to: to, packet: packet(from, to, 0, policy.TCP)}
+// Pair returns the pair of two ends, which are named as in a Question.
+func (c *Cluster) Pair(from, to string) (*Pair, error) {
+	source, destination, err := c.ends(Question{From: from, To: to})
+	return &Pair{c: c, from: source, to: destination, packet: packet(source, destination, 0, policy.TCP)}, err
 }
 
 // Halves is Cluster.Between; without Half.Wanted, unless p.Wanted.

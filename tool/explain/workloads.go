@@ -64,7 +64,7 @@ func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
 func traits(p *state.Pod) string {
 	labels := map[string]string{}
 	for key, value := range p.Labels {
-		if !addedLabels[key] {
+		if !OfController(key) {
 			labels[key] = value
 		}
 	}
@@ -77,7 +77,9 @@ func traits(p *state.Pod) string {
 	return string(text)
 }
 
-// addedLabels are those that controllers put on every pod.
+// OfController reports whether controllers put a label on every pod.
+func OfController(label string) bool { return addedLabels[label] }
+
 var addedLabels = map[string]bool{
 	appsv1.DefaultDeploymentUniqueLabelKey: true,
 	appsv1.ControllerRevisionHashLabelKey:  true,

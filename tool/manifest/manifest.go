@@ -97,9 +97,6 @@ func Load(paths []string, o Options) (Objects, []state.Warning, error) {
 	if err := l.failed(); err != nil {
 		return Objects{}, nil, err
 	}
-	if err := l.nodeIsThere(o.Node, paths); err != nil {
-		return Objects{}, nil, err
-	}
 	objects, err := l.finish(o.Node)
 	if err != nil {
 		return Objects{}, nil, err

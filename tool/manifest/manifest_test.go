@@ -132,25 +132,6 @@ func TestFoldersOfOtherTools(t *testing.T) {
 	require.Len(t, o.Pods, 1)
 }
 
-// TestNodeThatIsNotThere: a node that no manifest has is a slip, where there are nodes.
-func TestNodeThatIsNotThere(t *testing.T) {
-	const nodes = "{apiVersion: v1, kind: Node, metadata: {name: win-1}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: linux-22}}\n"
-	for node, want := range map[string]string{
-		"win-2": `stdin: no Node is called "win-2"; did you mean win-1?`,
-		"x":     `stdin: no Node is called "x"; of 2 Nodes the first are linux-22, win-1`,
-		"win-1": "",
-		"":      "",
-	} {
-		_, _, err := manifest.Load([]string{"-"}, manifest.Options{Node: node, Stdin: strings.NewReader(nodes)})
-		if want == "" {
-			require.NoError(t, err)
-			continue
-		}
-		require.EqualError(t, err, want)
-	}
-	mustLoad(t, podNamed("a"), manifest.Options{Node: "any"})
-}
-
 func TestUnreadablePaths(t *testing.T) {
 	empty := t.TempDir()
 	_, _, err := manifest.Load([]string{empty}, manifest.Options{})

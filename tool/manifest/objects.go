@@ -198,10 +198,7 @@ func (l *loader) list(at place, items []any, version, kind string) {
 	}
 	prefix := at.item
 	for i, item := range items {
-		at.item, at.object = fmt.Sprintf("%sitems[%d]", prefix, i), ""
-		if prefix != "" {
-			at.item = fmt.Sprintf("%s.items[%d]", prefix, i)
-		}
+		at.item, at.object = strings.TrimPrefix(fmt.Sprintf("%s.items[%d]", prefix, i), "."), ""
 		l.refused(l.object(at, item, version, kind))
 	}
 }
@@ -297,24 +294,4 @@ func (l *loader) add(s source, object metav1.Object, name string) field.ErrorLis
 		return l.workload(s, o, Workload{Count: o.Spec.Replicas, template: *o.Spec.Template}, "replicas")
 	}
 	return nil
-}
-
-// nodeIsThere fails when there are Nodes, but no Node has the name.
-func (l *loader) nodeIsThere(name string, paths []string) error {
-	var names []string
-	for _, n := range l.objects.Nodes {
-		names = append(names, n.Name)
-	}
-	if name == "" || len(names) == 0 || slices.Contains(names, name) {
-		return nil
-	}
-	reason := fmt.Sprintf("of %d Nodes the first are %s", len(names), strings.Join(slices.Sorted(slices.Values(names))[:min(len(names), 5)], ", "))
-	if like := cli.Similar(name, names); like != "" {
-		reason = fmt.Sprintf("did you mean %s?", like)
-	}
-	read := strings.Join(paths, ", ")
-	if read == "-" {
-		read = "stdin"
-	}
-	return &Error{File: read, Reason: fmt.Sprintf("no Node is called %q; %s", name, reason)}
 }

@@ -56,6 +56,19 @@ func (e GoneError) Error() string {
 // package manifest about a workload of too many pods.
 func Apply(w whatif.World, o manifest.Objects, how ChangeOptions) (whatif.Change, error) {
 	a := newApplying(w, how, o.Makers)
+	const dump = "it is left out, as a dump does not say %s; take the cluster of --kubeconfig or --manifests"
+	if w.OwnersUnknown {
+		for _, of := range o.Workloads {
+			a.warn(of.Kind, of.Namespace+"/"+of.Name, reasonNotPlanned, fmt.Sprintf(dump, "which pods are whose"))
+		}
+		o.Workloads = nil
+	}
+	if w.PeersUnknown {
+		for _, n := range o.Nodes {
+			a.warn("Node", n.Name, reasonNotPlanned, fmt.Sprintf(dump, "which nodes there are"))
+		}
+		o.Nodes = nil
+	}
 	var err error
 	if how.Delete {
 		err = a.delete(o)
@@ -200,11 +213,7 @@ func (a *applying) set(o manifest.Objects) error {
 		a.objects = append(a.objects, change)
 	}
 	for i := range o.Workloads {
-		w := &o.Workloads[i]
-		if a.unplanned(w) {
-			continue
-		}
-		if err := a.setWorkload(w); err != nil {
+		if err := a.setWorkload(&o.Workloads[i]); err != nil {
 			return err
 		}
 	}
@@ -231,9 +240,6 @@ func (a *applying) setNamespaces(list []*corev1.Namespace) {
 // setNodes gives nodes their labels. In a cluster a node keeps what its kubelet gave it.
 func (a *applying) setNodes(list []*corev1.Node) {
 	for _, n := range list {
-		if a.unknown(a.before.PeersUnknown, "Node", n.Name, "the dump does not say which nodes there are") {
-			continue
-		}
 		node := controllers.ClusterNode(n)
 		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == node.Name })
 		if i < 0 {
@@ -255,14 +261,6 @@ func (a *applying) setNodes(list []*corev1.Node) {
 		}
 		a.objects = append(a.objects, whatif.ObjectChange{Kind: "Node", Object: node.Name, Change: whatif.ChangeOf(true, true, old.Same(&node))})
 	}
-}
-
-// unknown returns is, and adds a warning about an object that is left out if so.
-func (a *applying) unknown(is bool, kind, object, why string) bool {
-	if is {
-		a.warn(kind, object, reasonNotPlanned, "it is left out, as "+why+"; take the cluster of --kubeconfig or --manifests")
-	}
-	return is
 }
 
 // warnOf warns of a pod that no workload of the change makes, where what is planned for it may
@@ -377,9 +375,6 @@ func (a *applying) remove(kind, name string, pods []desired.PodKey) {
 func (a *applying) delete(o manifest.Objects) error {
 	for i := range o.Workloads {
 		w := &o.Workloads[i]
-		if a.unplanned(w) {
-			continue
-		}
 		pods, _ := a.of(w)
 		if len(pods) == 0 {
 			a.warn(w.Kind, w.Namespace+"/"+w.Name, reasonNoPods, "it has no pods here, so deleting it changes nothing; check namespace and name")
@@ -408,9 +403,6 @@ func (a *applying) delete(o manifest.Objects) error {
 
 func (a *applying) deleteNodes(list []*corev1.Node) error {
 	for _, n := range list {
-		if a.unknown(a.before.PeersUnknown, "Node", n.Name, "the dump does not say which nodes there are") {
-			continue
-		}
 		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == n.Name })
 		if i < 0 {
 			return GoneError("Node " + n.Name)

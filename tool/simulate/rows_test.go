@@ -55,8 +55,8 @@ func TestMatrixIsCountedFirst(t *testing.T) {
 	code, stdout, stderr := once(t, o)
 	require.Equal(t, cli.ExitBadInput, code)
 	require.Empty(t, stdout)
-	require.Equal(t, "npm: simulate: --matrix: 201 pods are 40401 pairs for each port, more than 4000000 in all: "+
-		"without --all it is one of workloads; else give --node, or ask kubectl npm trace for a pair\n", stderr)
+	require.Equal(t, "npm: simulate: --matrix: 201 rows are 40401 pairs for each port, more than 4000000 in all: "+
+		"leave out --all, give --node, or ask kubectl npm trace for a pair\n", stderr)
 
 	o.All, o.Stdin = false, strings.NewReader(thousands(200))
 	code, stdout, _ = once(t, o)

@@ -133,6 +133,26 @@ func TestExitCodes(t *testing.T) {
 	require.Equal(t, "npm: simulate: closed\n", stderr)
 }
 
+// TestNodeThatIsNotThere: a node that no manifest has is a slip, where there are nodes.
+func TestNodeThatIsNotThere(t *testing.T) {
+	const nodes = "{apiVersion: v1, kind: Node, metadata: {name: win-1}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: linux-22}}\n"
+	for node, want := range map[string]string{
+		"win-2": `no Node is called "win-2"; did you mean win-1?`,
+		"x":     `no Node is called "x"; did you mean linux-22?`,
+		"win-1": "",
+		"":      "",
+	} {
+		_, err := Read(t.Context(), Options{Manifests: []string{"-"}, Node: node, Stdin: strings.NewReader(nodes)})
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, want)
+	}
+	_, err := Read(t.Context(), Options{Manifests: []string{"-"}, Node: "any", Stdin: strings.NewReader("{apiVersion: v1, kind: Pod, metadata: {name: a}}")})
+	require.NoError(t, err)
+}
+
 type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, errors.New("closed") }

@@ -16,7 +16,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
@@ -91,7 +90,7 @@ func (r Result) textEndpoints(b io.Writer) {
 			return cmp.Or(cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 		})
 		for _, a := range acls {
-			row(t, "    "+string(a.Direction), string(a.Action), strconv.Itoa(int(a.Priority)), names.Peer(a), explain.PortsText(a), owner(a))
+			row(t, "    "+string(a.Direction), string(a.Action), strconv.Itoa(int(a.Priority)), names.Peer(a), explain.PortsText(a), cmp.Or(explain.PolicyOf(a.ID), "("+strings.TrimPrefix(a.ID, hns.ACLIDPrefix+"npm-")+")"))
 		}
 		return nil
 	})
@@ -99,20 +98,6 @@ func (r Result) textEndpoints(b io.Writer) {
 	if len(open) > 0 {
 		say(b, "  open, as no policy selects them: %s", strings.Join(open, " "))
 	}
-}
-
-// owner returns the owner of a rule.
-func owner(a hns.ACL) string {
-	if name, ok := state.ClusterPolicyOfACL(a.ID); ok {
-		return "ClusterNetworkPolicy/" + name
-	}
-	if key, ok := state.PolicyOfACL(a.ID); ok {
-		return key.String()
-	}
-	if !a.Ours() {
-		return "(the CNI's)"
-	}
-	return "(" + strings.TrimPrefix(a.ID, hns.ACLIDPrefix+"npm-") + ")"
 }
 
 // textVerdicts writes one grid for each port of the matrix, and a line for
@@ -126,9 +111,8 @@ func (r Result) textVerdicts(b io.Writer) error {
 	}); err != nil {
 		return err
 	}
-	names := r.setNames()
 	return r.Traces(func(v Verdict) error {
-		v.textTrace(b, names)
+		v.textTrace(b)
 		return nil
 	})
 }
@@ -244,7 +228,7 @@ func (g *grid) summary(b io.Writer, names []string, width int) {
 }
 
 // textTrace writes one traced verdict with what decided.
-func (v Verdict) textTrace(b io.Writer, names explain.SetNames) {
+func (v Verdict) textTrace(b io.Writer) {
 	word := explain.Unknown
 	switch {
 	case v.Allowed == nil:
@@ -255,23 +239,12 @@ func (v Verdict) textTrace(b io.Writer, names explain.SetNames) {
 	}
 	fmt.Fprintln(b)
 	say(b, "TRACE %s->%s:%d/%s  %s", v.From, v.To, v.Port, v.Protocol, strings.ToUpper(string(word)))
-	v.Egress.write(b, v.From, names, policy.Egress)
+	say(b, "  %s of %s: %s", policy.Egress, v.From, v.Egress.text(policy.Egress))
+	ingress := v.Ingress.text(policy.Ingress)
 	if v.fromOther {
-		say(b, "  %s of %s: not judged, %s is the address of a node that may be another one: --node says which one is asked", policy.Ingress, v.To, v.From)
-		return
+		ingress = fmt.Sprintf("not judged, %s is the address of a node that may be another one: --node says which one is asked", v.From)
 	}
-	v.Ingress.write(b, v.To, names, policy.Ingress)
-}
-
-// write writes the rule or policy that decided at one end.
-func (s *Side) write(b io.Writer, of string, names explain.SetNames, dir policy.Direction) {
-	say(b, "  %s of %s: %s", dir, of, s.text(dir))
-	if s == nil {
-		return
-	}
-	for _, a := range s.Rules {
-		say(b, "    %s %s %d  %s  %s  %s", a.Direction, a.Action, a.Priority, names.Peer(a), explain.PortsText(a), owner(a))
-	}
+	say(b, "  %s of %s: %s", policy.Ingress, v.To, ingress)
 }
 
 // text returns the rule or policy that decided at one end, in one line.

@@ -23,7 +23,7 @@ func TestTextsOfOthers(t *testing.T) {
 		ID: "azure-acl-" + evil, Action: hns.Action(evil), Direction: hns.Direction(evil), Protocols: evil, LocalAddresses: evil,
 		RemoteAddresses: evil, LocalPorts: evil, RemotePorts: evil, RuleType: hns.RuleType(evil), Priority: 222,
 	}
-	side := &Side{Decider: explain.Decider{Policy: evil}, Rules: []hns.ACL{acl}}
+	side := &Side{Decider: explain.Decider{Policy: evil}}
 	verdict := Verdict{From: "from" + evil, To: "to" + evil, Protocol: policy.Protocol(evil), Ingress: side, Egress: side}
 	r := Result{
 		Sets: []Set{{ID: evil, Name: evil, Type: hns.SetType(evil), Values: []string{evil}}, {ID: "n", Name: evil, Type: hns.NestedIPSet, Values: []string{evil}}},

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
@@ -34,8 +33,6 @@ type Verdict struct {
 type Side struct {
 	Allowed bool `json:"allowed"`
 	explain.Decider
-	// Rules are the rules that decided.
-	Rules []hns.ACL `json:"-"`
 }
 
 // judge answers questions about one dump, with the verdicts of tool/explain.
@@ -98,7 +95,7 @@ func (j judge) verdict(q explain.Question, a answer) Verdict {
 		if half == nil {
 			return nil
 		}
-		return &Side{Allowed: half.Actual == explain.Allowed, Decider: j.cluster.Decider(*half), Rules: half.Rules}
+		return &Side{Allowed: half.Actual == explain.Allowed, Decider: j.cluster.Decider(*half)}
 	}
 	v := Verdict{From: q.From, To: q.To, Port: q.Port, Protocol: q.Protocol, Egress: side(a.egress), Ingress: side(a.ingress), fromOther: a.fromOther}
 	blocked := v.Egress != nil && !v.Egress.Allowed || v.Ingress != nil && !v.Ingress.Allowed
@@ -265,11 +262,7 @@ func (j judge) checkSize(rows []gridRow, q questions) error {
 	if pairs*len(q.matrix) <= maxPairs {
 		return nil
 	}
-	what, instead := "workloads", "give --node, or ask kubectl npm trace for a pair"
-	if q.all {
-		what, instead = "pods", "without --all it is one of workloads; else give --node, or ask kubectl npm trace for a pair"
-	}
-	return fmt.Errorf("--matrix: %d %s are %d pairs for each port, more than %d in all: %s", len(rows), what, pairs, maxPairs, instead)
+	return fmt.Errorf("--matrix: %d rows are %d pairs for each port, more than %d in all: leave out --all, give --node, or ask kubectl npm trace for a pair", len(rows), pairs, maxPairs)
 }
 
 // grids fills a grid for each port.

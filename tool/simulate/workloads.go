@@ -6,18 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
 	"github.com/winnpm/winnpm/tool/whatif"
 )
-
-// unplanned reports whether the pods of a workload are unknown, and adds a warning if so.
-func (a *applying) unplanned(w *manifest.Workload) bool {
-	return a.unknown(a.before.OwnersUnknown, w.Kind, w.Namespace+"/"+w.Name, "a dump does not say which pods are whose")
-}
 
 // setWorkload gives the pods of a workload the labels and ports of its template, makes those
 // that it lacks, and takes the last of those that it has too many of.
@@ -121,25 +119,14 @@ func (a *applying) perNode(w *manifest.Workload, pods []desired.PodKey) (surplus
 	return surplus, lacking
 }
 
-// Labels that controllers of workloads give to pods: nobody writes a hash by hand.
-var (
-	hashLabels       = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation"}
-	controllerLabels = append([]string{
-		"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index",
-		"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index",
-	}, hashLabels...)
-)
-
 // withControllers returns labels with those that controllers gave before. In manifests somebody
 // wrote these, but for hashes, so they go with the text.
 func (a *applying) withControllers(labels, old map[string]string) map[string]string {
-	keys := controllerLabels
-	if a.before.FromManifests {
-		keys = hashLabels
-	}
 	kept := map[string]string{}
-	for _, key := range keys {
-		if value, ok := old[key]; ok {
+	for key, value := range old {
+		hash := key == appsv1.DefaultDeploymentUniqueLabelKey || key == appsv1.ControllerRevisionHashLabelKey || key == "pod-template-generation"
+		name := key == batchv1.JobNameLabel || key == "job-name"
+		if hash || !a.before.FromManifests && (name || explain.OfController(key)) {
 			kept[key] = value
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -40,11 +41,25 @@ type Cluster struct {
 func Read(ctx context.Context, o Options) (*Cluster, error) { return read(ctx, o, true) }
 
 // read is Read, which without allMakers skips what only plans and traces read.
-func read(ctx context.Context, o Options, allMakers bool) (*Cluster, error) {
+func read(ctx context.Context, o Options, allMakers bool) (c *Cluster, err error) {
 	if o.Kubeconfig == "" {
-		objects, loaded, err := manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Inputs: o.Inputs, Recursive: o.Recursive, AllMakers: allMakers, Namespace: o.Namespace})
-		return &Cluster{objects, o, loaded}, err
+		c = &Cluster{options: o}
+		c.Objects, c.loaded, err = manifest.Load(o.Manifests, manifest.Options{Node: o.Node, Stdin: o.Stdin, Inputs: o.Inputs, Recursive: o.Recursive, AllMakers: allMakers, Namespace: o.Namespace})
+	} else {
+		c, err = readLive(ctx, o)
 	}
+	if err == nil && o.Node != "" && len(c.Nodes) > 0 && !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == o.Node }) {
+		var names []string
+		for _, n := range c.Nodes {
+			names = append(names, n.Name)
+		}
+		err = fmt.Errorf("no Node is called %q; did you mean %s?", o.Node, cmp.Or(cli.Similar(o.Node, names), names[0]))
+	}
+	return c, err
+}
+
+// readLive lists the objects of a live cluster.
+func readLive(ctx context.Context, o Options) (*Cluster, error) {
 	cfg, err := o.Connect()
 	if err != nil {
 		return nil, err
@@ -105,9 +120,6 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 	c, err := Read(ctx, o)
 	if err != nil {
 		return whatif.World{}, err
-	}
-	if o.Node != "" && len(c.Nodes) > 0 && !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == o.Node }) {
-		return whatif.World{}, fmt.Errorf("the cluster has no Node %q; kubectl get nodes lists them", o.Node)
 	}
 	w := c.world()
 	for _, p := range c.Pods {

@@ -74,6 +74,15 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange) *com
 	return x
 }
 
+// mayFlip reports whether connections of two ends may be others after the change. Addresses outside have
+// none among themselves, nor has a pod to itself.
+func mayFlip(from, to *end) bool {
+	if from.outside && to.outside || from == to && len(from.Pods) < 2 {
+		return false
+	}
+	return from.changed[out] || to.changed[in] || !from.stays() || !to.stays()
+}
+
 // differ reports whether endpoints got other rules of a direction, or rules that name one of the sets.
 func differ(old, now []*state.Endpoint, sets map[string]bool, dir hns.Direction) bool {
 	rules := func(eps []*state.Endpoint) [][]hns.ACL {
@@ -119,16 +128,13 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	for i := range x.ends {
 		for j := range x.ends {
 			from, to := &x.ends[i], &x.ends[j]
-			if from.outside && to.outside || i == j && len(from.Pods) < 2 {
-				continue // addresses outside have no connections among themselves, nor has a pod to itself
+			if !mayFlip(from, to) {
+				continue
 			}
-			if !from.changed[out] && !to.changed[in] && from.stays() && to.stays() {
-				continue // nothing flips
-			}
-			if err := ctx.Err(); err != nil {
+			flips, admitted, err := x.flips(from, to)
+			if err := cmp.Or(err, ctx.Err()); err != nil {
 				return err
 			}
-			flips, admitted := x.flips(from, to)
 			if from.outside || to.outside {
 				k := [2]int{min(i, addresses), min(j, addresses)}
 				outside[k] = append(outside[k], flips...)
@@ -182,17 +188,25 @@ func (p *Plan) note(there [2]bool, outside bool, flips []Flip) (others *Others) 
 
 // flips compares two ends on every port. It reports also whether a policy of the one that
 // stays lets the other one through, which is new.
-func (x *comparison) flips(from, to *end) (found []Flip, admitted bool) {
+func (x *comparison) flips(from, to *end) (found []Flip, admitted bool, err error) {
 	connections := len(from.Pods) * len(to.Pods)
 	source, destination := from.Pods[0], to.Pods[0]
 	if from == to {
 		connections = len(from.Pods) * (len(from.Pods) - 1)
 		destination = from.Pods[1]
 	}
-	before := newConnection(x.before, source, destination, from.there[0] && to.there[0])
-	after := newConnection(x.after, source, destination, from.there[1] && to.there[1])
-	for _, r := range explain.Split(before.edges(), after.edges()) {
-		old, now := before.ask(r), after.ask(r)
+	var pairs [2]*explain.Pair // nil where an end is absent
+	var edges []explain.Edges
+	for i, c := range []*explain.Cluster{x.before, x.after} {
+		if from.there[i] && to.there[i] {
+			if pairs[i], err = c.Pair(source, destination); err != nil {
+				return nil, false, err
+			}
+			edges = append(edges, pairs[i].Edges())
+		}
+	}
+	for _, r := range explain.Split(edges...) {
+		old, now := ask(pairs[0], r), ask(pairs[1], r)
 		if !flipped(old.verdict, now.verdict) {
 			continue
 		}
@@ -211,7 +225,7 @@ func (x *comparison) flips(from, to *end) (found []Flip, admitted bool) {
 	for i := range found {
 		found[i].Ports = joined(found[i].Ports)
 	}
-	return found, admitted
+	return found, admitted, nil
 }
 
 // by returns the policies that decide now, at the ends that decided otherwise
@@ -237,39 +251,12 @@ type answer struct {
 	halves  [2]explain.Half
 }
 
-// connection is a pair of ends in a cluster.
-type connection struct {
-	pair    *explain.Pair
-	without explain.Verdict // when pair is nil
-}
-
-// newConnection returns a pair of ends, both of which may be there, or not.
-func newConnection(c *explain.Cluster, from, to string, there bool) connection {
-	if !there {
-		return connection{without: Absent}
+// ask asks two ends about the first port of a range; nil is a pair of which one is absent.
+func ask(p *explain.Pair, r explain.Range) answer {
+	if p == nil {
+		return answer{verdict: Absent}
 	}
-	source, err := c.End(from)
-	destination, err2 := c.End(to)
-	if err != nil || err2 != nil { // of a pod whose name means something else
-		return connection{without: explain.Unknown}
-	}
-	return connection{pair: c.Pair(source, destination)}
-}
-
-// edges returns the ports at which the answer may change.
-func (x connection) edges() explain.Edges {
-	if x.pair == nil {
-		return explain.Edges{}
-	}
-	return x.pair.Edges()
-}
-
-// ask asks about the first port of a range.
-func (x connection) ask(r explain.Range) answer {
-	if x.pair == nil {
-		return answer{verdict: x.without}
-	}
-	egress, ingress := x.pair.Halves(r.First, r.Protocol)
+	egress, ingress := p.Halves(r.First, r.Protocol)
 	actual, _ := explain.Whole(egress, ingress)
 	return answer{actual, [2]explain.Half{out: egress, in: ingress}}
 }

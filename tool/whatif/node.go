@@ -61,7 +61,11 @@ func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange
 	out := &NodeChange{Node: node.Name, Calls: n.Sim.Counts(), Bytes: n.Sim.Written()}
 	out.compareSets(sets, setsInHNS(n.Sim))
 	for id, is := range rulesInHNS(n.Sim) {
-		out.compareRules(rules[id], is)
+		joined, left := missing(rules[id], is), missing(is, rules[id])
+		out.ACLsAdded, out.ACLsRemoved = out.ACLsAdded+joined, out.ACLsRemoved+left
+		if joined+left > 0 {
+			out.Endpoints++
+		}
 	}
 	return out, nil
 }
@@ -105,15 +109,6 @@ func (n *NodeChange) compareSets(before, after map[string]hns.SetPolicy) {
 		}
 	}
 	slices.SortFunc(n.Sets, func(a, b SetChange) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-// compareRules counts how the rules of an endpoint differ.
-func (n *NodeChange) compareRules(was, is []hns.ACL) {
-	joined, left := missing(was, is), missing(is, was)
-	n.ACLsAdded, n.ACLsRemoved = n.ACLsAdded+joined, n.ACLsRemoved+left
-	if joined+left > 0 {
-		n.Endpoints++
-	}
 }
 
 // missing counts those of the second list that the first lacks.

@@ -146,12 +146,10 @@ type Others struct {
 	ByPolicy int `json:"byPolicy"`
 }
 
-// none reports whether nothing passes.
-func (o Others) none() bool { return o.Allowed+o.Unknown == 0 }
-
 // Any reports whether anything flips, comes or goes.
 func (p Plan) Any() bool {
-	return p.Flipped > 0 || !p.NewPods.none() || !p.DeletedPods.none()
+	others := p.NewPods.Allowed + p.NewPods.Unknown + p.DeletedPods.Allowed + p.DeletedPods.Unknown
+	return p.Flipped+others > 0
 }
 
 // Absent is the verdict of a connection of which an end is not there: a pod that is new or
