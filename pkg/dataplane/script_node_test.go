@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -38,6 +39,14 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 	case "code": // code HEX: HNS gives this code for everything that it rejects
 		code := uint32(must(strconv.ParseUint(args[0], 16, 32)))
 		w.sim.SetPersonality(hnsfault.Personality{Code: func(*hns.OpError) uint32 { return code }})
+	case "shows": // shows OLD NEW: HNS shows rules with one text in place of another
+		w.sim.SetPersonality(hnsfault.Personality{Show: func(_ string, out *hns.Result) {
+			for i, p := range out.Endpoint.Policies {
+				out.Endpoint.Policies[i].Settings = bytes.ReplaceAll(p.Settings, []byte(args[0]), []byte(args[1]))
+			}
+		}})
+	case "documented": // documented: HNS takes no fields that are not documented
+		w.sim.SetPersonality(hnsfault.Personality{Refuse: hnsfault.OnlyDocumented})
 	case "clear": // clear ENDPOINT: another program takes all our rules away
 		w.clear(args[0])
 	case "yield": // yield N: the next transaction yields when it is asked for the N-th time

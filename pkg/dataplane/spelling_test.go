@@ -1,14 +1,12 @@
 package dataplane_test
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -69,69 +67,6 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 		require.Zero(t, look())
 		require.Len(t, w.dp.Spellings(), len(tc.spelling))
 	}
-}
-
-// TestRulesInHNSsOwnSpelling: HNS shows ports in words that nobody knows. That is
-// learned after the write, so nothing is written again, and nobody is blamed.
-func TestRulesInHNSsOwnSpelling(t *testing.T) {
-	w := newbornWorld(t)
-	w.sim.SetPersonality(hnsfault.Personality{Show: func(_ string, out *hns.Result) {
-		for i, p := range out.Endpoint.Policies {
-			out.Endpoint.Policies[i].Settings = bytes.ReplaceAll(p.Settings, []byte(`"443"`), []byte(`"port:443"`))
-		}
-	}})
-	w.do("apply", "calls SetPolicy/Add=1 ACL/Add=1")
-	for range 10 {
-		w.do("wait 5m", "observe", "apply", "calls")
-		require.Empty(t, w.report.Warnings)
-		require.True(t, w.report.Converged())
-	}
-	require.Zero(t, w.dp.Stats().Conflicts)
-	spelt := map[string]string{}
-	for _, s := range w.dp.Spellings() {
-		require.Equal(t, "acl", s.Kind)
-		spelt[s.Object] = s.ShownRule.LocalPorts
-	}
-	require.Equal(t, map[string]string{"azure-acl-x.q": "port:443"}, spelt)
-	w.do("drop-acl ep azure-acl-x.q", "observe", "apply", "calls ACL/Add=1")
-}
-
-// TestAnotherMeaningIsNoSpelling: a rule that is shown with another port, however
-// often it is read, is another rule.
-func TestAnotherMeaningIsNoSpelling(t *testing.T) {
-	w := newbornWorld(t)
-	w.sim.SetPersonality(hnsfault.Personality{Show: func(_ string, out *hns.Result) {
-		for i, p := range out.Endpoint.Policies {
-			out.Endpoint.Policies[i].Settings = bytes.ReplaceAll(p.Settings, []byte(`"443"`), []byte(`"8443"`))
-		}
-	}})
-	for range 10 {
-		_ = w.apply()
-		require.False(t, w.report.Converged())
-		w.now = w.now.Add(max(w.report.Next(), time.Second))
-	}
-	require.Empty(t, w.dp.Spellings())
-	require.NotZero(t, w.dp.Stats().Conflicts)
-}
-
-// TestOthersCutIsRemembered: HNS refuses to take back what it shows of others. After
-// the first Update it is asked at once for what it takes, which is reported.
-func TestOthersCutIsRemembered(t *testing.T) {
-	w := newbornWorld(t)
-	w.sim.SetPersonality(hnsfault.Personality{Refuse: hnsfault.OnlyDocumented})
-	w.do("apply", "delete policy x/q", "! apply", "calls ACL/Update=2", "trace 10.9.9.9 -> 10.0.0.4 TCP/443 ep in block")
-	require.Len(t, w.report.Spellings, 1)
-	require.Equal(t, "others", w.report.Spellings[0].Kind)
-	require.Empty(t, w.report.Warnings)
-	w.do(newbornQ, "apply", "delete policy x/q", "apply", "calls ACL/Update=1")
-	require.Empty(t, w.report.Spellings)
-	n := 0
-	for _, p := range w.policiesOf("ep") {
-		if a, err := p.ACL(); err == nil && !a.Ours() {
-			n++
-		}
-	}
-	require.Equal(t, len(hnssim.DefaultForeign()), n, "nothing of theirs is lost")
 }
 
 // longPolicy names a set of each kind whose name may be longer than sets are called: of
