@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -134,6 +135,15 @@ func (w *world) check(name string, args, words []string) error {
 		e, _ := w.sim.Endpoint(args[0])
 		_, others := hns.Endpoint{Policies: e.Policies}.Split()
 		return same("rules of others", args[1], strconv.Itoa(len(others)))
+	case "called": // called N: the dump has the name in HNS of each set, and N of them are called otherwise there
+		is, others := setsByName(w.sim), 0
+		for _, s := range w.dp.Dump().Sets {
+			if s.Called != "" {
+				others++
+			}
+			require.Equal(w.t, s.InHNS, is[cmp.Or(s.Called, s.Name)].ID == s.ID, s.Name)
+		}
+		return same("sets of another name", args[0], strconv.Itoa(others))
 	case "drift": // drift set|acl FOUND REPAIRED: how many objects so far
 		stats := w.dp.Stats()
 		return same("drift", strings.Join(args[1:], " "), fmt.Sprint(stats.DriftFound[args[0]], stats.DriftRepaired[args[0]]))

@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -70,7 +71,7 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 		return w.sim.CreateEndpoint(hnssim.NewEndpoint{
 			ID: args[0], Addrs: []netip.Addr{netip.MustParseAddr(args[1])}, State: hnssim.Created, Netns: strings.Join(args[2:], ""),
 		})
-	case "reject": // reject set NAME [ADDR] | reject rule ID | reject port NUMBER | reject nothing
+	case "reject": // reject set NAME [ADDR] | reject long-names | reject rule ID | reject port NUMBER | reject nothing
 		w.reject(args)
 	default:
 		return w.check(name, args, words)
@@ -189,6 +190,8 @@ func (w *world) reject(args []string) {
 		w.sim.RejectSet(func(p hns.SetPolicy) bool {
 			return p.Name == args[1] && (len(args) == 2 || slices.Contains(p.Values, args[2]))
 		})
+	case "long-names":
+		w.sim.RejectSet(func(p hns.SetPolicy) bool { return len(p.Name) > ipsets.MaxName })
 	case "rule":
 		w.sim.RejectACL(func(a hns.ACL) bool { return a.ID == args[1] })
 	case "port":
