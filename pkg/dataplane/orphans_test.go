@@ -2,6 +2,8 @@ package dataplane_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,13 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// orphan is a policy that goes while no process runs, and a pod that is no
-// longer in one of its sets then, and now in the others.
+// orphan is a set that only rules in HNS name, of policies that went while no process ran.
 type orphan struct {
-	old           string // what it allowed
-	next          string // the policy that comes instead; it mentions the others
-	before, after []string
-	set           string // what only the rules of the old policy name
+	old           []string // the policies
+	next          string   // the policy that comes instead
+	before, after []string // the pods, namespaces and nodes of the cluster
+	set           string   // what only the rules of the old policies name
 }
 
 const (
@@ -25,92 +26,91 @@ const (
 	served  = `policyTypes: [Egress], egress: [{to: [%s], ports: [{port: http}]}]`
 )
 
+// oldPolicy is a policy of x/w before a restart, nextPolicy the one that replaces it.
+func oldPolicy(spec string) []string {
+	return []string{`policy x/old {podSelector: {matchLabels: {app: web}}, ` + spec + `}`}
+}
+
+func nextPolicy(spec string) string {
+	return `policy x/next {podSelector: {matchLabels: {app: web}}, ` + spec + `}`
+}
+
 var orphans = map[string]orphan{
 	"namespace": {
-		old: `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]`, next: onlyB, set: "ns-x",
+		old: oldPolicy(`ingress: [{from: [{podSelector: {matchLabels: {b: v1}}}]}]`), next: nextPolicy(onlyB), set: "ns-x",
 		before: []string{"pod x/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1 b=v1"},
 	},
 	"label key": {
-		old: fmt.Sprintf(labeled, `{key: a, operator: Exists}`), next: onlyB, set: "podlabel-a",
+		old: oldPolicy(fmt.Sprintf(labeled, `{key: a, operator: Exists}`)), next: nextPolicy(onlyB), set: "podlabel-a",
 		before: []string{"pod x/q 10.0.1.1 a=1"}, after: []string{"pod x/q 10.0.1.1 b=v1"},
 	},
 	"label": {
-		old: fmt.Sprintf(labeled, `{key: a, operator: In, values: [v1]}`), next: onlyB, set: "podlabel-a:v1",
+		old: oldPolicy(fmt.Sprintf(labeled, `{key: a, operator: In, values: [v1]}`)), next: nextPolicy(onlyB), set: "podlabel-a:v1",
 		before: []string{"pod x/q 10.0.1.1 a=v1"}, after: []string{"pod x/q 10.0.1.1 b=v1"},
 	},
 	"several values": {
-		old: fmt.Sprintf(labeled, `{key: a, operator: In, values: [v2, v1]}`), next: onlyB, set: "nestedlabel-a:v1:v2",
+		old: oldPolicy(fmt.Sprintf(labeled, `{key: a, operator: In, values: [v2, v1]}`)), next: nextPolicy(onlyB), set: "nestedlabel-a:v1:v2",
 		before: []string{"pod x/q 10.0.1.1 a=v2"}, after: []string{"pod x/q 10.0.1.1 a=v3 b=v1"},
 	},
 	"computed": {
-		old:    `ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: a, operator: NotIn, values: [v1]}]}}]}]`,
-		next:   `ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {is: new}}}]}]`,
+		old:    oldPolicy(`ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchExpressions: [{key: a, operator: NotIn, values: [v1]}]}}]}]`),
+		next:   nextPolicy(`ingress: [{from: [{namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {is: new}}}]}]`),
 		before: []string{"pod z/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1 a=v1"}, set: "podselector-/a!=v1",
 	},
 	"computed in a namespace": {
-		old:    `ingress: [{from: [{podSelector: {matchExpressions: [{key: a, operator: DoesNotExist}]}}]}]`,
-		next:   `ingress: [{from: [{podSelector: {matchLabels: {is: new}}}]}]`,
+		old:    oldPolicy(`ingress: [{from: [{podSelector: {matchExpressions: [{key: a, operator: DoesNotExist}]}}]}]`),
+		next:   nextPolicy(`ingress: [{from: [{podSelector: {matchLabels: {is: new}}}]}]`),
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod x/q 10.0.1.1 a=1"}, set: "podselector-x/!a",
 	},
 	"namespace label": {
-		old: fmt.Sprintf(spaced, `matchLabels: {team: a}`), next: onlyB, set: "nslabel-team:a",
+		old: oldPolicy(fmt.Sprintf(spaced, `matchLabels: {team: a}`)), next: nextPolicy(onlyB), set: "nslabel-team:a",
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod z/q 10.0.1.1 b=v1"},
 	},
 	"namespace label, lost": {
-		old: fmt.Sprintf(spaced, `matchLabels: {team: a}`), next: onlyB, set: "nslabel-team:a",
+		old: oldPolicy(fmt.Sprintf(spaced, `matchLabels: {team: a}`)), next: nextPolicy(onlyB), set: "nslabel-team:a",
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod z/q 10.0.1.1 b=v1", "namespace y"},
 	},
 	"namespace, lost by a set that is wanted": {
-		old: fmt.Sprintf(spaced, `matchLabels: {team: a}`), next: `ingress: [{from: [{podSelector: {matchLabels: {b: v1, is: new}}, namespaceSelector: {matchLabels: {team: a}}}]}]`,
+		old: oldPolicy(fmt.Sprintf(spaced, `matchLabels: {team: a}`)), next: nextPolicy(`ingress: [{from: [{podSelector: {matchLabels: {b: v1, is: new}}, namespaceSelector: {matchLabels: {team: a}}}]}]`),
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod z/q 10.0.1.1 b=v1", "namespace y"}, set: "ns-y",
 	},
 	"namespace selector": {
-		old: fmt.Sprintf(spaced, `matchExpressions: [{key: team, operator: NotIn, values: [b]}]`), next: onlyB, set: "nslabel-{team!=b}",
+		old: oldPolicy(fmt.Sprintf(spaced, `matchExpressions: [{key: team, operator: NotIn, values: [b]}]`)), next: nextPolicy(onlyB), set: "nslabel-{team!=b}",
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod z/q 10.0.1.1 b=v1"},
 	},
 	"all namespaces": {
-		old: fmt.Sprintf(spaced, ``), next: onlyB, set: "nslabel-all-namespaces",
+		old: oldPolicy(fmt.Sprintf(spaced, ``)), next: nextPolicy(onlyB), set: "nslabel-all-namespaces",
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod unknown/q 10.0.1.1 b=v1"},
 	},
 	"named port": {
-		old: fmt.Sprintf(served, `{podSelector: {matchLabels: {b: v1}}}`), next: `policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {b: v1, is: new}}}]}]`,
+		old: oldPolicy(fmt.Sprintf(served, `{podSelector: {matchLabels: {b: v1}}}`)), next: nextPolicy(`policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {b: v1, is: new}}}]}]`),
 		before: []string{"pod x/q 10.0.1.1 port=http:81"}, after: []string{"pod x/q 10.0.1.1 b=v1 port=http:80"}, set: "namedport:http:TCP:81",
 	},
 	"named port of blocks": {
-		old: fmt.Sprintf(served, `{ipBlock: {cidr: 10.0.1.0/30, except: [10.0.1.2/32]}}`), next: `policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {is: new}}}]}]`,
+		old: oldPolicy(fmt.Sprintf(served, `{ipBlock: {cidr: 10.0.1.0/30, except: [10.0.1.2/32]}}`)), next: nextPolicy(`policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {is: new}}}]}]`),
 		before: []string{"pod x/q 10.0.1.1 port=http:81"}, after: []string{"pod x/q 10.0.1.3 port=http:81", "pod x/r 10.0.1.2 port=http:81"},
 		set: "namedport:http:TCP:81@10.0.1.0/31,10.0.1.3",
 	},
 }
 
-// policy returns the policy before a restart, which selects the pods of an app.
-func (l orphan) policy(app string) string {
-	return `policy x/old {podSelector: {matchLabels: {app: ` + app + `}}, ` + l.old + `}`
-}
-
-// nextPolicy returns the policy that replaces it.
-func (l orphan) nextPolicy() string {
-	return `policy x/next {podSelector: {matchLabels: {app: web}}, ` + l.next + `}`
-}
-
-// tell puts the whole state into the next transaction.
-func (l orphan) tell(w *world, pods []string, policies ...string) {
+// told puts the whole state into the next transaction.
+func told(w *world, objects []string, policies ...string) {
 	w.do("namespace x", "namespace y team=a", "namespace z team=b", "pod x/w 10.0.0.1 app=web")
-	for _, pod := range pods {
-		if strings.HasPrefix(pod, "pod ") {
-			pod += " remote"
+	for _, o := range objects {
+		if strings.HasPrefix(o, "pod ") {
+			o += " remote"
 		}
-		w.do(pod)
+		w.do(o)
 	}
 	w.do(policies...)
 }
 
-// reached is a node that was always in this state.
-func (l orphan) reached(t *testing.T, pods []string, policies ...string) *world {
+// reachedAt is a node that was always in this state.
+func reachedAt(t *testing.T, objects []string, policies ...string) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.do("endpoint ep-1 10.0.0.1")
-	l.tell(w, pods, policies...)
+	told(w, objects, policies...)
 	w.settle()
 	return w
 }
@@ -140,27 +140,34 @@ var restarts = map[string]func(w *world, tell func()){
 	},
 }
 
-// TestOrphanedSetsMove: while the Update that takes the rules of a policy away,
-// which went while no process ran, does not come through, the sets that they name
-// move on together: no packet passes that no state allows. In the end nothing is
-// left of them. A policy that does not select the pod any more is like one that went.
+// TestOrphanedSetsMove: while the Update that takes the rules of a policy away, which went while no
+// process ran, does not come through, the sets that they name move on together, those of who is in
+// doubt as well: no packet passes that no state allows. In the end nothing is left of them. A
+// NetworkPolicy that does not select the pod any more is like one that went.
 func TestOrphanedSetsMove(t *testing.T) {
-	for name, l := range orphans {
-		between, end := l.reached(t, l.after, l.policy("web")), l.reached(t, l.after, l.nextPolicy())
-		require.NotContains(t, setsByName(end.sim), l.set)
+	all := maps.Clone(orphans)
+	maps.Copy(all, denyOrphans())
+	for name, l := range all {
+		between, end := reachedAt(t, l.after, l.old...), reachedAt(t, l.after, l.next)
+		require.Nil(t, end.has(l.set))
+		now := map[string][]string{"gone": {l.next}}
+		if orphans[name].set != "" {
+			now["idle"] = []string{l.next, strings.NewReplacer("x/old", "x/idle", "app: web", "app: none").Replace(l.old[0])}
+		}
 		for how, restart := range restarts {
-			for now, policies := range map[string][]string{"gone": {l.nextPolicy()}, "idle": {l.nextPolicy(), strings.Replace(l.policy("none"), "x/old", "x/idle", 1)}} {
-				t.Run(name+"/"+how+"/"+now, func(t *testing.T) {
-					w := l.reached(t, l.before, l.policy("web"))
-					require.Contains(t, setsByName(w.sim), l.set)
+			for title, policies := range now {
+				t.Run(name+"/"+how+"/"+title, func(t *testing.T) {
+					w := reachedAt(t, l.before, l.old...)
+					require.NotNil(t, w.has(l.set))
+					require.True(t, orphans[name].set != "" || !slices.Equal(w.has(l.set), between.has(l.set)), "the set changes")
 					w.do("restart grace=1m")
-					all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2"}, 80, 81)
+					all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2", "10.1.0.1"}, 80, 81)
 					stop := watchI4(t, w.sim, verdicts(t, w.sim, all), verdicts(t, between.sim, all), verdicts(t, end.sim, all))
 
-					restart(w, func() { l.tell(w, l.after, policies...) })
-					require.Equal(t, setsByName(between.sim)[l.set].Values, setsByName(w.sim)[l.set].Values, "as if the policy still mentioned it")
+					restart(w, func() { told(w, l.after, policies...) })
+					require.ElementsMatch(t, between.has(l.set), w.has(l.set), "as if the policy still mentioned it")
 					w.settle()
-					require.Contains(t, setsByName(w.sim), l.set, "for the grace period")
+					require.NotNil(t, w.has(l.set), "for the grace period")
 					w.do("wait 1m", "apply")
 					require.Equal(t, w.report.Calls["SetPolicy/Remove"], w.writes())
 					require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()))
@@ -192,36 +199,33 @@ func TestUnusedPortAfterRestart(t *testing.T) {
 			"endpoints later": {"fault Endpoint/Enumerate * refuse", "! apply", "calls", "wait 1s"},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				l := orphan{old: fmt.Sprintf(served, peer), next: onlyB}
-				w := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:80", "pod x/r 10.0.1.3 port=http:81"}, l.policy("web"))
+				old, next := oldPolicy(fmt.Sprintf(served, peer))[0], nextPolicy(onlyB)
+				w := reachedAt(t, []string{"pod x/q 10.0.1.1 port=http:80", "pod x/r 10.0.1.3 port=http:81"}, old)
 				w.do("delete pod x/r", "apply", "calls SetPolicy/Update=1")
 				before := w.sim.Dump()
 				require.Equal(t, 2, strings.Count(before, "remote="), before)
 
 				w.do("restart")
-				l.tell(w, []string{"pod x/q 10.0.1.1 port=http:80"}, l.policy("web"))
+				told(w, []string{"pod x/q 10.0.1.1 port=http:80"}, old)
 				w.do(append(first, "apply", "calls")...)
 				require.True(t, w.report.Converged())
 				require.Empty(t, cmp.Diff(before, w.sim.Dump()))
 
 				w.do("pod x/r 10.0.1.3 port=http:81 remote", "apply", "calls SetPolicy/Update=1", "trace 10.0.0.1 -> 10.0.1.3 TCP/81 ep-1 out allow",
-					"delete pod x/r", "apply", "calls SetPolicy/Update=1", l.nextPolicy(), "delete policy x/old", "apply")
+					"delete pod x/r", "apply", "calls SetPolicy/Update=1", next, "delete policy x/old", "apply")
 				w.settle()
-				end := l.reached(t, []string{"pod x/q 10.0.1.1 port=http:80"}, l.nextPolicy())
+				end := reachedAt(t, []string{"pod x/q 10.0.1.1 port=http:80"}, next)
 				require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()), "it goes with the Update")
 			})
 		}
 	}
 }
 
-// denyOrphan is a set that only rules in HNS name, of a ClusterNetworkPolicy that went
-// while no process ran, and what belongs into it before and after.
-type denyOrphan struct {
-	policies      []string
-	before, after []string // the pods and namespaces
-	role          string   // of the node 10.1.0.1 after; before it is db
-	set           string
-}
+// The sets of who is in doubt.
+const (
+	doubtSet   = "deny-doubt-all"
+	doubtAddrs = "deny-doubtaddresses-all"
+)
 
 // nodeTiers denies what goes to nodes of one role and accepts what goes to those of
 // another one; nothing else goes out.
@@ -262,148 +266,40 @@ func fromSpaces(selector string) string {
 }
 
 // denyOrphans returns one case for each kind of set.
-func denyOrphans() map[string]denyOrphan {
-	out := map[string]denyOrphan{}
-	with := func(policies ...string) func(title string, l denyOrphan) {
-		return func(title string, l denyOrphan) {
-			l.policies = policies
-			out[title] = l
+func denyOrphans() map[string]orphan {
+	out := map[string]orphan{}
+	dbNode, webNode := []string{"peer n1 10.1.0.1 role=db"}, []string{"peer n1 10.1.0.1 role=web"}
+	with := func(policies ...string) func(title string, l orphan) {
+		return func(title string, l orphan) {
+			l.old, l.next = policies, nextTier
+			out["deny, "+title] = l
 		}
 	}
-	with(fromPods(`matchExpressions: [{key: a, operator: Exists}]`))("label key", denyOrphan{
+	with(fromPods(`matchExpressions: [{key: a, operator: Exists}]`))("label key", orphan{
 		before: []string{"pod y/q 10.0.1.1 a=1"}, after: []string{"pod y/r 10.0.1.2 a=2"}, set: "deny-podlabel-a"})
-	with(fromPods(`matchLabels: {a: v1}`))("label", denyOrphan{
+	with(fromPods(`matchLabels: {a: v1}`))("label", orphan{
 		before: []string{"pod y/q 10.0.1.1 a=v1"}, after: []string{"pod y/r 10.0.1.2 a=v1"}, set: "deny-podlabel-a:v1"})
-	with(fromPods(`matchExpressions: [{key: a, operator: In, values: [v2, v1]}]`))("several values", denyOrphan{
+	with(fromPods(`matchExpressions: [{key: a, operator: In, values: [v2, v1]}]`))("several values", orphan{
 		before: []string{"pod y/q 10.0.1.1 a=v2"}, after: []string{"pod y/q 10.0.1.1 a=v3"}, set: "deny-podlabel-a:v2"})
-	with(fromPods(`matchExpressions: [{key: a, operator: NotIn, values: [v1]}]`))("computed", denyOrphan{
+	with(fromPods(`matchExpressions: [{key: a, operator: NotIn, values: [v1]}]`))("computed", orphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1 a=v1"}, set: "deny-podselector-/a!=v1"})
-	with(fromSpaces(`matchLabels: {team: a}`))("namespace label", denyOrphan{
+	with(fromSpaces(`matchLabels: {team: a}`))("namespace label", orphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "namespace y"}, set: "deny-nslabel-team:a"})
-	with(fromSpaces(`matchLabels: {team: a}`))("namespace", denyOrphan{
+	with(fromSpaces(`matchLabels: {team: a}`))("namespace", orphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.2"}, set: "deny-ns-y"})
-	with(fromSpaces(`matchExpressions: [{key: team, operator: NotIn, values: [b]}]`))("namespace selector", denyOrphan{
+	with(fromSpaces(`matchExpressions: [{key: team, operator: NotIn, values: [b]}]`))("namespace selector", orphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "namespace y team=b"}, set: "deny-nslabel-{team!=b}"})
-	with(fromSpaces(``))("all namespaces", denyOrphan{
+	with(fromSpaces(``))("all namespaces", orphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "namespace v"}, set: "deny-nslabel-all-namespaces"})
-	with(fromSpaces(`matchLabels: {team: a}`))("doubt", denyOrphan{
+	with(fromSpaces(`matchLabels: {team: a}`))("doubt", orphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod unknown/q 10.0.1.2"}, set: doubtSet})
-	with(fromSpaces(`matchLabels: {team: a}`))("addresses in doubt", denyOrphan{
+	with(fromSpaces(`matchLabels: {team: a}`))("addresses in doubt", orphan{
 		before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod z/q 10.0.1.1"}, set: doubtAddrs})
-	with(denies(`egress: [{action: Deny, to: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {b: v1}}}}], protocols: [{destinationNamedPort: http}]}]`))("named port", denyOrphan{
+	with(denies(`egress: [{action: Deny, to: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {b: v1}}}}], protocols: [{destinationNamedPort: http}]}]`))("named port", orphan{
 		before: []string{"pod y/q 10.0.1.1 b=v1 port=http:81"}, after: []string{"pod y/q 10.0.1.1 b=v1 port=http:80"}, set: "deny-namedport:http:TCP:81"})
-	with(nodeTiers)("denied nodes", denyOrphan{role: "web", set: dbNodes})
-	with(nodeTiers)("accepted nodes", denyOrphan{role: "web", set: webNodes})
-	with(blockAdmin, blockBase)("denied in a block", denyOrphan{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod y/r 10.0.1.2"}, set: denyBlock})
-	with(blockAdmin, blockBase)("accepted in a block", denyOrphan{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod z/q 10.0.1.1"}, set: plainBlock})
+	with(nodeTiers)("denied nodes", orphan{before: dbNode, after: webNode, set: dbNodes})
+	with(nodeTiers)("accepted nodes", orphan{before: dbNode, after: webNode, set: webNodes})
+	with(blockAdmin, blockBase)("denied in a block", orphan{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod y/r 10.0.1.2"}, set: denyBlock})
+	with(blockAdmin, blockBase)("accepted in a block", orphan{before: []string{"pod y/q 10.0.1.1"}, after: []string{"pod y/q 10.0.1.1", "pod z/q 10.0.1.1"}, set: plainBlock})
 	return out
-}
-
-// tell puts the whole state into the next transaction.
-func (l denyOrphan) tell(w *world, objects []string, role string, policies ...string) {
-	w.do("namespace x", "namespace y team=a", "namespace z team=b", "pod x/w 10.0.0.1 app=web")
-	for _, o := range objects {
-		if strings.HasPrefix(o, "pod ") {
-			o += " remote"
-		}
-		w.do(o)
-	}
-	w.do("peer n1 10.1.0.1 role=" + role)
-	w.do(policies...)
-}
-
-// reached is a node that was always in this state.
-func (l denyOrphan) reached(t *testing.T, objects []string, role string, policies ...string) *world {
-	t.Helper()
-	w := newWorld(t)
-	w.do("endpoint ep-1 10.0.0.1")
-	l.tell(w, objects, role, policies...)
-	w.settle()
-	return w
-}
-
-// TestOrphanedDenySetsMove is TestOrphanedSetsMove for ClusterNetworkPolicies: what only
-// rules in HNS name goes on having who belongs there, in doubt or not, until the rules go.
-func TestOrphanedDenySetsMove(t *testing.T) {
-	for title, l := range denyOrphans() {
-		role := l.role
-		if role == "" {
-			role = "db"
-		}
-		between, end := l.reached(t, l.after, role, l.policies...), l.reached(t, l.after, role, nextTier)
-		for how, restart := range restarts {
-			t.Run(title+"/"+how, func(t *testing.T) {
-				w := l.reached(t, l.before, "db", l.policies...)
-				require.NotNil(t, w.has(l.set))
-				require.NotEqual(t, w.has(l.set), between.has(l.set), "it changes")
-				w.do("restart")
-				all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2", "10.1.0.1"}, 80, 81)
-				stop := watchI4(t, w.sim, verdicts(t, w.sim, all), verdicts(t, between.sim, all), verdicts(t, end.sim, all))
-				restart(w, func() { l.tell(w, l.after, role, nextTier) })
-				require.ElementsMatch(t, between.has(l.set), w.has(l.set), "as if the policy still mentioned it")
-				w.settle()
-				require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()))
-				require.Positive(t, stop())
-			})
-		}
-	}
-}
-
-// narrow and wide are versions of a policy that allows pods in two sets, or in a computed one; wide
-// selects all pods.
-const (
-	narrow = `policy x/p {podSelector: {matchLabels: {role: guarded}}, ` + guardRules
-	wide   = `policy x/p {podSelector: {}, ` + guardRules
-
-	guardRules = `ingress: [{from: [{podSelector: {matchLabels: {b: v1}}, namespaceSelector: {matchLabels: {team: a}}}, ` +
-		`{podSelector: {matchExpressions: [{key: a, operator: NotIn, values: [v1]}]}}]}]}`
-)
-
-// guarded is a node with a pod that only the policy for port 81 selects, and an
-// endpoint without a pod.
-func guarded(t *testing.T) *world {
-	w := newWorld(t)
-	w.do("restart grace=1m", "namespace x", "namespace y team=a", "endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2",
-		"pod x/w 10.0.0.1", "pod x/q 10.0.1.1 remote", "pod y/r 10.0.1.2 b=v1 remote", narrow, `policy x/other {podSelector: {}, ingress: [{ports: [{port: 81}]}]}`, "apply")
-	return w
-}
-
-// TestActivationOpensNoWindow: whatever brings a pod under an idle policy, and takes
-// it away, after each single write every verdict is the one before or the one after.
-// HNS still has the policy's sets, from when it was active before; meanwhile who is in
-// them changed, and nobody wrote that.
-func TestActivationOpensNoWindow(t *testing.T) {
-	for name, way := range map[string]struct{ there, back string }{
-		"label":    {"pod x/w 10.0.0.1 role=guarded", "pod x/w 10.0.0.1"},
-		"new pod":  {"pod x/n 10.0.0.2 role=guarded", "delete pod x/n"},
-		"selector": {wide, narrow},
-		"policy":   {wide, "delete policy x/p"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := guarded(t)
-			w.do("pod x/w 10.0.0.1 role=guarded", "apply", "pod x/w 10.0.0.1", "apply")
-			moved := []string{"pod x/q 10.0.1.1 a=v1 remote", "pod y/r 10.0.1.2 remote", "pod x/s 10.0.1.3 b=v1 remote", "namespace x team=a"}
-			w.do(append(moved, "apply", "calls")...)
-			require.NotEmpty(t, w.sim.Sets(), "for the grace period")
-
-			all := probes(w.sim, []string{"10.0.1.1", "10.0.1.2", "10.0.1.3"}, 80, 81)
-			fresh := guarded(t)
-			fresh.do(append(moved, way.there, "apply")...)
-			idle, active := verdicts(t, w.sim, all), verdicts(t, fresh.sim, all)
-			require.NotEmpty(t, cmp.Diff(idle, active))
-			stop := watchI4(t, w.sim, idle, active)
-			w.do(way.there, "apply")
-			require.Positive(t, stop())
-			require.Empty(t, cmp.Diff(active, verdicts(t, w.sim, all)))
-			require.Equal(t, []string{"10.0.1.3"}, w.has("podlabel-b:v1"))
-
-			stop = watchI4(t, w.sim, idle, active)
-			w.do(way.back, "apply", "wait 1m", "apply")
-			require.Positive(t, stop())
-			if name != "new pod" { // whose endpoint keeps what it has
-				require.Empty(t, cmp.Diff(idle, verdicts(t, w.sim, all)))
-				require.Empty(t, w.sim.Sets())
-			}
-		})
-	}
 }

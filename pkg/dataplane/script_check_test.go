@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -117,6 +119,31 @@ func (w *world) check(name string, args, words []string) error {
 		return w.views()
 	case "conflicts": // conflicts BEFORE AFTER: how many there were, before and after a write
 		return same("conflicts", strings.Join(args, " "), fmt.Sprint(w.dp.Stats().Conflicts.Before, w.dp.Stats().Conflicts.After))
+	case "spellings": // spellings FILE: what was learned of how HNS shows rules
+		var b strings.Builder
+		for _, s := range w.dp.Spellings() {
+			fmt.Fprintf(&b, "%s %s %s\n", s.Kind, s.Object, acl.RuleText(*s.ShownRule))
+		}
+		return w.compare(args[0], b.String())
+	case "learned": // learned [KIND]...: what the last apply learned of that
+		var kinds []string
+		for _, s := range w.report.Spellings {
+			kinds = append(kinds, s.Kind)
+		}
+		return same("spellings", strings.Join(args, " "), strings.Join(kinds, " "))
+	case "others": // others ENDPOINT N: how many rules of other programs it has
+		e, _ := w.sim.Endpoint(args[0])
+		_, others := hns.Endpoint{Policies: e.Policies}.Split()
+		return same("rules of others", args[1], strconv.Itoa(len(others)))
+	case "called": // called N: the dump has the name in HNS of each set, and N of them are called otherwise there
+		is, others := setsByName(w.sim), 0
+		for _, s := range w.dp.Dump().Sets {
+			if s.Called != "" {
+				others++
+			}
+			require.Equal(w.t, s.InHNS, is[cmp.Or(s.Called, s.Name)].ID == s.ID, s.Name)
+		}
+		return same("sets of another name", args[0], strconv.Itoa(others))
 	case "drift": // drift set|acl FOUND REPAIRED: how many objects so far
 		stats := w.dp.Stats()
 		return same("drift", strings.Join(args[1:], " "), fmt.Sprint(stats.DriftFound[args[0]], stats.DriftRepaired[args[0]]))
@@ -250,6 +277,30 @@ func textsOf(acls []hns.ACL) []string {
 	out := make([]string, len(acls))
 	for i, a := range acls {
 		out[i] = fmt.Sprint(a)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// has returns the members of a set in HNS, by name, without the permanent one; nil when
+// there is no such set.
+func (w *world) has(set string) []string {
+	names := map[string]string{}
+	for _, p := range w.sim.Sets() {
+		names[p.ID] = p.Name
+	}
+	p, there := setsByName(w.sim)[set]
+	if !there {
+		return nil
+	}
+	out := []string{}
+	for _, v := range p.Values {
+		if name, nested := names[v]; nested {
+			v = name
+		}
+		if v != "empty-emptyhashset" {
+			out = append(out, v)
+		}
 	}
 	slices.Sort(out)
 	return out

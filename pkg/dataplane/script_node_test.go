@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -38,6 +40,14 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 	case "code": // code HEX: HNS gives this code for everything that it rejects
 		code := uint32(must(strconv.ParseUint(args[0], 16, 32)))
 		w.sim.SetPersonality(hnsfault.Personality{Code: func(*hns.OpError) uint32 { return code }})
+	case "shows": // shows OLD NEW: HNS shows rules with one text in place of another
+		w.sim.SetPersonality(hnsfault.Personality{Show: func(_ string, out *hns.Result) {
+			for i, p := range out.Endpoint.Policies {
+				out.Endpoint.Policies[i].Settings = bytes.ReplaceAll(p.Settings, []byte(args[0]), []byte(args[1]))
+			}
+		}})
+	case "documented": // documented: HNS takes no fields that are not documented
+		w.sim.SetPersonality(hnsfault.Personality{Refuse: hnsfault.OnlyDocumented})
 	case "clear": // clear ENDPOINT: another program takes all our rules away
 		w.clear(args[0])
 	case "yield": // yield N: the next transaction yields when it is asked for the N-th time
@@ -61,7 +71,7 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 		return w.sim.CreateEndpoint(hnssim.NewEndpoint{
 			ID: args[0], Addrs: []netip.Addr{netip.MustParseAddr(args[1])}, State: hnssim.Created, Netns: strings.Join(args[2:], ""),
 		})
-	case "reject": // reject set NAME [ADDR] | reject rule ID | reject port NUMBER | reject nothing
+	case "reject": // reject set NAME [ADDR] | reject long-names | reject rule ID | reject port NUMBER | reject nothing
 		w.reject(args)
 	default:
 		return w.check(name, args, words)
@@ -180,6 +190,8 @@ func (w *world) reject(args []string) {
 		w.sim.RejectSet(func(p hns.SetPolicy) bool {
 			return p.Name == args[1] && (len(args) == 2 || slices.Contains(p.Values, args[2]))
 		})
+	case "long-names":
+		w.sim.RejectSet(func(p hns.SetPolicy) bool { return len(p.Name) > ipsets.MaxName })
 	case "rule":
 		w.sim.RejectACL(func(a hns.ACL) bool { return a.ID == args[1] })
 	case "port":

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/acl"
-	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
@@ -79,52 +78,6 @@ func TestRefusedSetsOfTiers(t *testing.T) {
 			require.Empty(t, w.report.Warnings)
 		})
 	}
-}
-
-// TestTiersAreWrittenWhole: with small batches a list comes, changes and goes in one
-// Update each, and after every write each packet has the verdict of before or after.
-func TestTiersAreWrittenWhole(t *testing.T) {
-	w := newWorld(t, func(c *dataplane.Config) { c.MaxBatchedACLs = 2 })
-	w.do("namespace x team=xx", "namespace y team=yy", "namespace z team=zz", "node 10.0.0.100", "endpoint ep 10.0.0.1",
-		"pod x/w 10.0.0.1", "pod y/p 10.0.1.1 remote", "pod z/q 10.0.2.1 remote", "apply")
-	all := probes(w.sim, []string{"10.0.1.1", "10.0.2.1", "10.0.0.100", "10.0.9.9"}, 80, 81, 82)
-	states := []map[probe]bool{verdicts(t, w.sim, all)}
-	seen := func(change string) {
-		w.sim.Watch(all...)
-		w.do(change, "apply")
-		states = append(states, verdicts(t, w.sim, all))
-		require.Empty(t, strays(w.sim.Transitions(), states[len(states)-2:]), change)
-		w.sim.Watch()
-		require.Equal(t, 1, w.report.Calls["ACL/Update"]+w.report.Calls["ACL/Add"], change)
-	}
-	seen(`cluster c {tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
-  {action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]},
-  {action: Deny, from: [{namespaces: {matchLabels: {team: yy}}}]},
-  {action: Accept, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 81}}}]},
-  {action: Deny, from: [{namespaces: {matchLabels: {team: zz}}}]}]}`)
-	require.Equal(t, 1, w.report.Calls["ACL/Update"], "it takes more than one Add")
-	seen(`policy x/p {podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`)
-	seen("delete policy x/p")
-	seen("delete cluster c")
-}
-
-// TestShieldBeforeALongList: a list that takes more than one request comes to a pod that
-// was just born when it is closed: nothing passes that its rules deny.
-func TestShieldBeforeALongList(t *testing.T) {
-	w := newWorld(t, func(c *dataplane.Config) { c.MaxBatchedACLs = 2 })
-	w.do("namespace x team=xx", "namespace y team=yy", "node 10.0.0.100", "endpoint ep 10.0.0.1", "pod y/p 10.0.1.1 remote", `cluster c {tier: Admin, priority: 5, subject: {namespaces: {}}, ingress: [
-  {action: Accept, from: [{namespaces: {matchLabels: {team: yy}}}], protocols: [{tcp: {destinationPort: {number: 80}}}]}, {action: Deny, from: [{namespaces: {}}]}]}`, "apply")
-	w.do("pod x/w 10.0.0.1")
-	var first []hns.ACL
-	w.sim.OnCall(func(c hnsfault.Call, when hnsfault.When) {
-		if when == hnsfault.After && isWrite(c.Op) && first == nil && c.Target == "ep" {
-			first = w.rulesOf("ep")
-		}
-	})
-	w.do("apply", "calls ACL/Add=1 ACL/Update=1 SetPolicy/Add=2")
-	require.Equal(t, "201 allow in azure-acl-npm-node remote=10.0.0.100\n202 block in azure-acl-npm-block-in", ruleTexts(first))
-	require.Equal(t, "allow block", w.in([]string{"10.0.1.1"}, 80, 81))
-	require.False(t, slices.ContainsFunc(w.rulesOf("ep"), func(a hns.ACL) bool { return a.Priority == hns.PriorityShield }))
 }
 
 func ruleTexts(acls []hns.ACL) string {
