@@ -238,7 +238,7 @@ func (l *list) head(r *Rule, via []Source) ACL {
 	case policy.Pass:
 		out.From, out.Via = Source{}, append(slices.Clone(via), r.From)
 	}
-	if out.ID = idOfBlock(r.Direction); out.Owner() != (policy.Key{}) {
+	if out.ID = idOfBlock[r.Direction]; out.Owner() != (policy.Key{}) {
 		out.ID = state.ACLID(out.Owner())
 	}
 	return out

@@ -57,7 +57,13 @@ func (t portTexts) of(all []policy.Port) []portMatch {
 	var out []portMatch
 	var text []byte
 	for i := range all {
-		if text = appendRange(text, all[i].First, all[i].Last); i+1 < len(all) && all[i+1].Protocol == all[i].Protocol {
+		if all[i].First > 0 { // otherwise every port
+			text = strconv.AppendUint(text, uint64(all[i].First), 10)
+		}
+		if all[i].Last != all[i].First {
+			text = strconv.AppendUint(append(text, '-'), uint64(all[i].Last), 10)
+		}
+		if i+1 < len(all) && all[i+1].Protocol == all[i].Protocol {
 			text = append(text, ',')
 			continue
 		}
@@ -111,18 +117,6 @@ func protocolNumber(p policy.Protocol) string {
 		return "132"
 	}
 	panic(fmt.Sprintf("BUG: protocol %q was compiled", p))
-}
-
-// appendRange appends nothing for every port, a number, or a range.
-func appendRange(text []byte, first, last uint16) []byte {
-	if first == 0 {
-		return text
-	}
-	text = strconv.AppendUint(text, uint64(first), 10)
-	if last != first {
-		text = strconv.AppendUint(append(text, '-'), uint64(last), 10)
-	}
-	return text
 }
 
 // blockText joins literals; a single address is written without a mask.

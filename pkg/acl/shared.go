@@ -21,7 +21,7 @@ const (
 // Isolation returns the ACL that blocks a direction for all NetworkPolicies that isolate a pod.
 func Isolation(dir policy.Direction) *ACL {
 	return &ACL{From: Source{Tier: policy.Namespaced}, ACL: hns.ACL{
-		ID: idOfBlock(dir), Action: hns.Block, Direction: DirectionOf(dir), RuleType: hns.Switch, Priority: hns.PriorityBlock,
+		ID: idOfBlock[dir], Action: hns.Block, Direction: DirectionOf(dir), RuleType: hns.Switch, Priority: hns.PriorityBlock,
 	}}
 }
 
@@ -40,13 +40,8 @@ func Node(nodeAddrs []netip.Addr) []hns.ACL {
 	}}
 }
 
-// idOfBlock is the Id of a block at the end, which no policy has by itself.
-func idOfBlock(dir policy.Direction) string {
-	if dir == policy.Ingress {
-		return IDBlockIn
-	}
-	return IDBlockOut
-}
+// idOfBlock has the Ids of the blocks at the end, which no policy has by itself.
+var idOfBlock = [...]string{policy.Ingress: IDBlockIn, policy.Egress: IDBlockOut}
 
 // CalicoBase returns the rules that every local endpoint of a network named
 // Calico needs, as the predecessor has them (azure-container-networking

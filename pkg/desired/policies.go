@@ -50,7 +50,9 @@ func newPolicyState(np *networkingv1.NetworkPolicy, cnp *v1alpha2.ClusterNetwork
 	}
 	ps := &policyState{np: np, cnp: cnp}
 	ps.Policy = ps.compile()
-	ps.warnings = ps.problemWarnings()
+	if len(ps.Problems) > 0 {
+		ps.warnings = ps.problemWarnings()
+	}
 	for _, r := range ps.Rules {
 		ps.ruleCount += len(r.Peers)
 	}
@@ -308,7 +310,9 @@ func (d *State) activate() {
 		d.notePolicy("retiring", ps.Key)
 		d.retire(ps)
 	}
-	d.namedPorts.settle()
+	if len(d.namedPorts.stale) > 0 {
+		d.namedPorts.settle()
+	}
 }
 
 // notePolicy notes the present work on a policy.
@@ -323,7 +327,9 @@ func (d *State) notePolicy(work string, key policy.Key) {
 // retire makes a policy idle. It releases the sets that its successor does not mention; the
 // others stay held by the same reference.
 func (d *State) retire(ps *policyState) {
-	d.namedPorts.leave(ps)
+	if len(ps.views) > 0 {
+		d.namedPorts.leave(ps)
+	}
 	successor := map[ipsets.Name]bool{}
 	if is := d.policies[ps.Key]; is != nil && is != ps { // an idle policy has no sets
 		for _, def := range is.Sets {

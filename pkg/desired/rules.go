@@ -168,6 +168,9 @@ func (d *State) plain(p *PodState) (out []*acl.ACL, fits bool) {
 			out = append(out, acl.Isolation(policy.Direction(dir)))
 		}
 	}
+	if !p.Tiered() {
+		return out, true
+	}
 	for _, dir := range policy.Directions {
 		if p.tieredIn(dir) {
 			out = slices.DeleteFunc(out, func(a *acl.ACL) bool { return a.Direction == acl.DirectionOf(dir) })

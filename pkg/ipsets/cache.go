@@ -114,7 +114,7 @@ func (c *Cache) must(n Name, nested bool) *set {
 	if s == nil || !s.defined {
 		panic(fmt.Sprintf("BUG: change of %s, which is not defined", n))
 	}
-	if n.Nested() != nested {
+	if s.nested != nested {
 		panic(fmt.Sprintf("BUG: change of %s with members of the wrong type", n))
 	}
 	return s
