@@ -140,14 +140,9 @@ func sameCluster(a, b *keptCluster) bool {
 
 // namesNodes reports whether a peer of the policy selects nodes.
 func namesNodes(cnp *v1alpha2.ClusterNetworkPolicy) bool {
-	for i := range cnp.Spec.Egress {
-		for j := range cnp.Spec.Egress[i].To {
-			if cnp.Spec.Egress[i].To[j].Nodes != nil {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(cnp.Spec.Egress, func(r v1alpha2.ClusterNetworkPolicyEgressRule) bool {
+		return slices.ContainsFunc(r.To, func(p v1alpha2.ClusterNetworkPolicyEgressPeer) bool { return p.Nodes != nil })
+	})
 }
 
 const clusterResource = "clusternetworkpolicies"

@@ -111,9 +111,9 @@ const nodesPatience = 10 * time.Second
 type nodeWatch struct {
 	*store[clusterNode]
 	informer *informer
-	decided  func() // called when the nodes become known, and when they are late
-	needed   chan struct{}
-	once     sync.Once     // closes needed
+	decided  func()        // called when the nodes become known, and when they are late
+	need     func()        // starts the watch, unless it has started
+	needed   chan struct{} // closed by need
 	late     chan struct{} // closed nodesPatience after needed
 }
 
@@ -121,11 +121,10 @@ func newNodeWatch(source cache.ListerWatcher, logger klog.Logger, changed func(k
 	s := newStore(keptClusterNodes(), changed)
 	i := newInformer(KindClusterNode, s, source, logger)
 	i.first = decided
-	return &nodeWatch{store: s, informer: i, decided: decided, needed: make(chan struct{}), late: make(chan struct{})}
+	needed := make(chan struct{})
+	need := sync.OnceFunc(func() { close(needed) })
+	return &nodeWatch{store: s, informer: i, decided: decided, need: need, needed: needed, late: make(chan struct{})}
 }
-
-// need starts the watch, unless it has started.
-func (w *nodeWatch) need() { w.once.Do(func() { close(w.needed) }) }
 
 // run watches the nodes until ctx is done.
 func (w *nodeWatch) run(ctx context.Context) {
@@ -189,7 +188,7 @@ const (
 // contests decides which of several pods of other nodes has an address, by the state of their Node
 // objects. It judges only pods that have a rival, and needs the nodes only from the first such pod on.
 type contests struct {
-	nodes  *nodeWatch // nil if JudgeContests is off: no pod is judged
+	nodes  *nodeWatch // nil if there is no source of them: no pod is judged
 	queue  *queue
 	rivals map[desired.PodKey]bool
 	judged time.Time // when all rivals were enqueued the last time; zero after a node changed
