@@ -156,7 +156,7 @@ func newAgent(set settings, source controllers.Source, sink controllers.Sink, th
 	})
 	a.ctl = controllers.New(controllers.Config{
 		Source: source, Applier: recorded, Observer: recorded, Readiness: a.dp, Progress: a.dp.Progress, OnApplied: a.applied,
-		Node: set.Node, RequireNodeAddr: true, JudgeContests: true,
+		Node: set.Node, RequireNodeAddr: true,
 		ApplyInterval: time.Duration(set.ApplyMillis) * time.Millisecond, Budgets: set.Budgets, Logger: logger,
 	})
 	return a

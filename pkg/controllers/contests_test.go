@@ -63,7 +63,7 @@ func TestNodesJudgeContests(t *testing.T) {
 	source := cl.source()
 	source.AllNodes = nodes
 	settle := func() { time.Sleep(10 * time.Second); synctest.Wait() }
-	run(t, Config{Source: source, Applier: r, Node: "n1", JudgeContests: true}, func(t *testing.T, c *Controller) {
+	run(t, Config{Source: source, Applier: r, Node: "n1"}, func(t *testing.T, c *Controller) {
 		settle()
 		require.Zero(t, nodes.listed(), "nothing is contested")
 		require.Equal(t, map[string]int8{"old": 0, "new": 0, "alone": 0, "here": 0}, trusts(r))
@@ -120,7 +120,7 @@ func TestContestsWithoutNodes(t *testing.T) {
 	}}
 	source := cl.source()
 	source.AllNodes = nodes
-	run(t, Config{Source: source, Applier: r, Node: "n1", JudgeContests: true}, func(t *testing.T, c *Controller) {
+	run(t, Config{Source: source, Applier: r, Node: "n1"}, func(t *testing.T, c *Controller) {
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, map[string]int8{"old": 0, "new": 0}, trusts(r))
 		require.NoError(t, c.Ready())

@@ -1,3 +1,16 @@
+// Package controllers turns what the API server says into transactions for the
+// dataplane.
+//
+// Informers keep of each object what is of use, put the key of what changed into
+// one queue, and do nothing else. One worker takes every pending key, reads the
+// objects' present state from the informers' stores, builds one transaction and
+// hands it over: the dataplane shares its pods and policies. A lone event is
+// applied at once; of many that come in a row HNS takes a fifth of its time. Retries
+// are keys of the same queue. Between transactions the worker reads HNS through
+// Observe, and adds a key when that finds work.
+//
+// The queue is never locked while a transaction is applied: events keep coming
+// in while HNS hangs.
 package controllers
 
 import (
@@ -47,8 +60,8 @@ type Source struct {
 	// fail with ErrNoKind.
 	ClusterPolicies cache.ListerWatcher
 	// AllNodes are those of the whole cluster. They are watched from the first time on that
-	// a ClusterNetworkPolicy has nodes as peers or an address is contested; nil only where
-	// ClusterPolicies is.
+	// a ClusterNetworkPolicy has nodes as peers or pods of other nodes contest an address: the Node objects
+	// then decide which of them has it. nil only where ClusterPolicies is; such an address stays in doubt.
 	AllNodes cache.ListerWatcher
 }
 
@@ -74,9 +87,6 @@ type Config struct {
 	Readiness Readiness
 	// Node is this node's name; with "" every pod is local.
 	Node string
-	// JudgeContests makes the Node objects decide which of several pods of other nodes has an
-	// address that they all claim. Without it, such an address stays in doubt.
-	JudgeContests bool
 	// RequireNodeAddr keeps everything back until the Node object has an
 	// address: without one an isolated pod's probes would be cut off.
 	RequireNodeAddr bool

@@ -2,15 +2,43 @@ package controllers
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
+
+// keptPods keeps of a pod what the dataplane needs. The dataplane shares the values, so a pod is in
+// memory once.
+func keptPods(node string, b policy.Budgets) kept[desired.Pod] {
+	in, excess := newInterner(), b.ExcessOfNamespacePods()
+	return kept[desired.Pod]{
+		kind: KindPod,
+		of: as(func(p *corev1.Pod) *desired.Pod {
+			pod := PodFrom(p, node)
+			if !pod.Local && !pod.Addr.IsValid() {
+				pod.Labels, pod.Ports = nil, nil // a pod without an address is in no set; the update that adds its address has the labels
+			}
+			pod.Fit()
+			in.pod(&pod)
+			return &pod
+		}),
+		same:  func(a, b *desired.Pod) bool { return a.Size == b.Size && a.Same(b) },
+		limit: b.NamespaceBytes,
+		size:  func(p *desired.Pod) int { return p.Size },
+		shut: func(p *desired.Pod) *desired.Pod {
+			is := *p
+			is.Labels, is.Ports, is.OverBudget = nil, nil, excess
+			return &is
+		},
+	}
+}
 
 // PodFrom returns what the dataplane wants to know of a pod. The pod is local
 // when it is scheduled to node; with node "" every pod is. The result shares
@@ -144,4 +172,38 @@ func portsOf(spec corev1.PodSpec) []desired.PodPort {
 		}
 	}
 	return ports
+}
+
+// interner gives equal labels and ports of pods one place in memory. Pods of a workload have
+// the same labels and ports, and decoding makes new ones for each pod. When the interner is full it
+// forgets everything; a workload then has one more copy. It is not safe for concurrent use.
+type interner struct {
+	pods  map[string]*desired.Pod // a pod with these labels and ports, by their text
+	bytes int                     // of the texts
+}
+
+// internedBytes bounds what an interner remembers, so that pods with labels of their own do not fill the
+// memory. Few clusters have more workloads that change alternately than fit into it.
+const internedBytes = 2 << 20
+
+func newInterner() *interner { return &interner{pods: map[string]*desired.Pod{}} }
+
+// pod replaces what a pod can share with other pods. It does not change what the pod had.
+func (in *interner) pod(p *desired.Pod) {
+	p.Namespace, p.Node = unique.Make(p.Namespace).Value(), unique.Make(p.Node).Value()
+	text := fmt.Sprintf("%#v %#v", p.Labels, p.Ports) // sorted and quoted
+	if known := in.pods[text]; known != nil {
+		p.Labels, p.Ports = known.Labels, known.Ports
+		return
+	}
+	own := make(map[string]string, len(p.Labels))
+	for k, v := range p.Labels {
+		own[unique.Make(k).Value()] = unique.Make(v).Value()
+	}
+	p.Labels = own
+	if in.bytes += len(text); in.bytes > internedBytes {
+		clear(in.pods)
+		in.bytes = len(text)
+	}
+	in.pods[text] = &desired.Pod{Labels: p.Labels, Ports: p.Ports}
 }

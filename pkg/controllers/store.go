@@ -6,9 +6,12 @@ import (
 	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // kept says what a store keeps of the objects of one kind.
@@ -204,4 +207,26 @@ func (s *store[T]) value(object runtime.Object) (cache.ObjectName, *T, error) {
 		return cache.ObjectName{}, nil, err
 	}
 	return cache.ObjectName{Namespace: is.GetNamespace(), Name: is.GetName()}, v, nil
+}
+
+// as returns a function that returns nil for an object of another type.
+func as[O, T any](of func(*O) *T) func(runtime.Object) *T {
+	return func(object runtime.Object) *T {
+		if o, ok := object.(any).(*O); ok {
+			return of(o)
+		}
+		return nil
+	}
+}
+
+func keptNamespaces() kept[desired.Namespace] {
+	return kept[desired.Namespace]{
+		kind: KindNamespace,
+		of: as(func(o *corev1.Namespace) *desired.Namespace {
+			ns := &desired.Namespace{Name: o.Name, Labels: o.Labels}
+			ns.Fit()
+			return ns
+		}),
+		same: (*desired.Namespace).Same,
+	}
 }

@@ -40,7 +40,7 @@ func (c *Controller) work(ctx context.Context) {
 		looks:    looks{observer: c.cfg.Observer, failures: map[string]backoff.Retry{}},
 		contests: contests{queue: c.queue},
 	}
-	if c.cfg.JudgeContests && c.cfg.Source.AllNodes != nil {
+	if c.cfg.Source.AllNodes != nil {
 		w.contests.nodes = c.allNodes
 	}
 	w.retry.Stop()
