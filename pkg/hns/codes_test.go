@@ -2,15 +2,19 @@ package hns
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 // TestCodeTable: nothing of HCN is left out, every name is one code's, and each
-// code says where it is from. TestCodes of hcsadapter holds the names against
-// those of Windows.
+// code says where it is from.
 func TestCodeTable(t *testing.T) {
 	const first, last = 0x803B0001, 0x803B0037
 	for code := uint32(first); code <= last; code++ {
@@ -27,6 +31,33 @@ func TestCodeTable(t *testing.T) {
 		require.LessOrEqual(t, c.Class, SaysUsed, c.Name)
 		require.NotZero(t, code&(1<<31), "%s is no failure", c.Name)
 	}
+}
+
+// TestCodesOfWindows holds our numbers and names against those of golang.org/x/sys/windows, which has
+// all but the newest of HCN.
+func TestCodesOfWindows(t *testing.T) {
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "windows", "zerrors_windows.go"))
+	require.NoError(t, err)
+	theirs := map[string]uint32{}
+	for _, row := range regexp.MustCompile(`(?m)^\s+(\w+)\s+(Handle|syscall\.Errno)\s+= (\w+)\r?$`).FindAllStringSubmatch(string(text), -1) {
+		n, err := strconv.ParseUint(row[3], 0, 32)
+		require.NoError(t, err, row[0])
+		if row[2] == "syscall.Errno" {
+			n |= 0x80070000
+		}
+		theirs[row[1]] = uint32(n)
+	}
+	var newer []uint32
+	for code, c := range codes {
+		if number, there := theirs[c.Name]; there {
+			require.Equal(t, number, code, c.Name)
+		} else {
+			newer = append(newer, code)
+		}
+	}
+	require.ElementsMatch(t, []uint32{0x803B0030, 0x803B0031, 0x803B0032, 0x803B0033, 0x803B0034, 0x803B0035, 0x803B0036, 0x803B0037}, newer)
 }
 
 // TestCodeClasses: the codes that decide, and how those are read that might be

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/test/servers"
 )
 
 var npmFlag = flag.String("npm", "npm.exe", "`program` of the agent, for the tests that run it")
@@ -132,22 +134,7 @@ func run(t *testing.T, env []string, program string, args ...string) string {
 // settleFlag: for HNS, and the switch behind it, minutes have been seen.
 var settleFlag = flag.Duration("settle", 10*time.Minute, "`time` that a change may take")
 
-// eventually calls missing until it returns nothing, and fails with its last answer.
 func eventually(t *testing.T, missing func() string) {
 	t.Helper()
-	over := time.NewTimer(*settleFlag)
-	defer over.Stop()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		what := missing()
-		if what == "" {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-over.C:
-			require.FailNow(t, fmt.Sprintf("not within %v", *settleFlag), what)
-		}
-	}
+	servers.Eventually(t, *settleFlag, missing)
 }

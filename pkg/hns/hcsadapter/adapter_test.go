@@ -51,3 +51,15 @@ func TestAdapterHang(t *testing.T) {
 		})
 	}
 }
+
+// TestCodes: the codes that the adapter asks for are what their names say.
+func TestCodes(t *testing.T) {
+	for name, code := range map[string]uint32{
+		"HCN_E_NETWORK_NOT_FOUND":  codeNetworkNotFound,
+		"HCN_E_ENDPOINT_NOT_FOUND": codeEndpointNotFound,
+		"HCN_E_POLICY_NOT_FOUND":   codePolicyNotFound,
+		"ERROR_NOT_FOUND":          codeElementNotFound,
+	} {
+		require.Equal(t, name, hns.LookupCode(code).Name)
+	}
+}

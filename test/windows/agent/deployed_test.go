@@ -92,11 +92,9 @@ func (w *world) rights(path string) {
 		}
 		body, err := yaml.YAMLToJSON(document)
 		require.NoError(w.t, err)
-		_, err = w.kube.raw(w.t.Context(), http.MethodPost, at, body)
-		require.NoError(w.t, err)
+		require.NoError(w.t, w.kube.Do(w.t.Context(), http.MethodPost, at, json.RawMessage(body), nil))
 		w.t.Cleanup(func() {
-			_, err := w.kube.raw(context.Background(), http.MethodDelete, at+"/"+object.Metadata.Name, nil)
-			require.NoError(w.t, err)
+			require.NoError(w.t, w.kube.Do(context.Background(), http.MethodDelete, at+"/"+object.Metadata.Name, nil, nil))
 		})
 	}
 }
@@ -105,18 +103,11 @@ func (w *world) rights(path string) {
 func (w *world) token(namespace, account string) string {
 	w.t.Helper()
 	at := fmt.Sprintf("/api/v1/namespaces/%s/serviceaccounts/%s/token", namespace, account)
-	answer, err := w.kube.raw(w.t.Context(), http.MethodPost, at, []byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":3600}}`))
-	require.NoError(w.t, err)
+	body := json.RawMessage(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":3600}}`)
 	var request struct{ Status struct{ Token string } }
-	require.NoError(w.t, json.Unmarshal(answer, &request))
+	require.NoError(w.t, w.kube.Do(w.t.Context(), http.MethodPost, at, body, &request))
 	require.NotEmpty(w.t, request.Status.Token)
 	return request.Status.Token
-}
-
-// raw sends JSON to a path and returns the JSON that it answers with.
-func (k *kube) raw(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	r := k.core.Verb(method).AbsPath(path).SetHeader("Accept", "application/json").SetHeader("Content-Type", "application/json")
-	return r.Body(body).Do(ctx).Raw()
 }
 
 func readYAML(t *testing.T, path string, into any) {

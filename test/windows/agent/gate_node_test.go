@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -99,7 +100,7 @@ func (g *gated) schedule(count int) []*started {
 			Spec:       corev1.PodSpec{NodeName: ownNode, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
 		}
 		var made corev1.Pod
-		require.NoError(g.t, g.kube.core.Post().Namespace("shop").Resource(pods).Body(&p).Do(g.t.Context()).Into(&made))
+		require.NoError(g.t, g.kube.Do(g.t.Context(), http.MethodPost, pathOf(pods, "shop"), p, &made))
 		all = append(all, &started{name: made.Name, uid: string(made.UID)})
 	}
 	return all

@@ -56,9 +56,11 @@ func runAll(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer stop()
-	if p.kube, err = newKube(p.kubeconfig); err != nil {
+	client, err := servers.NewClient(p.kubeconfig)
+	if err != nil {
 		return 0, err
 	}
+	p.kube = &kube{client}
 	shared = p
 	return m.Run(), nil
 }
