@@ -37,7 +37,9 @@ type settings struct {
 	kubeconfig   string // "" means the service account of the agent's pod
 	Listen       string // address of the HTTP endpoint
 	ListenProbes string // address of the probe endpoint, for the kubelet
+	level        string // of the log, on the command line
 	Reconcile    time.Duration
+	HNSTimeout   time.Duration
 	// DryRun has HNS and the cluster read, and nothing written to either.
 	DryRun bool
 }

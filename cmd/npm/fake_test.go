@@ -288,7 +288,7 @@ func (s *started) listens() {
 			s.addr = strings.TrimPrefix(msg, "Starting NPM HTTP API on ")
 			return
 		}
-		s.early = append(s.early, entry)
+		s.early = append(s.early, entry) // it listens and works at the same time
 	}
 	require.Fail(s.t, "it ended before it listened")
 }
@@ -296,13 +296,13 @@ func (s *started) listens() {
 // log returns the next line with a message, and passes over those before it.
 func (s *started) log(msg string) map[string]any {
 	s.t.Helper()
-	for len(s.early) > 0 {
-		entry := s.early[0]
-		s.early = s.early[1:]
+	for i, entry := range s.early {
 		if entry["msg"] == msg {
+			s.early = s.early[i+1:]
 			return entry
 		}
 	}
+	s.early = nil
 	for entry := range s.logs {
 		if entry["msg"] == msg {
 			return entry

@@ -67,18 +67,11 @@ func newUninstallCNI(std cli.Streams) *cobra.Command {
 			if err == nil {
 				_, err = fmt.Fprintln(std.Out, o.confDir+": no list names "+node.PluginType+" any more")
 			}
-			return failed("uninstall-cni", err)
+			return failed(err)
 		},
 	}
 	o.flags(cmd)
 	return cmd
-}
-
-func failed(command string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("%s: %w", command, err)}
 }
 
 func (o *installOptions) validateFile() error {
@@ -123,7 +116,7 @@ func (o *installOptions) run(ctx context.Context, std cli.Streams) error {
 	if err == nil {
 		_, err = fmt.Fprintln(std.Out, o.confDir+": pods wait for their policies, mode "+o.mode)
 	}
-	return failed("install-cni", err)
+	return failed(err)
 }
 
 // watchEvery is how long another writer's file may stay without our entry. A look reads

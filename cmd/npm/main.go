@@ -29,3 +29,11 @@ func run(ctx context.Context, args []string, std cli.Streams, getenv func(string
 	root.AddCommand(newStart(std, getenv, thisHost()), newInstallCNI(std), newUninstallCNI(std), newUninstall(std, getenv, thisHost()))
 	return cli.Run(ctx, root, args, std.Err, cli.Lines)
 }
+
+// failed returns the error of a command that cannot work, or nil.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cli.Exit{Code: cli.ExitBadInput, Err: err}
+}

@@ -54,14 +54,13 @@ func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv fun
 	if flags.hnsTimeout <= 0 {
 		return errors.New("--hns-timeout must be above 0")
 	}
-	fail := func(err error) error { return cli.Exit{Code: cli.ExitBadInput, Err: err} }
 	cfg, _, err := loadConfig(getenv(configEnv))
 	if err != nil {
-		return fail(err)
+		return failed(err)
 	}
 	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout, Now: time.Now})
 	if err != nil {
-		return fail(needs("npm uninstall", err))
+		return failed(needs("npm uninstall", err))
 	}
 	defer svc.Close()
 	if flags.yes {
@@ -71,11 +70,11 @@ func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv fun
 	}
 	switch {
 	case ctx.Err() != nil:
-		return fail(context.Cause(ctx))
+		return failed(context.Cause(ctx))
 	case errors.Is(err, hns.ErrNotFound):
-		return fail(fmt.Errorf("there is no %s: name the network of this node in WindowsNetworkName: %w", networkText(cfg.Network), err))
+		return failed(fmt.Errorf("there is no %s: name the network of this node in WindowsNetworkName: %w", networkText(cfg.Network), err))
 	case err != nil:
-		return fail(err)
+		return failed(err)
 	}
 	if flags.stay {
 		<-ctx.Done()
