@@ -134,7 +134,6 @@ func (c *Cluster) warnings(a Answer) []string {
 	return slices.Compact(out)
 }
 
-// timeText writes a time for a person.
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Node is the end that stands for the dump's own node.

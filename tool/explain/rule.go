@@ -75,12 +75,10 @@ func (x explainer) origin(a hns.ACL) (string, []int) {
 	return PolicyOf(a.ID), nil
 }
 
-// rulePath is where a policy has a rule.
 func rulePath(dir hns.Direction, i int) string {
 	return fmt.Sprintf("spec.%s[%d]", directionWord(dir), i)
 }
 
-// checkField compares one address field with the packet.
 func (x explainer) checkField(text string, field hns.Addresses, v *view) []Check {
 	switch {
 	case len(field.Literals) > 0 || field.IPv6:
@@ -167,7 +165,6 @@ func (x explainer) tried(d decision) []Rule {
 	return out
 }
 
-// failing counts the conditions that do not hold.
 func (r Rule) failing() int {
 	n := 0
 	for _, c := range r.Checks {

@@ -93,7 +93,6 @@ func (v *view) members(d *state.Set) []string {
 	return append(out, d.Surplus...)
 }
 
-// leaf returns an IPSET.
 func (v *view) leaf(d *state.Set) *hns.Set {
 	s := &hns.Set{Type: hns.IPSet}
 	for _, text := range v.members(d) {

@@ -78,7 +78,6 @@ func (w World) Specs() map[string]any {
 	return out
 }
 
-// classify returns the change of each named policy.
 func (w World) classify(c Change) []PolicyChange {
 	before, after := w.Specs(), c.After.Specs()
 	out := []PolicyChange{}
@@ -163,7 +162,6 @@ func namesNodes(cnp *v1alpha2.ClusterNetworkPolicy) bool {
 	})
 }
 
-// keyOf names a policy.
 func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
 	return policy.Key{Namespace: np.Namespace, Name: np.Name}
 }
@@ -199,15 +197,6 @@ type ObjectChange struct {
 	Pods    int `json:"pods"`
 	New     int `json:"new,omitempty"`
 	Deleted int `json:"deleted,omitempty"`
-}
-
-// sortedObjects sorts by kind and name. It is never nil.
-func sortedObjects(list []ObjectChange) []ObjectChange {
-	out := append([]ObjectChange{}, list...)
-	slices.SortFunc(out, func(a, b ObjectChange) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
-	})
-	return out
 }
 
 // noteLost adds the policies that select a pod before a change of others and none after it:

@@ -119,7 +119,6 @@ func nobody(begin, end uint64, pods map[uint32]bool, foreign hns.Spans) (netip.A
 	return netip.Addr{}, false
 }
 
-// spans returns the blocks that rules name.
 func spans(acls []hns.ACL) hns.Spans {
 	var out hns.Spans
 	for _, a := range acls {
@@ -187,7 +186,6 @@ func (a *Addresses) describe(b *netipx.IPSetBuilder) {
 	}
 }
 
-// endpointsOf returns the endpoints of a pod.
 func endpointsOf(c *explain.Cluster) map[string][]*state.Endpoint {
 	out := map[string][]*state.Endpoint{}
 	d := c.Dump()
