@@ -28,9 +28,6 @@ import (
 // none.
 type Places map[string]string
 
-// Rule returns where a rule of a policy is; "" when that is not known.
-func (p Places) Rule(policy, path string) string { return p[policy+" "+path] }
-
 // Explain answers one question from a dump, which stays as it is. It fails with
 // ErrNoEnd for an end that cannot be asked about.
 func Explain(d state.Dump, q Question, places Places) (Answer, error) {

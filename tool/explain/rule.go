@@ -29,7 +29,7 @@ func (x explainer) rule(a hns.ACL, v *view) Rule {
 		for _, i := range rules {
 			path := rulePath(a.Direction, i)
 			out.Path = append(out.Path, path)
-			if line := x.places.Rule(out.Policy, path); line != "" {
+			if line := x.places[out.Policy+" "+path]; line != "" {
 				out.Lines = append(out.Lines, line)
 			}
 		}

@@ -199,18 +199,12 @@ type ObjectChange struct {
 	Deleted int `json:"deleted,omitempty"`
 }
 
-// noteLost adds the policies that select a pod before a change of others and none after it:
+// noteLost adds the policies of the world that select a pod before a change of others and none after it:
 // these are idle now.
-func noteLost(policies []PolicyChange, before *state.Dump, now map[string]bool) []PolicyChange {
-	was, there := idle(before), map[string]bool{}
-	for _, p := range before.Policies {
-		there[p.Policy] = true
-	}
-	for _, p := range before.ClusterPolicies {
-		there[ClusterPrefix+p.Name] = true
-	}
+func (w World) noteLost(policies []PolicyChange, was, now map[string]bool) []PolicyChange {
+	specs := w.Specs()
 	for name := range now {
-		if was[name] || !there[name] {
+		if _, there := specs[name]; was[name] || !there {
 			continue
 		}
 		if i := slices.IndexFunc(policies, func(p PolicyChange) bool { return p.Policy == name }); i >= 0 {

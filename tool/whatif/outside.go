@@ -73,7 +73,7 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign hns.Spans, po
 		d := c.Dump()
 		for i := range d.Pods {
 			if addr, ok := c.Owns(&d.Pods[i]); ok {
-				pods[number(addr)] = true
+				pods[explain.Number(addr)] = true
 			}
 		}
 	}
@@ -135,11 +135,6 @@ func address(n uint64) netip.Addr {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], uint32(n)) //nolint:gosec // below 1<<32
 	return netip.AddrFrom4(b)
-}
-
-func number(a netip.Addr) uint32 {
-	b := a.As4()
-	return binary.BigEndian.Uint32(b[:])
 }
 
 // together names several groups of addresses as one.

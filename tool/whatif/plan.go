@@ -87,7 +87,7 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 		policies[i].SelectsNothing = now[policies[i].Policy]
 	}
 	if len(c.Objects) > 0 {
-		policies = noteLost(policies, before.Dump(), now)
+		policies = w.noteLost(policies, idle(before.Dump()), now)
 	}
 	said := slices.Concat(w.Warnings, missing, c.Warnings, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
 	objects := append([]ObjectChange{}, c.Objects...)
