@@ -89,7 +89,6 @@ func (o *bundleOptions) run(ctx context.Context, std cli.Streams) error {
 	return err
 }
 
-// write writes the bundle of the source.
 func (o *bundleOptions) write(ctx context.Context, std cli.Streams, to io.Writer) error {
 	if len(o.manifests) > 0 {
 		return simulate.Bundle(ctx, o.simulation(std), to)

@@ -36,7 +36,6 @@ type checked struct {
 	Note   string      `json:"note,omitempty"` // what was not looked for
 }
 
-// on counts the nodes of a state.
 func (c checked) on(f inForce) int {
 	n := 0
 	for _, node := range c.Nodes {

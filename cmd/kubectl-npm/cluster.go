@@ -220,7 +220,6 @@ func (s *source) places(ctx context.Context, cluster *agents.Cluster, q explain.
 	return from, to, nil
 }
 
-// askAgent asks the agent of a node.
 func askAgent(ctx context.Context, cluster *agents.Cluster, where place, q explain.Question) (explain.Answer, error) {
 	if where.hidden != nil {
 		return explain.Answer{}, where.hidden

@@ -271,7 +271,6 @@ func (e end) distinct(found []*corev1.Pod, r *resolved) []representative {
 	return out
 }
 
-// service returns the Service of the end. It returns an error if the Service selects no pods.
 func (e end) service(ctx context.Context, c catalog) (*corev1.Service, error) {
 	svc, err := c.Service(ctx, e.namespace, e.name)
 	switch {

@@ -133,15 +133,7 @@ func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
 
 // fails reports whether a connection that --fail-on names flips.
 func (o *planOptions) fails(p whatif.Plan) bool {
-	switch o.failOn {
-	case "opened":
-		return p.Opened+p.Unknown > 0
-	case "blocked":
-		return p.Blocked+p.Unknown > 0
-	case "any":
-		return p.Any()
-	}
-	return false
+	return map[string]bool{"opened": p.Opened+p.Unknown > 0, "blocked": p.Blocked+p.Unknown > 0, "any": p.Any()}[o.failOn]
 }
 
 // objects reads the objects to apply or delete.

@@ -29,9 +29,18 @@ Exit code: 0 it was printed, 1 no bundle, 2 wrong usage.`,
 	}
 }
 
-// replay prints the timeline of a bundle. Bad input is one line.
+// replay prints the timeline of a bundle, or of a recording alone. Bad input is one line.
 func replay(std cli.Streams, file string) error {
-	rec, err := readRecording(std, file)
+	text, b, err := readInput(file, std)
+	var rec bundle.Recording
+	switch {
+	case err != nil:
+	case b != nil:
+		rec = b.Recording
+	default:
+		rec, err = bundle.ReadRecording(bytes.NewReader(text))
+		err = inFile(file, err)
+	}
 	if err == nil {
 		err = rec.WriteText(std.Out)
 	}
@@ -39,17 +48,4 @@ func replay(std cli.Streams, file string) error {
 		return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("replay: %w", err)}
 	}
 	return nil
-}
-
-// readRecording reads the recording of a bundle, or a recording alone.
-func readRecording(std cli.Streams, file string) (bundle.Recording, error) {
-	text, b, err := readInput(file, std)
-	switch {
-	case err != nil:
-		return bundle.Recording{}, err
-	case b != nil:
-		return b.Recording, nil
-	}
-	rec, err := bundle.ReadRecording(bytes.NewReader(text))
-	return rec, inFile(file, err)
 }

@@ -65,7 +65,6 @@ func (o *statusOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
 }
 
-// validate returns an error if an agent has no time to answer.
 func (o *statusOptions) validate() error {
 	if o.timeout <= 0 {
 		return fmt.Errorf("--timeout %v: it must be above 0", o.timeout)
@@ -115,7 +114,6 @@ func (c clusterStatus) code() int {
 	return c.Nodes[0].code()
 }
 
-// run prints the status.
 func (o *statusOptions) run(ctx context.Context, std cli.Streams) error {
 	cluster, err := o.cluster.open()
 	if err != nil {

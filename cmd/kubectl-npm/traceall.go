@@ -71,7 +71,6 @@ func (t traces) write(w io.Writer) error {
 // inManifests has the objects of manifests.
 type inManifests struct{ objects manifest.Objects }
 
-// Pods implements catalog.
 func (m inManifests) Pods(_ context.Context, namespace string) ([]corev1.Pod, error) {
 	var out []corev1.Pod
 	for _, p := range m.objects.Pods {
@@ -82,7 +81,6 @@ func (m inManifests) Pods(_ context.Context, namespace string) ([]corev1.Pod, er
 	return out, nil
 }
 
-// Service implements catalog.
 func (m inManifests) Service(_ context.Context, namespace, name string) (*corev1.Service, error) {
 	for _, s := range m.objects.Services {
 		if s.Namespace == namespace && s.Name == name {

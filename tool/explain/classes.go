@@ -31,7 +31,7 @@ func (c *Cluster) Classes(addrs []netip.Addr) []int {
 		own[a] = "pod" + strings.Join(eps, "")
 	}
 	for i, a := range addrs {
-		k.sorted = append(k.sorted, located{number(a), i})
+		k.sorted = append(k.sorted, located{Number(a), i})
 		k.facts[i] = []byte(own[a] + "\n")
 	}
 	slices.SortFunc(k.sorted, func(a, b located) int { return cmp.Compare(a.addr, b.addr) })
@@ -69,7 +69,8 @@ type located struct {
 	place int
 }
 
-func number(a netip.Addr) uint32 {
+// Number returns an IPv4 address as a number.
+func Number(a netip.Addr) uint32 {
 	b := a.As4()
 	return binary.BigEndian.Uint32(b[:])
 }

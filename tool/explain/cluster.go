@@ -196,7 +196,6 @@ func (c *Cluster) at(name string, addr netip.Addr) End {
 	return e
 }
 
-// namespaceOf returns the namespace of namespace/name.
 func namespaceOf(object string) string {
 	namespace, _, _ := strings.Cut(object, "/")
 	return namespace

@@ -29,9 +29,6 @@ import (
 // none.
 type Places map[string]string
 
-// Rule returns where a rule of a policy is; "" when that is not known.
-func (p Places) Rule(policy, path string) string { return p[policy+" "+path] }
-
 // Explain answers one question from a dump, which stays as it is. It fails with
 // ErrNoEnd for an end that cannot be asked about.
 func Explain(d state.Dump, q Question, places Places) (Answer, error) {
@@ -135,7 +132,6 @@ func (c *Cluster) warnings(a Answer) []string {
 	return slices.Compact(out)
 }
 
-// timeText writes a time for a person.
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Node is the end that stands for the dump's own node.

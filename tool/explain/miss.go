@@ -44,7 +44,7 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 			path := rulePath(q.dir, r.Index)
 			for _, from := range r.Peers {
 				for _, m := range (attempt{c, own, peer, q, subject, from, r.Ports}).misses() {
-					m.Policy, m.Path, m.Line = p.Policy, path, places.Rule(p.Policy, path)
+					m.Policy, m.Path, m.Line = p.Policy, path, places[p.Policy+" "+path]
 					out = append(out, m)
 				}
 			}

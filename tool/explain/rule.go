@@ -30,7 +30,7 @@ func (x explainer) rule(a hns.ACL, v *view) Rule {
 		for _, i := range rules {
 			path := rulePath(a.Direction, i)
 			out.Path = append(out.Path, path)
-			if line := x.places.Rule(out.Policy, path); line != "" {
+			if line := x.places[out.Policy+" "+path]; line != "" {
 				out.Lines = append(out.Lines, line)
 			}
 		}
@@ -75,7 +75,6 @@ func (x explainer) origin(a hns.ACL) (string, []int) {
 	return PolicyOf(a.ID), nil
 }
 
-// rulePath is where a policy has a rule.
 func rulePath(dir hns.Direction, i int) string {
 	return fmt.Sprintf("spec.%s[%d]", directionWord(dir), i)
 }
@@ -167,7 +166,6 @@ func (x explainer) tried(d decision) []Rule {
 	return out
 }
 
-// failing counts the conditions that do not hold.
 func (r Rule) failing() int {
 	n := 0
 	for _, c := range r.Checks {

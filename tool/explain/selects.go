@@ -100,7 +100,6 @@ func (x population) subject(subject v1alpha2.ClusterNetworkPolicySubject) bool {
 	return false
 }
 
-// whyNone says why a policy of a namespace selects no pod.
 func (x population) whyNone(namespace string) string {
 	if len(x.pods[namespace]) > 0 {
 		return fmt.Sprintf("spec.podSelector matches none of the pods of namespace %s, so the policy changes nothing; check its labels", namespace)

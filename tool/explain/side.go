@@ -160,7 +160,6 @@ func (c *Cluster) setsOf(a hns.ACL) (out []*state.Set) {
 	return slices.DeleteFunc(out, func(s *state.Set) bool { return s == nil })
 }
 
-// state words a decision.
 func (x explainer) state(d decision, own End, isolating []string) *State {
 	x.ep = d.list.endpoint
 	s := newState(d.verdict, d.reason)
@@ -184,7 +183,6 @@ func (x explainer) state(d decision, own End, isolating []string) *State {
 	return s
 }
 
-// allowed says why a connection passes.
 func (x explainer) allowed(s *State, own End, isolating []string) {
 	var paths []string
 	var other *hns.ACL
@@ -227,7 +225,6 @@ func (r Rule) name() string {
 	return r.Policy + " " + list(r.Path, "and")
 }
 
-// blocked says why a connection does not pass.
 func (x explainer) blocked(s *State, d decision, own End, isolating []string) {
 	word := directionWord(x.q.dir)
 	kind, verb, their := "policies", "isolate", "their"

@@ -238,7 +238,6 @@ func PortsText(a hns.ACL) string {
 	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + a.DstPorts())
 }
 
-// portText says one port of a policy.
 func portText(p policy.Port) string {
 	switch {
 	case p.Name != "":
@@ -249,7 +248,6 @@ func portText(p policy.Port) string {
 	return Range{p.Protocol, p.First, p.Last}.String()
 }
 
-// list joins words as a sentence does.
 func list(words []string, last string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")

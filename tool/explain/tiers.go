@@ -278,7 +278,6 @@ func policiesOf(rules []hns.ACL) (out []string) {
 	return slices.Compact(out)
 }
 
-// ofCluster reports whether a policy is a ClusterNetworkPolicy.
 func ofCluster(policy string) bool { return strings.HasPrefix(policy, clusterPrefix) }
 
 // PolicyOf returns the policy that the Id of one of our rules names, "" for none.
@@ -318,7 +317,6 @@ func (d Decider) Text() string {
 	return fmt.Sprintf("%s of %s, tier %s", text, d.Policy, d.Tier)
 }
 
-// passedText says which rules passed a connection on, "" for none.
 func passedText(passed []Passed) string {
 	if len(passed) == 0 {
 		return ""

@@ -70,26 +70,27 @@ func byName[T metav1.Object](list []T) {
 
 // mentioned adds the namespaces that objects are in and no manifest defines.
 func (l *loader) mentioned() {
+	var names []string
+	for _, pod := range l.objects.Pods {
+		names = append(names, pod.Namespace)
+	}
+	for _, np := range l.objects.Policies {
+		names = append(names, np.Namespace)
+	}
+	for _, w := range l.workloads {
+		names = append(names, w.Namespace)
+	}
 	known := map[string]bool{}
 	for _, ns := range l.objects.Namespaces {
 		known[ns.Name] = true
 	}
-	mention := func(name string) {
+	for _, name := range names {
 		if !known[name] {
 			known[name] = true
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			identify("Namespace", ns)
 			l.objects.Namespaces = append(l.objects.Namespaces, ns)
 		}
-	}
-	for _, pod := range l.objects.Pods {
-		mention(pod.Namespace)
-	}
-	for _, np := range l.objects.Policies {
-		mention(np.Namespace)
-	}
-	for _, w := range l.workloads {
-		mention(w.Namespace)
 	}
 }
 

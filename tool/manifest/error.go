@@ -144,7 +144,6 @@ func (p place) refuse(errs field.ErrorList) *Error {
 // Kubernetes' libraries have other types.
 const ownWords field.ErrorType = ""
 
-// invalid returns an error about one field.
 func invalid(at *field.Path, format string, args ...any) field.ErrorList {
 	return field.ErrorList{wrong(at, format, args...)}
 }

@@ -159,7 +159,6 @@ func alike(version, kind string) string {
 // ownGroups are the groups of Kubernetes whose kinds are read.
 var ownGroups = []string{"", "apps", "batch", "extensions"}
 
-// warn adds a warning about an object.
 func (l *loader) warn(object, kind string, reason state.Reason, format string, args ...any) {
 	l.warnings = append(l.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: oneLine(fmt.Sprintf(format, args...))})
 }

@@ -57,7 +57,6 @@ func checkNode(node *corev1.Node) field.ErrorList {
 	return errs
 }
 
-// checkAddr returns an error about text that is no IP address.
 func checkAddr(text string, path *field.Path) field.ErrorList {
 	if a, err := netip.ParseAddr(text); err != nil || a.Zone() != "" || a.Is4In6() {
 		return invalid(path, "%q is not an IP address; write it like 10.224.0.7", text)

@@ -89,7 +89,6 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
-// advise returns the advice about an unknown field.
 func advise(name string, fields map[string]reflect.Type) string {
 	if known := cli.Similar(name, slices.Sorted(maps.Keys(fields))); known != "" {
 		return fmt.Sprintf("did you mean %s?", known)

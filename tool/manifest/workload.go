@@ -74,8 +74,8 @@ func (l *loader) expand(node string) error {
 			continue
 		}
 		nodes := l.placements(w, node)
-		if len(taken)+len(nodes) > maxPods {
-			return w.at.fail("spec", "makes %d pods, more than %d in total; use fewer", len(nodes), maxPods)
+		if err := w.TooMany(len(taken) + len(nodes)); err != nil {
+			return err
 		}
 		number := 0
 		for _, on := range nodes {

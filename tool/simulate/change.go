@@ -99,7 +99,6 @@ func (a *applying) removePolicies(specs map[string]any) {
 	a.after.ClusterPolicies = slices.DeleteFunc(slices.Clone(a.after.ClusterPolicies), func(cnp *v1alpha2.ClusterNetworkPolicy) bool { return gone(whatif.ClusterPrefix + cnp.Name) })
 }
 
-// deletePolicies deletes policies, and those in namespaces.
 func (a *applying) deletePolicies(o manifest.Objects) error {
 	remove, have := specs(o), a.before.Specs()
 	for _, name := range slices.Sorted(maps.Keys(remove)) {
@@ -197,7 +196,6 @@ func (a *applying) warn(kind, object string, reason state.Reason, message string
 	a.warnings = append(a.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: message})
 }
 
-// set applies objects.
 func (a *applying) set(o manifest.Objects) error {
 	a.removePolicies(specs(o))
 	a.after.Policies = append(a.after.Policies, o.Policies...)
@@ -357,7 +355,6 @@ func (a *applying) pruneNamespaces(o manifest.Objects) {
 	}
 }
 
-// remove deletes pods of an object.
 func (a *applying) remove(kind, name string, pods []desired.PodKey) {
 	for _, key := range pods {
 		delete(a.pods, key)
@@ -371,7 +368,6 @@ func (a *applying) remove(kind, name string, pods []desired.PodKey) {
 	a.objects = append(a.objects, change)
 }
 
-// delete deletes objects.
 func (a *applying) delete(o manifest.Objects) error {
 	for i := range o.Workloads {
 		w := &o.Workloads[i]

@@ -49,12 +49,12 @@ type Endpoint struct {
 }
 
 // newResult reads the simulator and answers questions. Nothing may change while the result is in use.
-func newResult(ctx context.Context, s simulation, j judge, loaded []state.Warning, q questions) (Result, error) {
+func newResult(ctx context.Context, sim *hnssim.Sim, j judge, loaded []state.Warning, q questions) (Result, error) {
 	rows, err := j.check(q)
 	if err != nil {
 		return Result{}, err
 	}
-	sim, d := s.sim, s.dump
+	d := *j.cluster.Dump()
 	r := Result{
 		Sets:     []Set{},
 		Calls:    sim.Counts(),

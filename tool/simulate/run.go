@@ -57,12 +57,12 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s, err := c.simulate(ctx, nil)
+	sim, dump, err := c.simulate(ctx, nil)
 	if err != nil {
 		return false, err
 	}
-	j := judge{cluster: explain.New(s.dump), node: o.Node, own: c.nodeAddrsOfPods()}
-	r, err := newResult(ctx, s, j, c.loaded, q)
+	j := judge{cluster: explain.New(dump), node: o.Node, own: c.nodeAddrsOfPods()}
+	r, err := newResult(ctx, sim, j, c.loaded, q)
 	if err != nil {
 		return false, err
 	}
@@ -73,27 +73,21 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	return complete, r.writeText(o.Stdout)
 }
 
-// simulation is a simulated node that is programmed.
-type simulation struct {
-	sim  *hnssim.Sim
-	dump state.Dump
-}
-
 // simulate programs the objects of a cluster. A recorder, if there is one, records that.
-func (c *Cluster) simulate(ctx context.Context, rec *recorder.Recorder) (simulation, error) {
+func (c *Cluster) simulate(ctx context.Context, rec *recorder.Recorder) (*hnssim.Sim, state.Dump, error) {
 	o, w := c.options, c.world()
 	w.Policies = policy.DefaultBudgets().Fit(w.Policies)
 	local := func(p whatif.Pod) bool { return o.Node == "" || p.Node == o.Node }
 	s, report, err := w.Simulate(ctx, whatif.Setup{Node: o.Node, Addrs: c.nodeAddrs(), Local: local, Rivals: true, Recorder: rec})
 	switch {
 	case ctx.Err() != nil:
-		return simulation{}, errors.New("interrupted before the first convergence")
+		return nil, state.Dump{}, errors.New("interrupted before the first convergence")
 	case err != nil:
-		return simulation{}, err
+		return nil, state.Dump{}, err
 	}
 	o.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
 		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
-	return simulation{s.Sim, s.Dataplane.Dump()}, nil
+	return s.Sim, s.Dataplane.Dump(), nil
 }
 
 // Snapshot simulates as Run does, and returns the dump and where the manifests have the policies.
@@ -103,8 +97,8 @@ func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error
 	if err != nil {
 		return state.Dump{}, nil, err
 	}
-	s, err := c.simulate(ctx, nil)
-	return s.dump, c.Places, err
+	_, dump, err := c.simulate(ctx, nil)
+	return dump, c.Places, err
 }
 
 // Bundle simulates as Snapshot does, and writes a support bundle.
@@ -114,12 +108,12 @@ func Bundle(ctx context.Context, o Options, w io.Writer) error {
 		return err
 	}
 	rec := recorder.New(recorder.Config{Node: o.Node, Agent: o.Version, Now: time.Now})
-	s, err := c.simulate(ctx, rec)
+	_, dump, err := c.simulate(ctx, rec)
 	if err != nil {
 		return err
 	}
 	return debug.WriteBundle(w, debug.Config{
-		Dump: func() state.Dump { return s.dump }, Healthy: func() error { return nil }, Ready: func() error { return nil },
+		Dump: func() state.Dump { return dump }, Healthy: func() error { return nil }, Ready: func() error { return nil },
 		Recording: rec.Write, Version: o.Version,
 		Settings: map[string]any{"simulated": true, "node": o.Node},
 	})
@@ -132,7 +126,7 @@ func WriteResult(ctx context.Context, w io.Writer, sim *hnssim.Sim, d state.Dump
 	if err != nil {
 		return err
 	}
-	r, err := newResult(ctx, simulation{sim, d}, judge{cluster: explain.New(d), node: o.Node}, nil, q)
+	r, err := newResult(ctx, sim, judge{cluster: explain.New(d), node: o.Node}, nil, q)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// writeText writes a result for a person: names instead of ids.
 func (r Result) writeText(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	r.textSets(b)
@@ -50,7 +49,6 @@ func row(t *tabwriter.Writer, cells ...string) {
 	fmt.Fprintln(t, strings.Join(cells, "\t"))
 }
 
-// textSets writes the sets as rows; members of nested sets by name.
 func (r Result) textSets(b io.Writer) {
 	names := r.setNames()
 	fmt.Fprintf(b, "SETS (%d)\n", len(r.Sets))
@@ -117,7 +115,6 @@ func (r Result) textVerdicts(b io.Writer) error {
 	})
 }
 
-// textCalls writes how many HNS requests it took.
 func (r Result) textCalls(b io.Writer) {
 	words := []string{"CALLS "}
 	for _, op := range slices.Sorted(maps.Keys(r.Calls)) {

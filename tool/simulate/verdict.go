@@ -287,17 +287,17 @@ func (j judge) grids(ctx context.Context, q questions, rows []gridRow) each[*gri
 // about a node's address is answered on the node of the pod at the other end: only there is it
 // known whether it is the pod's own node, which may always come in.
 func (c *Cluster) Answer(ctx context.Context, q explain.Question) (explain.Answer, error) {
-	s, err := c.simulate(ctx, nil)
+	_, dump, err := c.simulate(ctx, nil)
 	if err == nil && c.options.Node == "" {
 		on := *c
-		if on.options.Node, err = c.judgedOn(explain.New(s.dump), q); on.options.Node != "" {
-			s, err = on.simulate(ctx, nil)
+		if on.options.Node, err = c.judgedOn(explain.New(dump), q); on.options.Node != "" {
+			_, dump, err = on.simulate(ctx, nil)
 		}
 	}
 	if err != nil {
 		return explain.Answer{}, err
 	}
-	return explain.Explain(s.dump, q, c.Places)
+	return explain.Explain(dump, q, c.Places)
 }
 
 // judgedOn returns the node on which a question has to be answered, "" for any.

@@ -244,23 +244,23 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 	o := Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}
 	c, err := read(t.Context(), o, true)
 	require.NoError(t, err)
-	node, err := c.simulate(t.Context(), nil)
+	sim, dump, err := c.simulate(t.Context(), nil)
 	require.NoError(t, err)
 	pods := map[string]state.Pod{}
-	for _, p := range node.dump.Pods {
+	for _, p := range dump.Pods {
 		pods[p.Pod] = p
 	}
 	decide := func(pod string, dir hns.Direction, packet hnssim.Packet) bool {
 		allowed := true
 		for _, id := range pods[pod].Endpoints {
-			v, err := node.sim.Trace(id, dir, packet)
+			v, err := sim.Trace(id, dir, packet)
 			require.NoError(t, err)
 			allowed = allowed && v.Allowed
 			traced++
 		}
 		return allowed
 	}
-	j := judge{cluster: explain.New(node.dump)}
+	j := judge{cluster: explain.New(dump)}
 	q := questions{matrix: []explain.Question{{Port: 80, Protocol: policy.TCP}, {Port: 5432, Protocol: policy.TCP}, {Port: 53, Protocol: policy.UDP}}, all: true}
 	each, err := j.check(q)
 	require.NoError(t, err)

@@ -78,7 +78,6 @@ func (w World) Specs() map[string]any {
 	return out
 }
 
-// classify returns the change of each named policy.
 func (w World) classify(c Change) []PolicyChange {
 	before, after := w.Specs(), c.After.Specs()
 	out := []PolicyChange{}
@@ -163,7 +162,6 @@ func namesNodes(cnp *v1alpha2.ClusterNetworkPolicy) bool {
 	})
 }
 
-// keyOf names a policy.
 func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
 	return policy.Key{Namespace: np.Namespace, Name: np.Name}
 }
@@ -201,27 +199,12 @@ type ObjectChange struct {
 	Deleted int `json:"deleted,omitempty"`
 }
 
-// sortedObjects sorts by kind and name. It is never nil.
-func sortedObjects(list []ObjectChange) []ObjectChange {
-	out := append([]ObjectChange{}, list...)
-	slices.SortFunc(out, func(a, b ObjectChange) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
-	})
-	return out
-}
-
-// noteLost adds the policies that select a pod before a change of others and none after it:
+// noteLost adds the policies of the world that select a pod before a change of others and none after it:
 // these are idle now.
-func noteLost(policies []PolicyChange, before *state.Dump, now map[string]bool) []PolicyChange {
-	was, there := idle(before), map[string]bool{}
-	for _, p := range before.Policies {
-		there[p.Policy] = true
-	}
-	for _, p := range before.ClusterPolicies {
-		there[ClusterPrefix+p.Name] = true
-	}
+func (w World) noteLost(policies []PolicyChange, was, now map[string]bool) []PolicyChange {
+	specs := w.Specs()
 	for name := range now {
-		if was[name] || !there[name] {
+		if _, there := specs[name]; was[name] || !there {
 			continue
 		}
 		if i := slices.IndexFunc(policies, func(p PolicyChange) bool { return p.Policy == name }); i >= 0 {

@@ -286,7 +286,6 @@ func workloads(before, after *explain.Cluster) []end {
 	return out
 }
 
-// addressesOf returns the addresses that pods own.
 func addressesOf(c *explain.Cluster) map[string]string {
 	out := map[string]string{}
 	d := c.Dump()

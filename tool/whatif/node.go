@@ -70,7 +70,6 @@ func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange
 	return out, nil
 }
 
-// rulesInHNS returns the rules of ours in HNS, by endpoint.
 func rulesInHNS(sim *hnssim.Sim) map[string][]hns.ACL {
 	out := map[string][]hns.ACL{}
 	for _, id := range sim.AllEndpointIDs() {
@@ -80,7 +79,6 @@ func rulesInHNS(sim *hnssim.Sim) map[string][]hns.ACL {
 	return out
 }
 
-// setsInHNS returns the sets in HNS, by id.
 func setsInHNS(sim *hnssim.Sim) map[string]hns.SetPolicy {
 	out := map[string]hns.SetPolicy{}
 	for _, set := range sim.Sets() {
@@ -89,7 +87,6 @@ func setsInHNS(sim *hnssim.Sim) map[string]hns.SetPolicy {
 	return out
 }
 
-// compareSets notes which sets differ.
 func (n *NodeChange) compareSets(before, after map[string]hns.SetPolicy) {
 	n.Sets = []SetChange{}
 	for id, was := range before {

@@ -74,7 +74,7 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign match.Spans, 
 		d := c.Dump()
 		for i := range d.Pods {
 			if addr, ok := c.Owns(&d.Pods[i]); ok {
-				pods[number(addr)] = true
+				pods[explain.Number(addr)] = true
 			}
 		}
 	}
@@ -139,11 +139,6 @@ func address(n uint64) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-func number(a netip.Addr) uint32 {
-	b := a.As4()
-	return binary.BigEndian.Uint32(b[:])
-}
-
 // together names several groups of addresses as one.
 func together(groups []Addresses) string {
 	var b netipx.IPSetBuilder
@@ -188,7 +183,6 @@ func (a *Addresses) describe(b *netipx.IPSetBuilder) {
 	}
 }
 
-// endpointsOf returns the endpoints of a pod.
 func endpointsOf(c *explain.Cluster) map[string][]*state.Endpoint {
 	out := map[string][]*state.Endpoint{}
 	d := c.Dump()

@@ -87,10 +87,14 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 		policies[i].SelectsNothing = now[policies[i].Policy]
 	}
 	if len(c.Objects) > 0 {
-		policies = noteLost(policies, before.Dump(), now)
+		policies = w.noteLost(policies, idle(before.Dump()), now)
 	}
 	said := slices.Concat(w.Warnings, missing, c.Warnings, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
-	plan := Plan{Policies: policies, Objects: sortedObjects(c.Objects), Warnings: append([]state.Warning{}, said...), NodesSeen: len(c.After.Nodes), Nodes: []NodeChange{}}
+	objects := append([]ObjectChange{}, c.Objects...)
+	slices.SortFunc(objects, func(a, b ObjectChange) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
+	})
+	plan := Plan{Policies: policies, Objects: objects, Warnings: append([]state.Warning{}, said...), NodesSeen: len(c.After.Nodes), Nodes: []NodeChange{}}
 	x := newComparison(before, after, policies)
 	if err := plan.flips(ctx, x); err != nil {
 		return Plan{}, err
@@ -174,7 +178,6 @@ func (x *comparison) admits(from, to *end, now answer) bool {
 	return len(x.after.Policies(now.halves[side])) > 0
 }
 
-// count counts the pods.
 func (p *Plan) count(x *comparison) {
 	for i := range x.ends {
 		e := &x.ends[i]

@@ -132,7 +132,6 @@ func (r *report) changesText() []string {
 	return append(changed, fmt.Sprintf("%d objects are unchanged; --all names them", same))
 }
 
-// text describes the change of an object.
 func (o ObjectChange) text() string {
 	text := o.Change
 	if o.Pods > 0 || o.Kind != "Node" {
@@ -150,7 +149,6 @@ func (o ObjectChange) text() string {
 	return text
 }
 
-// text describes the change of a policy.
 func (c PolicyChange) text() string {
 	switch {
 	case c.NoLonger && c.Change != Deleted:
