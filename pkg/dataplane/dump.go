@@ -83,7 +83,7 @@ func (s *Snapshot) Dump() state.Dump {
 		Namespaces:      s.desired.Namespaces(),
 		NodeAddrs:       s.desired.NodeAddrs(),
 		Warnings:        s.warnings,
-		Reports:         cloneReports(s.reports),
+		Reports:         s.reports,
 		Due:             s.due,
 		Spellings:       s.spellings,
 		OthersCut:       s.cut,
@@ -120,15 +120,6 @@ func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]state.Again) []state.Set 
 			}
 		}
 		out = append(out, sd)
-	}
-	return out
-}
-
-// cloneReports copies reports, and what they hold.
-func cloneReports(in []state.Report) []state.Report {
-	out := slices.Clone(in)
-	for i := range out {
-		out[i] = out[i].Clone()
 	}
 	return out
 }
