@@ -44,7 +44,7 @@ func (r *run) readEndpoints() {
 		if open := r.readEndpoint(id); open && !r.cfg.DryRun {
 			r.isolate(id) // it is read again only after a pause
 		}
-		if r.yields(len(due) - i - 1) {
+		if left := len(due) - i - 1; left > 0 && r.yields() {
 			break
 		}
 	}

@@ -135,10 +135,9 @@ func (r *run) hold(endpoint string) (release func()) {
 	}
 }
 
-// yields reports whether the endpoints that wait are left to the next transaction. left is
-// their number.
-func (r *run) yields(left int) bool {
-	if !r.yielded && left > 0 && r.tx.Yield != nil {
+// yields reports whether the endpoints that wait are left to the next transaction.
+func (r *run) yields() bool {
+	if !r.yielded && r.tx.Yield != nil {
 		r.unlocked(func() { r.yielded = r.tx.Yield() })
 	}
 	return r.yielded

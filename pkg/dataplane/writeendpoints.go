@@ -40,7 +40,7 @@ func (r *run) writeEach(ids []string, begin func(id string)) bool {
 		if err := r.writeEndpoint(id); err != nil {
 			r.endpoints.Failed(r.endpoints.Endpoint(id), err, r.sets.At)
 		}
-		if r.yields(len(ids) - i - 1) {
+		if left := len(ids) - i - 1; r.yielded || left > 0 && r.yields() {
 			return false
 		}
 	}
@@ -52,9 +52,11 @@ func (r *run) writeEach(ids []string, begin func(id string)) bool {
 func (r *run) writeEndpoint(id string) error {
 	defer r.hold(id)()
 	err := r.update(id)
+	if err == nil {
+		return nil
+	}
 	ep := r.endpoints.Endpoint(id)
-	conflict, is := errors.AsType[*versioned.Conflict](err)
-	if fought := is && ep != nil && ep.Fought(conflict); err != nil && !fought {
+	if conflict, is := errors.AsType[*versioned.Conflict](err); !is || ep == nil || !ep.Fought(conflict) {
 		r.isolate(id)
 	}
 	return err
@@ -81,7 +83,7 @@ func (r *run) update(id string) error {
 			r.isolate(id)
 		}
 		more := len(steps) > 1 || ep.Bisecting() // a bisection may need more steps
-		if more && r.endpoints.Endpoint(id) == ep && r.yields(1) {
+		if more && r.endpoints.Endpoint(id) == ep && r.yields() {
 			if ep.Pending() {
 				r.endpoints.Join(ep)
 			}

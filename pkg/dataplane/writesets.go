@@ -84,7 +84,7 @@ func sameRequest(a, b ipsets.Request) bool {
 // request to the next transaction, because that is due or there were maxSearch requests. The first
 // request of a transaction is always sent, so that each search ends.
 func (r *run) searchEnds() bool {
-	if r.searched > 0 && r.yields(1) || r.searched == maxSearch {
+	if r.searched > 0 && r.yields() || r.searched == maxSearch {
 		return true
 	}
 	r.searched++

@@ -30,7 +30,7 @@ type bisection struct {
 func (d *State) trial(ep *Endpoint) []hns.ACL {
 	out := maps.Clone(ep.out)
 	for _, key := range ep.suspects[ep.testing:] {
-		out.add(key)
+		out[key] = true
 	}
 	return ep.listWithout(out)
 }

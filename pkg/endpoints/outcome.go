@@ -64,9 +64,6 @@ func (ep *Endpoint) conflicted(err error, now time.Time) {
 // that denies may name sets with surplus members. On a stale endpoint, a rule that allows may name
 // sets that lack members, because these members may be waiting for this update.
 func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
-	if d.cache.Settled() {
-		return true
-	}
 	var all []hns.ACL
 	for _, s := range steps {
 		all = append(all, s.ACLs...)
@@ -118,7 +115,7 @@ func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, 
 			d.fresh[ep.ID] = is.Shown
 			d.relist(ep)
 		}
-		if is.Cut || is.Whole {
+		if is.Cut != d.Spellings.cut && (is.Cut || is.Whole) {
 			d.Spellings.CutOthers(is.Cut)
 		}
 		return true, nil
@@ -178,7 +175,7 @@ func (d *State) NextSteps(id string) (ep *Endpoint, steps []acl.Step, ready bool
 	if len(steps) == 0 {
 		d.Queue(ep)
 	}
-	if d.ready(ep, steps) {
+	if d.cache.Settled() || d.ready(ep, steps) {
 		return ep, steps, true
 	}
 	// The removal of a rule waits for no set: the members of its sets may never change again.

@@ -57,16 +57,6 @@ func (ep *Endpoint) rulesOf(key policy.Key) (out []hns.ACL) {
 	return out
 }
 
-// keys is a set of policies; the zero value is empty.
-type keys map[policy.Key]bool
-
-func (k *keys) add(key policy.Key) {
-	if *k == nil {
-		*k = keys{}
-	}
-	(*k)[key] = true
-}
-
 // quarantine quarantines a policy, until its rules change or HNS takes them.
 func (d *State) quarantine(ep *Endpoint, key policy.Key, err error) {
 	q := ep.rejected[key]

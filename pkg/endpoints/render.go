@@ -57,7 +57,9 @@ func (d *State) render(ep *Endpoint) {
 	ep.owner = ""
 	if len(home) > 0 {
 		ep.owner = home[0].UID
-		ep.bearFor(home[0])
+		if ep.bornFor == "" {
+			ep.bearFor(home[0])
+		}
 		ep.desired = d.desired.ListOf(home, len(ep.ipv6) > 0)
 	}
 	d.hold(ep, ipsets.RefRule, ep.desired.Names())

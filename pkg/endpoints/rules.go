@@ -11,15 +11,15 @@ import (
 // relist computes the list that the endpoint should have now. Policies that HNS rejects, or that
 // name rejected sets, are quarantined in it. The shield names no set and no policy.
 func (d *State) relist(ep *Endpoint) {
-	ep.out = nil
+	ep.out = map[policy.Key]bool{}
 	for key, q := range ep.rejected {
 		if !q.trying {
-			ep.out.add(key)
+			ep.out[key] = true
 		}
 	}
 	for _, a := range ep.desired.ACLs {
 		if slices.ContainsFunc(a.Names, d.cache.Rejected) {
-			ep.out.add(a.Owner())
+			ep.out[a.Owner()] = true
 		}
 	}
 	ep.list = ep.listWithout(ep.out)
@@ -36,7 +36,7 @@ func (d *State) relist(ep *Endpoint) {
 }
 
 // listWithout returns the complete list of our ACLs with some policies quarantined.
-func (ep *Endpoint) listWithout(out keys) []hns.ACL {
+func (ep *Endpoint) listWithout(out map[policy.Key]bool) []hns.ACL {
 	acls := ep.shared(out)
 	for _, a := range ep.desired.Without(out) {
 		acls = append(acls, a.ACL)
@@ -47,7 +47,7 @@ func (ep *Endpoint) listWithout(out keys) []hns.ACL {
 // shared returns the rules that belong to no policy: base rules, the node's rule, and where the CNI
 // gives none, the allow-all pair, because any first ACL makes an endpoint deny by default. An endpoint
 // that its CNI made closed has the pair even if no policy selects its pod. The slice is the caller's.
-func (ep *Endpoint) shared(out keys) []hns.ACL {
+func (ep *Endpoint) shared(out map[policy.Key]bool) []hns.ACL {
 	shared := ep.desired.Shared
 	if len(shared)+len(ep.desired.ACLs) == 0 && (ep.owner == "" || !ep.open.Closed) {
 		return nil

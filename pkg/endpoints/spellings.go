@@ -61,9 +61,6 @@ func (l *Spellings) OthersCut() bool { return l.cut }
 
 // CutOthers records that HNS took the ACLs of other programs cut, or whole, and refused the other form.
 func (l *Spellings) CutOthers(cut bool) {
-	if l.cut == cut {
-		return
-	}
 	l.cut = cut
 	s := state.Spelling{Kind: "others", Object: "ACLs of others", Sent: "as they were read", Shown: "refused; cut to their documented fields they are taken"}
 	if !cut {

@@ -60,9 +60,6 @@ const madeBefore = 5 * time.Second
 
 // bearFor records the first pod that owns an endpoint, and its sandbox.
 func (ep *Endpoint) bearFor(p *desired.PodState) {
-	if ep.bornFor != "" {
-		return
-	}
 	ep.bornFor = p.UID
 	if told := p.Sandbox.Told; told.IsZero() || ep.came.IsZero() || !ep.came.Before(told.Add(-madeBefore)) {
 		ep.bornIn = p.Sandbox.ID // else it was there before the sandbox
