@@ -74,20 +74,22 @@ func (l *loader) refused(err *Error) {
 	if err == nil {
 		return
 	}
-	if l.errors++; l.errors <= maxErrors {
+	if len(l.errs) < maxErrors {
 		l.errs = append(l.errs, err)
+	} else {
+		l.more++
 	}
 }
 
 // failed returns the errors that were kept; nil if there are none.
 func (l *loader) failed() error {
 	switch {
-	case l.errors == 0:
+	case len(l.errs) == 0:
 		return nil
-	case l.errors == 1:
+	case len(l.errs) == 1:
 		return l.errs[0]
-	case l.errors > maxErrors:
-		return append(l.errs, fmt.Errorf("and %d more", l.errors-maxErrors))
+	case l.more > 0:
+		return append(l.errs, fmt.Errorf("and %d more", l.more))
 	}
 	return l.errs
 }

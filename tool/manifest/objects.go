@@ -33,7 +33,7 @@ type loader struct {
 	seen      map[string]string // places by kind, namespace and name
 	warnings  []state.Warning
 	errs      Errors          // the first maxErrors refusals
-	errors    int             // the number of all refusals
+	more      int             // the number of the others
 	inputs    *bounded.Inputs // as Options.Inputs
 	empty     bool            // the last input had no document
 }

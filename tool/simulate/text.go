@@ -237,34 +237,27 @@ func (v Verdict) textTrace(b io.Writer) {
 	fmt.Fprintln(b)
 	say(b, "TRACE %s->%s:%d/%s  %s", v.From, v.To, v.Port, v.Protocol, strings.ToUpper(string(word)))
 	say(b, "  %s of %s: %s", policy.Egress, v.From, v.Egress.text(policy.Egress))
-	ingress := v.Ingress.text(policy.Ingress)
-	if v.fromOther {
-		ingress = fmt.Sprintf("not judged, %s is the address of a node that may be another one: --node says which one is asked", v.From)
-	}
-	say(b, "  %s of %s: %s", policy.Ingress, v.To, ingress)
+	say(b, "  %s of %s: %s", policy.Ingress, v.To, v.Ingress.text(policy.Ingress))
 }
 
 // text returns the rule or policy that decided at one end, in one line.
 func (s *Side) text(dir policy.Direction) string {
 	if s == nil {
-		return "on another node, not judged here"
+		return "not judged here: the other node decides, --node says which one is asked"
 	}
-	var text string
 	switch {
 	case s.Rule != nil && s.Allowed:
-		text = "allowed by " + s.Text()
+		return "allowed by " + s.Text()
 	case s.Rule != nil:
-		text = "BLOCKED by " + s.Text()
+		return "BLOCKED by " + s.Text()
 	case s.Allowed && s.Policy != "":
-		text = "allowed by policy " + s.Policy
+		return "allowed by policy " + s.Policy
 	case s.Allowed:
-		text = "allowed, no policy decides"
+		return "allowed, no policy decides"
 	case s.Policy != "":
-		text = fmt.Sprintf("BLOCKED: policy %s isolates it for %s and no rule allows this", s.Policy, dir)
-	default:
-		text = "BLOCKED by a rule of the CNI"
+		return fmt.Sprintf("BLOCKED: policy %s isolates it for %s and no rule allows this", s.Policy, dir)
 	}
-	return text
+	return "BLOCKED by a rule of the CNI"
 }
 
 // writeJSON writes a result, endpoint by endpoint and verdict by verdict, as there can be

@@ -24,9 +24,6 @@ type Verdict struct {
 	Allowed  *bool           `json:"allowed"` // nil: not known, as an end is not judged and the other one allows it
 	Ingress  *Side           `json:"ingress"` // at To; nil: on another node, not judged
 	Egress   *Side           `json:"egress"`  // at From
-
-	// fromOther: From is the address of a node that may not be To's own.
-	fromOther bool
 }
 
 // Side is the verdict at one end.
@@ -48,9 +45,6 @@ type judge struct {
 // answer is what each end of a connection says; nil where that is not known here.
 type answer struct {
 	egress, ingress *explain.Half
-	// fromOther says that the connection comes from the address of a node that may not be the
-	// receiver's own.
-	fromOther bool
 }
 
 // ask asks both ends. A pod of another node is judged there, and nowhere else, also where nothing is
@@ -61,8 +55,7 @@ func (j judge) ask(from, to explain.End, q explain.Question) (a answer, err erro
 		between = j.cluster.Actual
 	}
 	egress, ingress := between(from, to, q.Port, q.Protocol)
-	a.fromOther = j.ofOtherNode(from, to)
-	if a.egress, err = known(from, egress); err == nil && !a.fromOther {
+	if a.egress, err = known(from, egress); err == nil && !j.ofOtherNode(from, to) {
 		a.ingress, err = known(to, ingress)
 	}
 	return a, err
@@ -97,7 +90,7 @@ func (j judge) verdict(q explain.Question, a answer) Verdict {
 		}
 		return &Side{Allowed: half.Actual == explain.Allowed, Decider: j.cluster.Decider(*half)}
 	}
-	v := Verdict{From: q.From, To: q.To, Port: q.Port, Protocol: q.Protocol, Egress: side(a.egress), Ingress: side(a.ingress), fromOther: a.fromOther}
+	v := Verdict{From: q.From, To: q.To, Port: q.Port, Protocol: q.Protocol, Egress: side(a.egress), Ingress: side(a.ingress)}
 	blocked := v.Egress != nil && !v.Egress.Allowed || v.Ingress != nil && !v.Ingress.Allowed
 	if allowed := !blocked; blocked || v.Egress != nil && v.Ingress != nil {
 		v.Allowed = &allowed
