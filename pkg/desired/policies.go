@@ -15,7 +15,7 @@ import (
 )
 
 // policyState is a policy of either kind and what follows from it. While it is idle (see
-// holding.go) its Rules and Sets are nil; the rest of what was compiled never changes.
+// activate) its Rules and Sets are nil; the rest of what was compiled never changes.
 type policyState struct {
 	policy.Policy
 	// np or cnp is the object, which is immutable.
@@ -31,6 +31,8 @@ type policyState struct {
 	// acls are those of a NetworkPolicy on every endpoint; nil when it is not rendered, or when they
 	// differ between pods.
 	acls []*acl.ACL
+	// huge: on every pod its ACLs are more than a pod may have.
+	huge bool
 }
 
 // subjection is a policy that selects a local pod, or may.
@@ -342,7 +344,7 @@ func (d *State) retire(ps *policyState) {
 			left = append(left, def.Name)
 		}
 	}
-	ps.Rules, ps.Sets, ps.acls, ps.active = nil, nil, nil, false
+	ps.Rules, ps.Sets, ps.acls, ps.huge, ps.active = nil, nil, nil, false, false
 	d.Release(ps.ref(), left...)
 }
 

@@ -77,13 +77,17 @@ func (p *PodState) Isolated() [2]bool {
 // aclsOn returns the ACLs of a NetworkPolicy on a pod that it selects, and false if they are more than
 // a pod may have. A policy without named ports is rendered once for all pods.
 func (d *State) aclsOn(ps *policyState, p *PodState) ([]*acl.ACL, bool) {
-	if ps.acls != nil {
-		return ps.acls, true
+	if ps.acls != nil || ps.huge {
+		return ps.acls, !ps.huge
 	}
 	d.notePolicy("rendering", ps.Key)
 	acls, fits := acl.Render(ps.entries(p), acl.Options{ID: d.cache.ID, Limit: d.cfg.Budgets.ACLs})
-	if fits && !ps.namesPorts() {
+	switch {
+	case ps.namesPorts():
+	case fits:
 		ps.acls = acls
+	default:
+		ps.huge = true
 	}
 	return acls, fits
 }
