@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -134,4 +135,23 @@ func TestContestsWithoutNodes(t *testing.T) {
 func TestPodsKeepTheirNode(t *testing.T) {
 	require.Equal(t, "n2", PodFrom(podOn("n2", "a", "10.0.0.1"), "n1").Node)
 	require.Empty(t, PodFrom(podOn("n1", "a", "10.0.0.1"), "n1").Node)
+}
+
+// TestClusterNodeAddresses: a node has each of its IPv4 addresses once. With more than maxNodeAddrs
+// it is over its budget, so that no Accept matches it. It still has all of its addresses, so that
+// a Deny matches each of them.
+func TestClusterNodeAddresses(t *testing.T) {
+	for more, over := range []string{"", "more than 64 addresses"} {
+		var texts, want []string
+		for i := range maxNodeAddrs + more {
+			text := fmt.Sprintf("10.9.0.%d", i)
+			texts, want = append(texts, text, "fd00::1", text, "name"), append(want, text)
+		}
+		node := newNode("n1", texts...)
+		node.Labels = map[string]string{"role": "db"}
+		is := ClusterNode(node)
+		require.Equal(t, over, is.OverBudget)
+		require.Equal(t, over == "", len(is.Labels) == 1)
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(is.Addrs))
+	}
 }

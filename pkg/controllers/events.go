@@ -349,5 +349,8 @@ func (r *Recorder) compare(f, g *fact, now time.Time) int {
 			return cmp.Compare(x, y)
 		}
 	}
-	return cmp.Or(f.due.Compare(g.due), cmp.Compare(fmt.Sprint(f.topic), fmt.Sprint(g.topic)))
+	if by := cmp.Or(f.due.Compare(g.due), strings.Compare(f.policy.Namespace, g.policy.Namespace), strings.Compare(f.policy.Name, g.policy.Name)); by != 0 {
+		return by
+	}
+	return strings.Compare(fmt.Sprint(f.topic), fmt.Sprint(g.topic)) // only makes the order unique
 }

@@ -1,7 +1,11 @@
 package controllers
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,13 +16,18 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -347,5 +356,194 @@ func TestLimitsOfTheServer(t *testing.T) {
 		require.True(t, utf8.ValidString(e.Note))
 		require.Len(t, e.ReportingInstance, 128)
 		require.Equal(t, long, e.Regarding.Name)
+	})
+}
+
+// A policy that is over its budget has one Event, of which every node would say the
+// same, and one when that has passed.
+func TestOverBudgetIsTold(t *testing.T) {
+	runEvents(t, []string{"a"}, func(w *world) {
+		over := state.Warning{Object: "x/a", Kind: "NetworkPolicy", Reason: state.ReasonOverBudget, Message: "spec: it is too long"}
+		w.activate(over)
+		e := w.one()
+		require.Equal(t, "OverBudget", e.Reason)
+		require.Equal(t, "a", e.Regarding.Name)
+		require.Contains(t, e.Note, "every other Windows node")
+		w.activate(over)
+		require.Empty(t, w.took())
+		w.activate()
+		require.Equal(t, []string{"Normal a Programmed"}, w.took())
+	})
+}
+
+func TestClusterSink(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, eventsv1.AddToScheme(scheme))
+	var got []eventsv1.Event
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Method != http.MethodPost || r.URL.Path != "/apis/events.k8s.io/v1/namespaces/x/events" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		var e eventsv1.Event
+		_, _, err = serializer.NewCodecFactory(scheme).UniversalDeserializer().Decode(body, nil, &e)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		e.TypeMeta = metav1.TypeMeta{}
+		got = append(got, e)
+		w.Header().Set("Content-Type", "application/json")
+		if len(got) == 1 {
+			w.WriteHeader(http.StatusCreated)
+			_ = json.NewEncoder(w).Encode(e)
+			return
+		}
+		w.WriteHeader(http.StatusConflict)
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure, Reason: metav1.StatusReasonAlreadyExists, Code: http.StatusConflict,
+		})
+	}))
+	defer server.Close()
+	defer server.CloseClientConnections()
+	sink, err := ClusterSink(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+
+	e := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "e"}, Reason: "IPv6Peer", Note: "why"}
+	require.NoError(t, sink.Create(t.Context(), e))
+	err = sink.Create(t.Context(), e)
+	require.True(t, apierrors.IsAlreadyExists(err), err)
+	require.True(t, settled(err))
+	require.Len(t, got, 2)
+	require.Empty(t, cmp.Diff(*e, got[0]))
+}
+
+// writeIn creates a policy in a namespace.
+func (w *world) writeIn(namespace, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.policies[policy.Key{Namespace: namespace, Name: name}] = &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// in moves a warning to another namespace.
+func in(namespace string, warning state.Warning) state.Warning {
+	warning.Object = namespace + warning.Object[1:]
+	return warning
+}
+
+// Whoever writes a policy may give it as many faults as fit into an object: that is
+// one Event with a count, and no other tenant waits for more than one token.
+func TestManyFaultsOfOnePolicy(t *testing.T) {
+	var warnings []state.Warning
+	for i := range 2000 {
+		warnings = append(warnings, ipv6("bad", fmt.Sprintf("spec.ingress[0].from[%d]: no", i)), rejected("bad", fmt.Sprintf("%d: no", i)))
+	}
+	runEvents(t, []string{"bad"}, func(w *world) {
+		w.writeIn("y", "victim")
+		w.activate(append(warnings, in("y", rejected("victim", "a")))...)
+		require.ElementsMatch(t, []string{"Warning bad IPv6Peer", "Warning bad HNSRejected", "Warning victim HNSRejected"}, w.took())
+		time.Sleep(tellAgain / 2)
+		require.Empty(t, w.took())
+
+		for i := range 300 { // every second it is another fault
+			w.activate(ipv6("bad", fmt.Sprint(i)), in("y", rejected("victim", "a")))
+			time.Sleep(time.Second)
+		}
+		require.InDelta(t, tellQuick+300/60, len(w.took()), 1)
+	})
+}
+
+// A policy that comes right and goes wrong every second has a few Events, then one a
+// minute of each kind.
+func TestFlappingPolicy(t *testing.T) {
+	runEvents(t, []string{"p"}, func(w *world) {
+		for range 150 {
+			w.activate(ipv6("p", "a"))
+			time.Sleep(time.Second)
+			w.activate()
+			time.Sleep(time.Second)
+		}
+		require.InDelta(t, 2*(tellQuick+300/60), len(w.took()), 2)
+		w.activate()
+		time.Sleep(2 * tellCalm)
+		w.activate()
+		require.Empty(t, w.facts, "nothing is kept of it")
+	})
+}
+
+// Namespaces are served round robin: however many policies the others have something to tell of,
+// an Event waits for one of each other namespace, at one a second. Before, it waited
+// for all 2,000: 33 minutes.
+func TestNamespacesAreServedRoundRobin(t *testing.T) {
+	const many, others = 2000, 5
+	runEvents(t, nil, func(w *world) {
+		var warnings []state.Warning
+		for n := range others {
+			for i := range many / others {
+				name := fmt.Sprintf("p%03d", i)
+				w.writeIn(fmt.Sprint("flood", n), name)
+				warnings = append(warnings, in(fmt.Sprint("flood", n), ipv6(name, "a")))
+			}
+		}
+		w.activate(warnings...)
+		sent, _ := w.events()
+		require.Len(t, sent, burst, "nothing is left of the bucket")
+		by := map[string]int{}
+		for _, e := range sent {
+			by[e.Namespace]++
+		}
+		require.Len(t, by, others)
+		require.Equal(t, burst/others, by["flood0"])
+
+		w.writeIn("y", "victim")
+		for i := range 3 {
+			time.Sleep(20 * time.Second)
+			warnings = append(warnings, in("y", ipv6("victim", fmt.Sprint(i))))
+			w.events()
+			began := time.Since(w.began)
+			w.activate(warnings...)
+			time.Sleep((others + 2) * time.Second)
+			sent, at := w.events()
+			waited := -time.Second
+			for i, e := range sent {
+				if e.Namespace == "y" {
+					waited = at[i] - began
+				}
+			}
+			require.GreaterOrEqual(t, waited, time.Duration(0), "it was not told")
+			require.LessOrEqual(t, waited, (others+2)*time.Second, "a token for each, and a second to come for it")
+		}
+		synctest.Wait()
+	})
+}
+
+// Who leaves and comes back does not come before those who wait.
+func TestComingBackGainsNothing(t *testing.T) {
+	runEvents(t, nil, func(w *world) {
+		var warnings []state.Warning
+		for i := range 100 {
+			w.writeIn("y", fmt.Sprint("p", i))
+			warnings = append(warnings, in("y", ipv6(fmt.Sprint("p", i), "a")))
+		}
+		w.activate(warnings...)
+		w.events()
+		for i := range 100 { // a new policy of the other namespace, and none of the old ones
+			name := fmt.Sprint("q", i)
+			w.writeIn("x", name)
+			w.activate(append([]state.Warning{ipv6(name, "a")}, warnings...)...)
+			time.Sleep(500 * time.Millisecond)
+			w.remove(name)
+			w.activate(warnings...)
+			time.Sleep(500 * time.Millisecond)
+		}
+		sent, _ := w.events()
+		by := map[string]int{}
+		for _, e := range sent {
+			by[e.Namespace]++
+		}
+		require.GreaterOrEqual(t, by["y"], len(sent)/2)
+		require.InDelta(t, 100, len(sent), 2)
 	})
 }

@@ -2,7 +2,8 @@ package controllers
 
 import (
 	"cmp"
-	"fmt"
+	"hash/maphash"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -178,21 +179,30 @@ func portsOf(spec corev1.PodSpec) []desired.PodPort {
 // the same labels and ports, and decoding makes new ones for each pod. When the interner is full it
 // forgets everything; a workload then has one more copy. It is not safe for concurrent use.
 type interner struct {
-	pods  map[string]*desired.Pod // a pod with these labels and ports, by their text
-	bytes int                     // of the texts
+	seed  maphash.Seed
+	pods  map[uint64]*desired.Pod // a pod with these labels and ports, by their hash
+	bytes int                     // of the labels and ports
 }
 
 // internedBytes bounds what an interner remembers, so that pods with labels of their own do not fill the
 // memory. Few clusters have more workloads that change alternately than fit into it.
 const internedBytes = 2 << 20
 
-func newInterner() *interner { return &interner{pods: map[string]*desired.Pod{}} }
+func newInterner() *interner {
+	return &interner{seed: maphash.MakeSeed(), pods: map[uint64]*desired.Pod{}}
+}
 
 // pod replaces what a pod can share with other pods. It does not change what the pod had.
 func (in *interner) pod(p *desired.Pod) {
 	p.Namespace, p.Node = unique.Make(p.Namespace).Value(), unique.Make(p.Node).Value()
-	text := fmt.Sprintf("%#v %#v", p.Labels, p.Ports) // sorted and quoted
-	if known := in.pods[text]; known != nil {
+	var hash uint64
+	for k, v := range p.Labels { // in any order
+		hash += maphash.Comparable(in.seed, [2]string{k, v})
+	}
+	for _, port := range p.Ports {
+		hash = hash*31 + maphash.Comparable(in.seed, port)
+	}
+	if known := in.pods[hash]; known != nil && maps.Equal(known.Labels, p.Labels) && slices.Equal(known.Ports, p.Ports) {
 		p.Labels, p.Ports = known.Labels, known.Ports
 		return
 	}
@@ -201,9 +211,9 @@ func (in *interner) pod(p *desired.Pod) {
 		own[unique.Make(k).Value()] = unique.Make(v).Value()
 	}
 	p.Labels = own
-	if in.bytes += len(text); in.bytes > internedBytes {
+	if in.bytes += p.Size; in.bytes > internedBytes {
 		clear(in.pods)
-		in.bytes = len(text)
+		in.bytes = p.Size
 	}
-	in.pods[text] = &desired.Pod{Labels: p.Labels, Ports: p.Ports}
+	in.pods[hash] = &desired.Pod{Labels: p.Labels, Ports: p.Ports}
 }

@@ -1,14 +1,27 @@
 package controllers
 
 import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime/debug"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -129,4 +142,111 @@ func TestPodFrom(t *testing.T) {
 			require.Empty(t, cmp.Diff(before, object), "the object was not changed")
 		})
 	}
+}
+
+// A HostProcess container has its credentials below a mount point.
+func TestHostProcessCredentials(t *testing.T) {
+	var token string // of the last request
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token = r.Header.Get("Authorization")
+		_, _ = io.WriteString(w, "hello")
+	}))
+	defer server.Close()
+	at, err := url.Parse(server.URL)
+	require.NoError(t, err)
+	t.Setenv("KUBERNETES_SERVICE_HOST", at.Hostname())
+	t.Setenv("KUBERNETES_SERVICE_PORT", at.Port())
+	root := t.TempDir()
+	t.Setenv(mountPointEnv, root)
+	dir := filepath.Join(root, "var", "run", "secrets", "kubernetes.io", "serviceaccount")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	tokenFile, caFile := filepath.Join(dir, "token"), filepath.Join(dir, "ca.crt")
+	write := func(file, text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
+	write(tokenFile, "first")
+
+	_, err = RESTConfig("")
+	require.ErrorIs(t, err, os.ErrNotExist, "no certificate, no trust")
+	require.ErrorContains(t, err, caFile)
+	write(caFile, "none")
+	_, err = RESTConfig("")
+	require.ErrorContains(t, err, "no kubeconfig given and not in a cluster: ")
+	write(caFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+
+	cfg, err := RESTConfig("")
+	require.NoError(t, err)
+	require.Equal(t, "https://"+at.Host, cfg.Host)
+	require.Equal(t, "first", cfg.BearerToken)
+	write(tokenFile, "second") // as the kubelet does when the first one is about to end
+	client, err := rest.HTTPClientFor(cfg)
+	require.NoError(t, err)
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(cfg.Host)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, "Bearer second", token)
+
+	t.Setenv("KUBERNETES_SERVICE_PORT", "")
+	_, err = RESTConfig("")
+	require.ErrorIs(t, err, rest.ErrNotInCluster)
+}
+
+// Newer versions of containerd put the files where every pod has them.
+func TestHostProcessCredentialsElsewhere(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv(mountPointEnv, t.TempDir())
+	_, err := RESTConfig("")
+	require.EqualError(t, err, "no kubeconfig given and not in a cluster: "+rest.ErrNotInCluster.Error())
+}
+
+// place is where a map, slice or string is in memory.
+func place(v any) uintptr {
+	if s, ok := v.(string); ok {
+		return uintptr(unsafe.Pointer(unsafe.StringData(s)))
+	}
+	return reflect.ValueOf(v).Pointer()
+}
+
+// decodedPod is a pod whose every part is its own, as a decoder makes it.
+func decodedPod(name, app, unique string) *desired.Pod {
+	own := func(s string) string { return string([]byte(s)) }
+	p := &desired.Pod{Namespace: own("x"), Name: own(name), UID: types.UID(own(name)), Labels: map[string]string{own("app"): own(app)},
+		Ports: []desired.PodPort{{Name: own("http"), Protocol: "TCP", Number: 80}}}
+	if unique != "" {
+		p.Labels[own("pod")] = own(unique)
+	}
+	return p
+}
+
+func TestPodsShareWhatIsEqual(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection may forget a text
+	in := newInterner()
+	a, b, other, unique := decodedPod("a", "web", ""), decodedPod("b", "web", ""), decodedPod("c", "db", ""), decodedPod("d", "web", "d")
+	for _, p := range []*desired.Pod{a, b, other, unique} {
+		in.pod(p)
+	}
+	require.Equal(t, place(a.Labels), place(b.Labels))
+	require.Equal(t, place(a.Ports), place(b.Ports))
+	require.Equal(t, place(a.Namespace), place(other.Namespace))
+	require.Equal(t, map[string]string{"app": "db"}, other.Labels)
+	require.NotEqual(t, place(a.Labels), place(other.Labels))
+	require.Equal(t, map[string]string{"app": "web", "pod": "d"}, unique.Labels)
+	require.Equal(t, place(a.Labels["app"]), place(unique.Labels["app"]), "a label of its own, and one that others have")
+	require.Equal(t, []desired.PodPort{{Name: "http", Protocol: "TCP", Number: 80}}, unique.Ports)
+}
+
+// Labels that are unique to their pods use no memory without a bound, and what all pods share is
+// remembered again afterwards.
+func TestInternerForgets(t *testing.T) {
+	in := newInterner()
+	for i := range 100_000 {
+		p := decodedPod("b", fmt.Sprint("app", i), fmt.Sprint("unique", i))
+		p.Size = 100
+		in.pod(p)
+		require.LessOrEqual(t, len(in.pods), internedBytes/100)
+		require.LessOrEqual(t, in.bytes, internedBytes)
+	}
+	a, b := decodedPod("a", "web", ""), decodedPod("b", "web", "")
+	in.pod(a)
+	in.pod(b)
+	require.Equal(t, place(a.Labels), place(b.Labels))
 }
