@@ -6,7 +6,6 @@
 package hns
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/netip"
 	"strings"
@@ -122,15 +121,6 @@ const AnyProtocol = "256"
 // Ours reports whether the rule carries our Id prefix, in any letter case.
 func (a ACL) Ours() bool { return hasPrefixFold(a.ID, ACLIDPrefix) }
 
-// DstPorts is the field of the destination ports: the endpoint's own are those of connections
-// into it.
-func (a ACL) DstPorts() string {
-	if a.Direction == Out {
-		return a.RemotePorts
-	}
-	return a.LocalPorts
-}
-
 // SetIDs returns the Ids of the sets that the rule names, as a canonical rule
 // spells them.
 func (a ACL) SetIDs() []string {
@@ -176,11 +166,6 @@ type Endpoint struct {
 	// microsoft/windows-container-networking reads it back to detach an endpoint).
 	Netns    string
 	Policies []EndpointPolicy // all types and owners, in the order of HNS
-}
-
-// Equal reports whether two policies are the same, byte for byte.
-func (p EndpointPolicy) Equal(o EndpointPolicy) bool {
-	return p.Type == o.Type && bytes.Equal(p.Settings, o.Settings)
 }
 
 // Parts are an endpoint's policies, ours and everybody else's.

@@ -1,6 +1,7 @@
 package hnstest
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -145,7 +146,7 @@ func (b *bench) wantRules(endpoint string, foreign []hns.EndpointPolicy, ours ..
 	gotOurs, more := b.rules(endpoint)
 	require.ElementsMatch(b, ours, gotOurs)
 	for _, want := range foreign {
-		at := slices.IndexFunc(more, want.Equal)
+		at := slices.IndexFunc(more, func(p hns.EndpointPolicy) bool { return equal(p, want) })
 		require.GreaterOrEqual(b, at, 0, "a policy of others is gone: %s", want)
 		more = slices.Delete(more, at, at+1)
 	}
@@ -159,6 +160,11 @@ func (b *bench) wantRules(endpoint string, foreign []hns.EndpointPolicy, ours ..
 // no rules may tell of the endpoint, so they count by their type.
 func (b *bench) isDefault(p hns.EndpointPolicy) bool {
 	return slices.ContainsFunc(b.defaults, func(d hns.EndpointPolicy) bool {
-		return d.Equal(p) || d.Type == p.Type && !strings.EqualFold(d.Type, hns.PolicyTypeACL)
+		return equal(d, p) || d.Type == p.Type && !strings.EqualFold(d.Type, hns.PolicyTypeACL)
 	})
+}
+
+// equal reports whether two policies are the same, byte for byte.
+func equal(a, b hns.EndpointPolicy) bool {
+	return a.Type == b.Type && bytes.Equal(a.Settings, b.Settings)
 }

@@ -150,7 +150,7 @@ type Edges map[policy.Protocol][]int
 // Add adds the edges of a rule.
 func (e Edges) Add(a hns.ACL) {
 	a = a.Canonical()
-	ranges, ok := match.ParsePorts(a.DstPorts())
+	ranges, ok := match.ParsePorts(destinationPorts(a))
 	if !ok {
 		return
 	}

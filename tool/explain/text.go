@@ -235,7 +235,16 @@ var protocolNames = map[string]string{"": "any protocol", "6": "TCP", "17": "UDP
 
 // PortsText says which traffic a rule is about.
 func PortsText(a hns.ACL) string {
-	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + a.DstPorts())
+	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + destinationPorts(a))
+}
+
+// destinationPorts is the field of the destination ports: the endpoint's own are those of
+// connections into it.
+func destinationPorts(a hns.ACL) string {
+	if a.Direction == hns.Out {
+		return a.RemotePorts
+	}
+	return a.LocalPorts
 }
 
 func portText(p policy.Port) string {

@@ -122,14 +122,22 @@ func (f *Found) look(ctx context.Context) ([]*member, error) {
 		return isPod == nil && n.hasOurs() || slices.ContainsFunc(before, func(m *member) bool { return m.network == n.Name })
 	}
 	names, err := f.node.discover(ctx, known, func(e endpoint) bool { return isPod == nil || e.has(isPod) })
-	switch {
-	case errors.Is(err, errNoNetwork):
+	if errors.Is(err, errNoNetwork) {
 		f.set(nil)
-		return nil, err
-	case err != nil:
+	}
+	if err != nil {
 		return nil, err
 	}
-	return f.named(names), nil
+	on := make([]*member, len(names))
+	for i, name := range names {
+		if at := slices.IndexFunc(before, func(m *member) bool { return m.network == name }); at >= 0 {
+			on[i] = before[at]
+		} else {
+			on[i] = &member{Adapter: adapterOf(name, f.library, f.worker)}
+		}
+	}
+	f.set(on)
+	return on, nil
 }
 
 // lookAnew looks for networks beside those that are known, unless it was done lately. What
@@ -146,24 +154,7 @@ func (f *Found) lookAnew(ctx context.Context, pause time.Duration) bool {
 	return err == nil && !slices.Equal(on, before)
 }
 
-// named takes the networks of these names in place of those before; one that was there stays.
-func (f *Found) named(names []string) []*member {
-	f.mu.Lock()
-	known := f.on
-	f.mu.Unlock()
-	var on []*member
-	for _, name := range names {
-		at := slices.IndexFunc(known, func(m *member) bool { return m.network == name })
-		if at < 0 {
-			on = append(on, &member{Adapter: adapterOf(name, f.library, f.worker)})
-		} else {
-			on = append(on, known[at])
-		}
-	}
-	f.set(on)
-	return on
-}
-
+// set takes networks in place of those before, and forgets which endpoints were read in others.
 func (f *Found) set(on []*member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
