@@ -55,9 +55,11 @@ func TestWhoMayAsk(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, code, path)
 		require.Equal(t, "this page answers only clients on the node itself; use kubectl port-forward\n", body)
 	}
+	answers := map[string]string{"/healthz": "ok\n", "/readyz": "ok\n", NodeMetricsPath: "node", ClusterMetricsPath: "cluster"}
 	for _, path := range open {
-		code, _ := ask(t, full(), path, there, "win-1:10091")
+		code, body := ask(t, full(), path, there, "win-1:10091")
 		require.Equal(t, http.StatusOK, code, path)
+		require.Equal(t, answers[path], body, path)
 	}
 }
 
@@ -124,13 +126,6 @@ func TestPagesThatAreOff(t *testing.T) {
 		code, _ := ask(t, h, path, here, "localhost")
 		require.Equal(t, http.StatusNotFound, code, path)
 	}
-}
-
-func TestMetricsPages(t *testing.T) {
-	_, body := ask(t, full(), NodeMetricsPath, there, "x")
-	require.Equal(t, "node", body)
-	_, body = ask(t, full(), ClusterMetricsPath, there, "x")
-	require.Equal(t, "cluster", body)
 }
 
 // A profile of the usual 30 seconds fits into what a response may take.
