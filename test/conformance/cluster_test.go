@@ -11,11 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/winnpm/winnpm/pkg/controllers"
+	"github.com/winnpm/winnpm/pkg/dataplane"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -147,4 +152,106 @@ func (c *cluster) newAddr(node byte) netip.Addr {
 	defer c.mu.Unlock()
 	c.pods++
 	return netip.AddrFrom4([4]byte{10, 244, node, c.pods})
+}
+
+// agent is the agent of one Windows node, on a simulator.
+type agent struct{ sim *hnsfault.Sim }
+
+// tamper changes what an agent reads; nil: nothing.
+type tamper func(*controllers.Source)
+
+// startAgent runs the agent of a node until the test ends.
+func startAgent(t *testing.T, node string, wrong tamper) *agent {
+	t.Helper()
+	source, err := controllers.ClusterSource(admin, node)
+	require.NoError(t, err)
+	if wrong != nil {
+		wrong(&source)
+	}
+	a := &agent{sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})}
+	dp := dataplane.New(dataplane.Config{Client: a.sim, Node: node, Now: time.Now, LookPeriod: time.Second})
+	ctl := controllers.New(controllers.Config{
+		Source: source, Applier: dp, Observer: dp, Progress: dp.Progress, Node: node, RequireNodeAddr: true,
+		ApplyInterval: 20 * time.Millisecond, Logger: logr.Discard(),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ctl.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return a
+}
+
+// playStatefulSets makes the pods of StatefulSets, once each, until the test ends. It
+// asks for them a few times a second, as there are five.
+func (c *cluster) playStatefulSets() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.statefulSets(ctx) }()
+	c.t.Cleanup(func() {
+		cancel()
+		require.NoError(c.t, <-ended)
+	})
+}
+
+func (c *cluster) statefulSets(ctx context.Context) error {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		sets, err := kube.AppsV1().StatefulSets("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		for i := range sets.Items {
+			if s := &sets.Items[i]; s.Status.Replicas == 0 {
+				if err := c.statefulSet(ctx, s); err != nil {
+					return fmt.Errorf("stateful set %s/%s: %w", s.Namespace, s.Name, err)
+				}
+			}
+		}
+	}
+}
+
+// statefulSet makes the pods of one and says that they are ready.
+func (c *cluster) statefulSet(ctx context.Context, s *appsv1.StatefulSet) error {
+	if err := account(ctx, s.Namespace); err != nil {
+		return err
+	}
+	for i := range int(*s.Spec.Replicas) {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fmt.Sprintf("%s-%d", s.Name, i), Labels: s.Spec.Template.Labels},
+			Spec:       *s.Spec.Template.Spec.DeepCopy(),
+		}
+		if err := c.runPod(ctx, pod, i); err != nil {
+			return err
+		}
+	}
+	s.Status = appsv1.StatefulSetStatus{
+		ObservedGeneration: s.Generation, Replicas: *s.Spec.Replicas, ReadyReplicas: *s.Spec.Replicas,
+		CurrentReplicas: *s.Spec.Replicas, UpdatedReplicas: *s.Spec.Replicas, AvailableReplicas: *s.Spec.Replicas,
+	}
+	_, err := kube.AppsV1().StatefulSets(s.Namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{})
+	return err
+}
+
+// account gives a namespace the ServiceAccount without which it takes no pods.
+func account(ctx context.Context, namespace string) error {
+	_, err := kube.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }

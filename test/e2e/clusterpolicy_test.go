@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 )
 
@@ -69,4 +72,100 @@ func installClusterPolicies(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// kindComes is how long an agent may take to see that the API server has a kind now: it
+// asks every 30 to 36 s.
+const kindComes = 36*time.Second + settle
+
+const clusterPolicies = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies"
+
+// The CRD comes, goes and comes again under an agent that has only the rights of deploy/.
+// The agent follows without a restart, and asks seldom while there is no such kind.
+func TestKindComesAndGoes(t *testing.T) {
+	t.Parallel() // it waits, and gives the server a CRD, which tests that are not parallel do too
+	w := newWorld(t)
+	w.node("kind-1", "192.168.7.1")
+	w.node("kind-2", "192.168.7.2")
+	w.namespace("tiers", "team=tiers")
+	w.pod(pod{namespace: "tiers", name: "web", node: "kind-1", ip: "10.70.0.1", labels: "app=web"})
+	w.pod(pod{namespace: "tiers", name: "db", node: "kind-1", ip: "10.70.0.2", labels: "app=db"})
+	p := newProxy(t)
+	a := startAgent(t, "kind-1", kubeconfigOf(t, "kube-system", agentAccount, p.url, p.ca))
+	const open = `
+		tiers/db->tiers/web:80/TCP allow
+		tiers/web->192.168.7.2:80/TCP allow
+	`
+	a.waitTrace(open)
+
+	for i, name := range []string{"comes", "comes again"} {
+		t.Run(name, func(t *testing.T) {
+			installClusterPolicies(t)
+			uid := createClusterPolicy(t, `
+metadata: {name: tiers}
+spec:
+  tier: Admin
+  priority: 7
+  subject: {namespaces: {matchLabels: {team: tiers}}}
+  ingress: [{action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: db}}}}]}]
+  egress:
+  - {action: Deny, to: [{nodes: {matchLabels: {}}}]}
+  - {action: Accept, to: [{domainNames: [example.com]}]}
+`)
+			a.waitTraceFor(kindComes, `
+				tiers/db->tiers/web:80/TCP deny
+				tiers/web->192.168.7.2:80/TCP deny
+				tiers/web->192.168.7.1:80/TCP deny
+				tiers/web->192.168.7.9:80/TCP allow
+			`)
+			a.waitWarning("tiers", "UnsupportedPeer")
+			require.NoError(t, a.readiness())
+			eventually(t, kindComes, func() string {
+				for _, e := range w.eventsOf("default") {
+					if e.Regarding.Kind == "ClusterNetworkPolicy" && e.Regarding.UID == uid && e.Reason == "UnsupportedPeer" {
+						return ""
+					}
+				}
+				return "no Event on the policy"
+			})
+
+			patchClusterPolicy(t, "tiers", `[{"op": "replace", "path": "/spec/ingress/0/action", "value": "Accept"}, {"op": "remove", "path": "/spec/egress"}]`)
+			a.waitTrace(open)
+			patchClusterPolicy(t, "tiers", `[{"op": "replace", "path": "/spec/ingress/0/action", "value": "Deny"}]`)
+			a.waitTrace(`tiers/db->tiers/web:80/TCP deny`)
+			// Since it asked for the first time, or found the CRD gone: a few questions, a list
+			// and watches.
+			require.LessOrEqual(t, p.asked("v1alpha2", "apis", "clusternetworkpolicies"), 10)
+		}) // the CRD goes
+		p.forget()
+		a.waitTrace(open)
+		eventually(t, settle, func() string {
+			if strings.Count(a.stderr.String(), "the API server has no ClusterNetworkPolicies any more") < i+1 {
+				return "the agent does not say that the CRD has gone"
+			}
+			return ""
+		})
+		require.NoError(t, a.readiness())
+	}
+	require.NotContains(t, a.stderr.String(), "reading from the API server failed", "no errors")
+}
+
+// createClusterPolicy creates a ClusterNetworkPolicy.
+func createClusterPolicy(t *testing.T, text string) types.UID {
+	t.Helper()
+	var object map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &object))
+	object["apiVersion"], object["kind"] = "policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy"
+	body, err := json.Marshal(object)
+	require.NoError(t, err)
+	answered, err := kube.RESTClient().Post().AbsPath(clusterPolicies).Body(body).DoRaw(t.Context())
+	require.NoError(t, err)
+	var created metav1.PartialObjectMetadata
+	require.NoError(t, json.Unmarshal(answered, &created))
+	return created.UID
+}
+
+func patchClusterPolicy(t *testing.T, name, patch string) {
+	t.Helper()
+	require.NoError(t, kube.RESTClient().Patch(types.JSONPatchType).AbsPath(clusterPolicies, name).Body([]byte(patch)).Do(t.Context()).Error())
 }

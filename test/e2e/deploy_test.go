@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -238,4 +240,116 @@ func TestDeployConfigurationIsUnderstood(t *testing.T) {
 			require.Len(t, said(t, strings.Replace(text, "ListeningPort", "ListenPort", 1)), 3, "an unknown key is a line")
 		})
 	}
+}
+
+// TestUninstallManifests: an API server takes what deploy/uninstall has. It has no rights
+// in the cluster, and beside the agent's DaemonSet it is another one.
+func TestUninstallManifests(t *testing.T) {
+	objects := render(t, "../../deploy/uninstall")
+	require.Len(t, objects, 1)
+	set := into[appsv1.DaemonSet](t, objects["DaemonSet"])
+	require.NotEqual(t, into[appsv1.DaemonSet](t, render(t, overlays["azure"])["DaemonSet"]).Name, set.Name)
+	_, err := resourceOf(t, objects["DaemonSet"]).Create(t.Context(), objects["DaemonSet"],
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	require.NoError(t, err)
+}
+
+// The component deploy/gate adds a container that installs the CNI plugin and stays, from the
+// agent's own image, as the docs say, and the API server takes it.
+func TestDeployGate(t *testing.T) {
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	deploy, err := filepath.Abs(filepath.Join(root, "deploy"))
+	require.NoError(t, err)
+	deploy, err = filepath.Rel(folder, deploy)
+	require.NoError(t, err)
+	overlay := "resources: ['" + deploy + "']\ncomponents: ['" + deploy + "/gate']\n" +
+		"images: [{name: registry.invalid/winnpm/npm, newName: registry.example.com/npm, newTag: v1}]\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(overlay), 0o600))
+
+	object := render(t, folder)["DaemonSet"]
+	_, err = apply(t, object, metav1.DryRunAll)
+	require.NoError(t, err)
+	spec := into[appsv1.DaemonSet](t, object).Spec.Template.Spec
+	require.Len(t, spec.InitContainers, 1)
+	install := spec.InitContainers[0]
+	require.Equal(t, new(corev1.ContainerRestartPolicyAlways), install.RestartPolicy)
+	require.Equal(t, "registry.example.com/npm:v1", install.Image)
+	require.Equal(t, spec.Containers[0].Image, install.Image)
+	require.Equal(t, spec.Containers[0].Command, install.Command)
+	require.Equal(t, "install-cni", install.Args[0])
+	require.True(t, slices.Contains(install.Args, "--watch") && slices.Contains(install.Args, "--mode=wait"))
+	require.Empty(t, into[appsv1.DaemonSet](t, render(t, overlays["azure"])["DaemonSet"]).Spec.Template.Spec.InitContainers, "it is off by default")
+}
+
+// root is the folder of the repository.
+const root = "../.."
+
+// The program that the DaemonSet starts is one that the image has, at its root. The CNI plugin
+// is beside it, where npm install-cni looks for it.
+func TestDeployImage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "hack/image/main.go"))
+	require.NoError(t, err)
+	list := regexp.MustCompile(`var programs = \[\]string\{(.*)\}`).FindStringSubmatch(string(text))
+	require.NotNil(t, list)
+	programs := strings.Split(strings.ReplaceAll(list[1], `"`, ""), ", ")
+	require.Equal(t, []string{"npm.exe", "winnpm-cni.exe"}, programs)
+	script, err := os.ReadFile(filepath.Join(root, "hack/image.sh"))
+	require.NoError(t, err)
+	for _, name := range programs {
+		require.Contains(t, string(script), " ./cmd/"+strings.TrimSuffix(name, ".exe"))
+	}
+
+	container := into[appsv1.DaemonSet](t, render(t, overlays["azure"])["DaemonSet"]).Spec.Template.Spec.Containers[0]
+	require.Equal(t, []string{`%CONTAINER_SANDBOX_MOUNT_POINT%\` + programs[0]}, container.Command)
+	require.Equal(t, []string{"start"}, container.Args)
+}
+
+// overlayIn returns the folder with the overlay that a document shows, beside deploy/.
+func overlayIn(t *testing.T, document string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, document))
+	require.NoError(t, err)
+	overlay := regexp.MustCompile("(?s)```yaml\n(# kustomization.yaml\n.*?)```").FindStringSubmatch(string(text))
+	require.NotNil(t, overlay)
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	base, err := filepath.Abs(filepath.Join(root, "deploy"))
+	require.NoError(t, err)
+	base, err = filepath.Rel(folder, base)
+	require.NoError(t, err)
+	resource := regexp.MustCompile(`((?m)^resources:\s*(?:- |\[))\.\./winnpm/deploy([ \]])`)
+	require.Len(t, resource.FindAllString(overlay[1], -1), 1)
+	edited := resource.ReplaceAllString(overlay[1], "${1}"+base+"${2}")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(edited), 0o600))
+	return folder
+}
+
+// The overlays in documents put the user's image into the DaemonSet.
+func TestDeployOverlayInDocs(t *testing.T) {
+	for _, document := range []string{"README.md", "docs/operations.md"} {
+		container := into[appsv1.DaemonSet](t, render(t, overlayIn(t, document))["DaemonSet"]).Spec.Template.Spec.Containers[0]
+		require.Equal(t, "registry.example.com/npm:v1", container.Image, document)
+	}
+}
+
+// That of README.md takes the predecessor's place, and replaces no pod by itself.
+func TestDeployOneNodeFirst(t *testing.T) {
+	theirs := installPredecessor(t)
+	for kind, object := range render(t, overlayIn(t, "README.md")) {
+		if theirs[kind] == nil { // rights, which are there
+			continue
+		}
+		got, err := apply(t, object)
+		require.NoError(t, err, kind)
+		require.Equal(t, theirs[kind].GetUID(), got.GetUID())
+		if kind == "DaemonSet" {
+			spec := into[appsv1.DaemonSet](t, got).Spec
+			require.Equal(t, appsv1.OnDeleteDaemonSetStrategyType, spec.UpdateStrategy.Type)
+			require.Equal(t, "registry.example.com/npm:v1", spec.Template.Spec.Containers[0].Image)
+		}
+	}
+	got, err := apply(t, render(t, overlays["azure"])["DaemonSet"])
+	require.NoError(t, err, "without the patch")
+	require.Equal(t, appsv1.RollingUpdateDaemonSetStrategyType, into[appsv1.DaemonSet](t, got).Spec.UpdateStrategy.Type)
 }
