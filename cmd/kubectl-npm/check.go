@@ -139,7 +139,7 @@ func (o *checkOptions) ask(ctx context.Context, cluster *agents.Cluster, namespa
 // selects nothing it is in force as soon as it is known.
 func notInForce(d state.Dump, np *networkingv1.NetworkPolicy) string {
 	name := np.Namespace + "/" + np.Name
-	i := slices.IndexFunc(d.Policies, func(p state.Policy) bool { return p.Policy == name })
+	i := slices.IndexFunc(d.Policies, func(p state.PolicyDump) bool { return p.Policy == name })
 	if i < 0 {
 		return "the agent does not know the policy yet"
 	}

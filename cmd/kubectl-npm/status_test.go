@@ -180,7 +180,7 @@ func TestCheck(t *testing.T) {
 		"unknown": {func(d *state.Dump) { d.Policies = nil }, "the agent does not know the policy yet"},
 		"older":   {func(d *state.Dump) { d.Policies[0].Spec = &networkingv1.NetworkPolicySpec{} }, "the agent knows an older version of the policy"},
 		"a set": {func(d *state.Dump) {
-			d.Sets = append([]state.Set{}, state.Set{Name: "ns-z", Missing: []string{"10.0.0.1"}, Holders: []string{"selector x/web"}})
+			d.Sets = append([]state.SetDump{}, state.SetDump{Name: "ns-z", Missing: []string{"10.0.0.1"}, Holders: []string{"selector x/web"}})
 		}, "HNS has the set ns-z not as it should be yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestCheck(t *testing.T) {
 				was = *d
 				for i, p := range d.Policies {
 					if p.Policy == "x/web" {
-						d.Policies = []state.Policy{d.Policies[i]}
+						d.Policies = []state.PolicyDump{d.Policies[i]}
 					}
 				}
 				tc.change(d)

@@ -248,7 +248,7 @@ type applied struct {
 	pods map[desired.PodKey]*desired.Pod
 
 	clusters map[string]*v1alpha2.ClusterNetworkPolicy
-	nodes    map[string]*state.Node
+	nodes    map[string]*state.NodeDump
 }
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every synctest bubble

@@ -36,7 +36,7 @@ const maxNodeAddrs = 64
 // clusterNode is what is kept of a node of the cluster: what a ClusterNetworkPolicy asks for, and
 // what decides contested addresses.
 type clusterNode struct {
-	state.Node
+	state.NodeDump
 	cidrs    []netip.Prefix
 	notReady time.Time // when the node became not ready; zero if it is ready or has no such condition
 }
@@ -47,13 +47,13 @@ func keptClusterNodes() kept[clusterNode] {
 		kind: KindClusterNode,
 		of:   as(clusterNodeOf),
 		same: func(a, b *clusterNode) bool {
-			return a.Same(&b.Node) && slices.Equal(a.cidrs, b.cidrs) && a.notReady.Equal(b.notReady)
+			return a.Same(&b.NodeDump) && slices.Equal(a.cidrs, b.cidrs) && a.notReady.Equal(b.notReady)
 		},
 	}
 }
 
 func clusterNodeOf(o *corev1.Node) *clusterNode {
-	n := &clusterNode{Node: ClusterNode(o)}
+	n := &clusterNode{NodeDump: ClusterNode(o)}
 	for _, c := range o.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			n.notReady = c.LastTransitionTime.Time
@@ -69,8 +69,8 @@ func clusterNodeOf(o *corev1.Node) *clusterNode {
 
 // ClusterNode returns what a ClusterNetworkPolicy asks of a Node. It keeps every entry of
 // status.addresses that is an address. An oversized Node keeps its addresses, because Denies need them, and no labels.
-func ClusterNode(o *corev1.Node) state.Node {
-	n := state.Node{Name: o.Name, Labels: o.Labels, OverBudget: policy.ExcessOfLabels(policy.SizeOfPod(o.Labels))}
+func ClusterNode(o *corev1.Node) state.NodeDump {
+	n := state.NodeDump{Name: o.Name, Labels: o.Labels, OverBudget: policy.ExcessOfLabels(policy.SizeOfPod(o.Labels))}
 	seen := map[netip.Addr]bool{}
 	for _, addr := range nodeAddrs(o, "") {
 		if !seen[addr] {

@@ -262,7 +262,7 @@ func TestNodesAreWatchedOnceNamed(t *testing.T) {
 		crd.set(newClusterPolicy("a", true))
 		quiet()
 		require.Equal(t, 1, all.listed())
-		seen := map[string]*state.Node{}
+		seen := map[string]*state.NodeDump{}
 		for _, call := range r.calls() {
 			for name, n := range call.nodes {
 				seen[name] = n

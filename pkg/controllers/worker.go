@@ -251,7 +251,7 @@ func (w *worker) read(tx *dataplane.Transaction, key Key) {
 	case KindClusterNode:
 		w.contests.judged = time.Time{} // the next step judges all rivals again
 		if n := c.allNodes.get(key.ObjectName); n != nil {
-			tx.SetNode(n.Node)
+			tx.SetNode(n.NodeDump)
 		} else {
 			tx.DeleteNode(key.Name)
 		}

@@ -22,12 +22,12 @@ type Snapshot struct {
 	progress  state.Progress
 	desired   desired.Copied
 	sets      *ipsets.Copy
-	again     map[ipsets.Name]state.Again
+	again     map[ipsets.Name]state.AgainDump
 	endpoints endpoints.Copied
 	warnings  []state.Warning
 	reports   []state.Report
-	due       state.Due
-	spellings []state.Spelling
+	due       state.DueDump
+	spellings []state.SpellingSeen
 	cut       bool
 	lookAge   time.Duration
 }
@@ -47,13 +47,13 @@ func (d *Dataplane) Snapshot() *Snapshot {
 }
 
 // again returns the sets that HNS rejects or did not remove, in a new map.
-func (n *nodeState) again() map[ipsets.Name]state.Again {
-	again := make(map[ipsets.Name]state.Again, len(n.refused)+len(n.removals))
+func (n *nodeState) again() map[ipsets.Name]state.AgainDump {
+	again := make(map[ipsets.Name]state.AgainDump, len(n.refused)+len(n.removals))
 	for name, a := range n.refused {
-		again[name] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
+		again[name] = state.AgainDump{At: a.At, Attempts: a.Tries, Code: a.Code}
 	}
 	for name, a := range n.removals {
-		again[name] = state.Again{At: a.At, Attempts: a.Tries, Code: a.Code}
+		again[name] = state.AgainDump{At: a.At, Attempts: a.Tries, Code: a.Code}
 	}
 	return again
 }
@@ -92,10 +92,10 @@ func (s *Snapshot) Dump() state.Dump {
 }
 
 // dumpSets lists the sets.
-func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]state.Again) []state.Set {
-	out := []state.Set{}
+func dumpSets(sets *ipsets.Copy, again map[ipsets.Name]state.AgainDump) []state.SetDump {
+	out := []state.SetDump{}
 	for _, s := range sets.States() {
-		sd := state.Set{
+		sd := state.SetDump{
 			ID: s.ID, Name: s.Name, Type: string(hns.IPSet), Members: s.Members,
 			Holders: []string{}, Pins: []string{}, InHNS: s.InHNS, Dirty: s.Dirty, Fed: s.Fed,
 			Missing: s.Missing, Surplus: s.Surplus, Unknown: s.Unknown, Since: s.Since,

@@ -35,7 +35,7 @@ func TestDumpExplains(t *testing.T) {
 		"pod x/web 10.0.1.1 app=web port=http:8080 remote", "policy x/p "+explained,
 		"policy x/idle {podSelector: {matchLabels: {app: none}}, ingress: [{from: [{podSelector: {}}, {namespaceSelector: {}}]}]}", "apply")
 	d := w.dp.Dump()
-	idle := slices.IndexFunc(d.Policies, func(p state.Policy) bool { return p.Policy == "x/idle" })
+	idle := slices.IndexFunc(d.Policies, func(p state.PolicyDump) bool { return p.Policy == "x/idle" })
 	require.Equal(t, 2, d.Policies[idle].Rules)
 	require.True(t, d.Policies[idle].Ingress)
 	require.Empty(t, d.Policies[idle].Selected)
@@ -77,7 +77,7 @@ func TestDumpExplains(t *testing.T) {
 }
 
 // rulesOf names the wanted ACLs and says which rules they came from.
-func rulesOf(ep state.Endpoint) map[string][]int {
+func rulesOf(ep state.EndpointDump) map[string][]int {
 	out := map[string][]int{}
 	for i, a := range ep.Wanted {
 		name := a.ID
@@ -96,7 +96,7 @@ func rulesOf(ep state.Endpoint) map[string][]int {
 	return out
 }
 
-func setOf(t *testing.T, d state.Dump, name string) state.Set {
+func setOf(t *testing.T, d state.Dump, name string) state.SetDump {
 	t.Helper()
 	for _, s := range d.Sets {
 		if s.Name == name {
@@ -104,7 +104,7 @@ func setOf(t *testing.T, d state.Dump, name string) state.Set {
 		}
 	}
 	t.Fatalf("no set %s", name)
-	return state.Set{}
+	return state.SetDump{}
 }
 
 // TestDumpHasNoNull: scripts read the dump's JSON; a list without entries is []
@@ -176,17 +176,17 @@ func TestStatsOfAFailure(t *testing.T) {
 func TestChanges(t *testing.T) {
 	p := "policy x/p " + webFromAPI
 	w := newWorld(t)
-	change := func(kind, operation string, n int) state.Change {
-		return state.Change{Kind: kind, Operation: operation, Count: n}
+	change := func(kind, operation string, n int) state.ObjectChange {
+		return state.ObjectChange{Kind: kind, Operation: operation, Count: n}
 	}
 	w.do("endpoint ep-1 10.0.0.1", "node 10.1.0.4", "namespace x team=x", "pod x/a 10.0.0.1 app=web", "pod x/b 10.0.0.2 remote", p, "apply")
-	require.Equal(t, []state.Change{
+	require.Equal(t, []state.ObjectChange{
 		change("namespace", "create", 1), change("node", "create", 1), change("pod", "create", 2), change("policy", "create", 1),
 	}, w.report.Changes)
 	require.Equal(t, []state.EndpointSeen{{ID: "ep-1", Addr: "10.0.0.1"}}, w.report.NewEndpoints)
 
 	w.do("node 10.1.0.5", "namespace x team=y", "pod x/a 10.0.0.1 app=api", "delete pod x/b", p, "apply")
-	require.Equal(t, []state.Change{
+	require.Equal(t, []state.ObjectChange{
 		change("namespace", "update", 1), change("node", "update", 1), change("pod", "delete", 1), change("pod", "update", 1), change("policy", "update", 1),
 	}, w.report.Changes)
 	require.Empty(t, w.report.NewEndpoints, "told once")

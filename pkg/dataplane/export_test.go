@@ -17,7 +17,7 @@ func (d *Dataplane) Stage(tx *Transaction) time.Duration {
 }
 
 // Spellings returns what was learned of how HNS shows what was sent.
-func (d *Dataplane) Spellings() (list []state.Spelling) {
+func (d *Dataplane) Spellings() (list []state.SpellingSeen) {
 	d.with(func(n *nodeState) { list = n.endpoints.Spellings.All() })
 	return list
 }

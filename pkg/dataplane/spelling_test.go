@@ -20,10 +20,10 @@ import (
 func TestSetsInHNSsOwnSpelling(t *testing.T) {
 	for _, tc := range []struct {
 		show     func(string) string
-		spelling []state.Spelling
+		spelling []state.SpellingSeen
 	}{
 		{func(v string) string { return v + "/32" }, nil},
-		{func(v string) string { return strings.ReplaceAll(v, "10.0.", "010.000.") }, []state.Spelling{
+		{func(v string) string { return strings.ReplaceAll(v, "10.0.", "010.000.") }, []state.SpellingSeen{
 			{Kind: "set", Object: "ns-x", Sent: "10.0.0.1,10.0.1.1", Shown: "010.000.0.1,010.000.1.1"},
 			{Kind: "set", Object: "podlabel-app:api", Sent: "10.0.1.1", Shown: "010.000.1.1"},
 		}},
@@ -54,7 +54,7 @@ func TestSetsInHNSsOwnSpelling(t *testing.T) {
 
 		n, err := w.sim.Network(t.Context())
 		require.NoError(t, err)
-		inHNS := slices.DeleteFunc(w.dp.Dump().Sets, func(s state.Set) bool { return !s.InHNS })
+		inHNS := slices.DeleteFunc(w.dp.Dump().Sets, func(s state.SetDump) bool { return !s.InHNS })
 		require.Len(t, n.Sets, len(inHNS))
 
 		w.do("restart", "namespace x", "pod x/w 10.0.0.1", "pod x/a 10.0.1.1 app=api remote", bGood, "apply")

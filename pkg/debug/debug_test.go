@@ -25,24 +25,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func sample() state.Dump {
 	return state.Dump{
 		Node: "n1", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Sets: []state.Set{
+		Sets: []state.SetDump{
 			{ID: "azure-npm-1", Name: "ns-x", Type: "IPSET", Members: []string{"10.0.0.1"}, Holders: []string{"rule e1"}, Pins: []string{"e1"}, InHNS: true},
 			{ID: "azure-npm-2", Name: "podlabel-a:b", Type: "IPSET", Members: []string{}, Holders: []string{}, Pins: []string{}},
 		},
 		Pending:    []state.Pending{{Pod: "x/a", UID: "u", Join: []string{"ns-x"}, Leave: []string{}}},
-		Endpoints:  []state.Endpoint{{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/a", Known: true}},
-		Policies:   []state.Policy{{Policy: "x/p", Ingress: true, Selected: []string{"x/a"}}},
-		Pods:       []state.Pod{{Pod: "x/a", UID: "u", Addr: "10.0.0.1", Labels: map[string]string{"a": "<b>"}, Local: true, Owner: true}, {Pod: "x/b"}},
-		Namespaces: []state.Namespace{{Name: "x", Labels: map[string]string{"team": "t"}}},
+		Endpoints:  []state.EndpointDump{{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/a", Known: true}},
+		Policies:   []state.PolicyDump{{Policy: "x/p", Ingress: true, Selected: []string{"x/a"}}},
+		Pods:       []state.PodDump{{Pod: "x/a", UID: "u", Addr: "10.0.0.1", Labels: map[string]string{"a": "<b>"}, Local: true, Owner: true}, {Pod: "x/b"}},
+		Namespaces: []state.NamespaceDump{{Name: "x", Labels: map[string]string{"team": "t"}}},
 		NodeAddrs:  []string{"10.9.0.1"},
 		Warnings:   []state.Warning{{Object: "x/p", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected, Message: "no"}},
 		Reports:    []state.Report{{Generation: 1}, {Generation: 2}},
 		ClusterPolicies: []state.ClusterPolicy{{
 			Name: "c", Selected: []string{"x/a"}, Spec: &v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.AdminTier, Priority: 1},
 		}},
-		Nodes:       []state.Node{{Name: "n1", Labels: map[string]string{"zone": "1"}, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.1")}}},
-		Due:         state.Due{New: []state.Unread{{ID: "e2"}}},
-		Spellings:   []state.Spelling{{Kind: "set", Object: "ns-x", Sent: "a", Shown: "b"}},
+		Nodes:       []state.NodeDump{{Name: "n1", Labels: map[string]string{"zone": "1"}, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.1")}}},
+		Due:         state.DueDump{New: []state.Unread{{ID: "e2"}}},
+		Spellings:   []state.SpellingSeen{{Kind: "set", Object: "ns-x", Sent: "a", Shown: "b"}},
 		OthersCut:   true,
 		Transaction: &state.Progress{Doing: "Endpoint/Get", InHNS: true},
 		LookAge:     time.Second,

@@ -22,7 +22,7 @@ func sampleApplied() applied {
 	return applied{
 		Report: state.Report{
 			Took: 250 * time.Millisecond,
-			Changes: []state.Change{
+			Changes: []state.ObjectChange{
 				{Kind: "namespace", Operation: "update", Count: 1},
 				{Kind: "node", Operation: "create", Count: 1},
 				{Kind: "pod", Operation: "create", Count: 4},

@@ -36,7 +36,7 @@ func TestStatus(t *testing.T) {
 // A status lists a bounded number of entries, and counts all.
 func TestStatusIsBounded(t *testing.T) {
 	d := state.Dump{
-		Sets:     slices.Repeat([]state.Set{{Unknown: true}}, 3000),
+		Sets:     slices.Repeat([]state.SetDump{{Unknown: true}}, 3000),
 		Pending:  slices.Repeat([]state.Pending{{Pod: "x/a"}}, 3000),
 		Warnings: slices.Repeat([]state.Warning{{Kind: "Pod"}}, 3000),
 	}

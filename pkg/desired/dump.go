@@ -17,7 +17,7 @@ type Copied struct {
 	pods       []*PodState
 	policies   map[policy.Key]*policyState
 	namespaces map[string]Namespace
-	nodes      []*state.Node // of the cluster
+	nodes      []*state.NodeDump // of the cluster
 	nodeAddrs  []netip.Addr
 }
 
@@ -49,7 +49,7 @@ func (s *Copied) NodeAddrs() []string {
 }
 
 // Policies lists the policies of both kinds by key.
-func (s *Copied) Policies() (out []state.Policy, clusters []state.ClusterPolicy) {
+func (s *Copied) Policies() (out []state.PolicyDump, clusters []state.ClusterPolicy) {
 	selected := map[*policyState][]string{}
 	for _, p := range s.pods {
 		if p.Placement == nil {
@@ -59,7 +59,7 @@ func (s *Copied) Policies() (out []state.Policy, clusters []state.ClusterPolicy)
 			selected[by.policyState] = append(selected[by.policyState], p.Key().String())
 		}
 	}
-	out = []state.Policy{}
+	out = []state.PolicyDump{}
 	for _, key := range slices.SortedFunc(maps.Keys(s.policies), policy.Key.Compare) {
 		ps := s.policies[key]
 		pods := append([]string{}, slices.Sorted(slices.Values(selected[ps]))...)
@@ -70,7 +70,7 @@ func (s *Copied) Policies() (out []state.Policy, clusters []state.ClusterPolicy)
 		if name, is := key.Cluster(); is {
 			clusters = append(clusters, state.ClusterPolicy{Name: name, Selected: pods, Spec: &ps.cnp.Spec, Problems: problems})
 		} else {
-			out = append(out, state.Policy{
+			out = append(out, state.PolicyDump{
 				Policy: key.String(), Ingress: ps.Isolates[policy.Ingress], Egress: ps.Isolates[policy.Egress],
 				Rules: ps.ruleCount, Selected: pods, Spec: &ps.np.Spec, Problems: problems,
 			})
@@ -80,10 +80,10 @@ func (s *Copied) Policies() (out []state.Policy, clusters []state.ClusterPolicy)
 }
 
 // Pods lists the pods by name; at are the ids of endpoints by address.
-func (s *Copied) Pods(at map[netip.Addr][]string) []state.Pod {
-	out := make([]state.Pod, 0, len(s.pods))
+func (s *Copied) Pods(at map[netip.Addr][]string) []state.PodDump {
+	out := make([]state.PodDump, 0, len(s.pods))
 	for _, p := range s.pods {
-		pd := state.Pod{
+		pd := state.PodDump{
 			Pod: p.Key().String(), UID: string(p.UID), Labels: maps.Clone(p.Labels), Local: p.Local, Owner: p.owner, InDoubt: p.InDoubt(),
 			HostNetwork: p.HostNetwork, Finished: p.Finished, Deleting: p.Deleting, Trust: p.Trust, Started: p.Started, Created: p.Created,
 			Sandbox: p.Sandbox, Grace: p.Grace, LostUntil: p.LostUntil, OverBudget: p.OverBudget,
@@ -102,26 +102,26 @@ func (s *Copied) Pods(at map[netip.Addr][]string) []state.Pod {
 		}
 		out = append(out, pd)
 	}
-	slices.SortFunc(out, func(a, b state.Pod) int { return cmp.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(out, func(a, b state.PodDump) int { return cmp.Compare(a.Pod, b.Pod) })
 	return out
 }
 
 // Namespaces lists the Namespace objects by name.
-func (s *Copied) Namespaces() []state.Namespace {
-	out := []state.Namespace{}
+func (s *Copied) Namespaces() []state.NamespaceDump {
+	out := []state.NamespaceDump{}
 	for name, ns := range s.namespaces {
-		out = append(out, state.Namespace{Name: name, Labels: maps.Clone(ns.Labels), OverBudget: ns.OverBudget})
+		out = append(out, state.NamespaceDump{Name: name, Labels: maps.Clone(ns.Labels), OverBudget: ns.OverBudget})
 	}
-	slices.SortFunc(out, func(a, b state.Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b state.NamespaceDump) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
 // Nodes lists the nodes of the cluster by name.
-func (s *Copied) Nodes() []state.Node {
-	var out []state.Node
+func (s *Copied) Nodes() []state.NodeDump {
+	var out []state.NodeDump
 	for _, n := range s.nodes {
 		out = append(out, *n)
 	}
-	slices.SortFunc(out, func(a, b state.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b state.NodeDump) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }

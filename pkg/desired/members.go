@@ -23,7 +23,7 @@ type members struct {
 	ports      *namedPorts
 	pods       map[string]map[string]*PodState // by namespace and name
 	namespaces map[string]Namespace
-	nodes      map[string]*state.Node // of the cluster
+	nodes      map[string]*state.NodeDump // of the cluster
 	// defs has the definitions of held sets that are not determined by the name alone.
 	defs map[ipsets.Name]*policy.SetDef
 	// made has the leaves that fill has to fill; it is empty between changes.
@@ -37,7 +37,7 @@ func newMembers(cache *ipsets.Cache) *members {
 		cache:      cache,
 		pods:       map[string]map[string]*PodState{},
 		namespaces: map[string]Namespace{},
-		nodes:      map[string]*state.Node{},
+		nodes:      map[string]*state.NodeDump{},
 		defs:       map[ipsets.Name]*policy.SetDef{},
 		made:       map[ipsets.Name]bool{},
 		over:       map[PodKey]string{},
@@ -303,7 +303,7 @@ func (m *members) doubt(namespace string) {
 // setNodes records nodes of the cluster, nil for deleted ones, and adds their addresses to the sets
 // of nodes and of blocks, or removes them. Its cost is linear in the nodes, and for each
 // address that a node loses in the pods.
-func (m *members) setNodes(changed map[string]*state.Node) {
+func (m *members) setNodes(changed map[string]*state.NodeDump) {
 	touched := map[netip.Addr]bool{}
 	for name, is := range changed {
 		for _, a := range append(nodeAddrs(m.nodes[name]), nodeAddrs(is)...) {
@@ -313,7 +313,7 @@ func (m *members) setNodes(changed map[string]*state.Node) {
 			m.nodes[name] = is
 		}
 	}
-	at := map[netip.Addr][]*state.Node{}
+	at := map[netip.Addr][]*state.NodeDump{}
 	for _, n := range m.nodes {
 		for _, a := range nodeAddrs(n) {
 			at[a] = append(at[a], n)
@@ -331,8 +331,8 @@ func (m *members) setNodes(changed map[string]*state.Node) {
 
 // setNodeAddr adds an address to a set of nodes or of blocks, or removes it. at are the nodes
 // that have the address.
-func (m *members) setNodeAddr(def *policy.SetDef, a netip.Addr, at []*state.Node) {
-	if slices.ContainsFunc(at, func(n *state.Node) bool { return hasNode(def, n, a) }) || m.podAt(a, def) {
+func (m *members) setNodeAddr(def *policy.SetDef, a netip.Addr, at []*state.NodeDump) {
+	if slices.ContainsFunc(at, func(n *state.NodeDump) bool { return hasNode(def, n, a) }) || m.podAt(a, def) {
 		m.cache.AddAddr(def.Name, a)
 	} else {
 		m.cache.RemoveAddr(def.Name, a)
@@ -353,7 +353,7 @@ func (m *members) addNodes(def *policy.SetDef) {
 // hasNode reports whether a set of nodes or of blocks has an address because of a node with that
 // address. The labels of a node over its budget are unknown: its addresses are in deny twins,
 // and in no other set of nodes.
-func hasNode(def *policy.SetDef, node *state.Node, a netip.Addr) bool {
+func hasNode(def *policy.SetDef, node *state.NodeDump, a netip.Addr) bool {
 	switch {
 	case def.Nodes == nil:
 		return inBlocks(def.Blocks, a)
@@ -387,7 +387,7 @@ func (m *members) isNode(a netip.Addr) bool {
 }
 
 // nodeAddrs returns the IPv4 addresses of a node; none for nil.
-func nodeAddrs(n *state.Node) []netip.Addr {
+func nodeAddrs(n *state.NodeDump) []netip.Addr {
 	if n == nil {
 		return nil
 	}

@@ -144,7 +144,7 @@ type Objects struct {
 	Namespaces      map[string]*Namespace
 	Policies        map[policy.Key]*networkingv1.NetworkPolicy
 	ClusterPolicies map[string]*v1alpha2.ClusterNetworkPolicy
-	Nodes           map[string]*state.Node // of the cluster
+	Nodes           map[string]*state.NodeDump // of the cluster
 
 	finished  map[PodKey]bool // pods that had finished before they were deleted or replaced
 	nodeAddrs *[]netip.Addr   // of this node
@@ -158,7 +158,7 @@ func NewObjects() Objects {
 		Policies:        map[policy.Key]*networkingv1.NetworkPolicy{},
 		finished:        map[PodKey]bool{},
 		ClusterPolicies: map[string]*v1alpha2.ClusterNetworkPolicy{},
-		Nodes:           map[string]*state.Node{},
+		Nodes:           map[string]*state.NodeDump{},
 	}
 }
 
@@ -212,7 +212,7 @@ func (o *Objects) SetClusterPolicy(cnp *v1alpha2.ClusterNetworkPolicy) {
 func (o *Objects) DeleteClusterPolicy(name string) { o.ClusterPolicies[name] = nil }
 
 // SetNode sets the present state of a node of the cluster.
-func (o *Objects) SetNode(n state.Node) { o.Nodes[n.Name] = &n }
+func (o *Objects) SetNode(n state.NodeDump) { o.Nodes[n.Name] = &n }
 
 // DeleteNode records that a node was deleted.
 func (o *Objects) DeleteNode(name string) { o.Nodes[name] = nil }

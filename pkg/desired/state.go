@@ -215,29 +215,29 @@ const (
 )
 
 // Changes counts the objects that changed, by kind and operation; Count is not used in its keys.
-type Changes map[state.Change]int
+type Changes map[state.ObjectChange]int
 
 // add counts the change of an object that existed before (was) and exists now (is). It counts nothing
 // if neither holds.
 func (c Changes) add(kind string, was, is bool) {
 	switch {
 	case !was && is:
-		c[state.Change{Kind: kind, Operation: "create"}]++
+		c[state.ObjectChange{Kind: kind, Operation: "create"}]++
 	case was && is:
-		c[state.Change{Kind: kind, Operation: "update"}]++
+		c[state.ObjectChange{Kind: kind, Operation: "update"}]++
 	case was:
-		c[state.Change{Kind: kind, Operation: "delete"}]++
+		c[state.ObjectChange{Kind: kind, Operation: "delete"}]++
 	}
 }
 
 // List returns the counts by kind and operation.
-func (c Changes) List() []state.Change {
-	var out []state.Change
+func (c Changes) List() []state.ObjectChange {
+	var out []state.ObjectChange
 	for change, n := range c {
 		change.Count = n
 		out = append(out, change)
 	}
-	slices.SortFunc(out, func(a, b state.Change) int {
+	slices.SortFunc(out, func(a, b state.ObjectChange) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Operation, b.Operation))
 	})
 	return out

@@ -78,11 +78,11 @@ func pending(endpoints map[string]*Endpoint) (out []*Endpoint) {
 }
 
 // Dump lists the endpoints by id.
-func (s *Copied) Dump() []state.Endpoint {
-	out := make([]state.Endpoint, 0, len(s.byID))
+func (s *Copied) Dump() []state.EndpointDump {
+	out := make([]state.EndpointDump, 0, len(s.byID))
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
-		ed := state.Endpoint{
+		ed := state.EndpointDump{
 			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods[ep.owner], Applied: acl.Canonical(ep.Actual), Known: ep.Known(),
 			Foreign: len(ep.foreign),
 		}
@@ -121,7 +121,7 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 
 // explain adds the desired rules, and where each came from, for tools that explain
 // verdicts.
-func explain(ed *state.Endpoint, ep *Endpoint) {
+func explain(ed *state.EndpointDump, ep *Endpoint) {
 	from := map[hns.ACL]*acl.ACL{}
 	for _, a := range ep.desired.Without(ep.out) {
 		if _, twice := from[a.ACL]; !twice { // of equal ones the first one decides
@@ -131,10 +131,10 @@ func explain(ed *state.Endpoint, ep *Endpoint) {
 	if ed.Wanted = acl.Canonical(ep.list); slices.Equal(ed.Wanted, ed.Applied) {
 		ed.Wanted = ed.Applied
 	}
-	ed.Sources = make([]state.Source, len(ep.list))
+	ed.Sources = make([]state.RuleSource, len(ep.list))
 	for i, a := range ep.list {
 		is := cmp.Or(from[a], &acl.ACL{})
-		source := state.Source{TierSource: is.From.Dump(), Rules: is.Rules}
+		source := state.RuleSource{TierSource: is.From.Dump(), Rules: is.Rules}
 		for _, by := range is.Via {
 			source.Passed = append(source.Passed, by.Dump())
 		}
@@ -161,18 +161,18 @@ func (ep *Endpoint) next() state.Next {
 		q := ep.rejected[key]
 		next.Refused = append(next.Refused, key.String())
 		if next.Again == nil {
-			next.Again = map[string]state.Again{}
+			next.Again = map[string]state.AgainDump{}
 		}
-		next.Again[key.String()] = state.Again{At: q.At, Attempts: q.Tries, Code: q.Code}
+		next.Again[key.String()] = state.AgainDump{At: q.At, Attempts: q.Tries, Code: q.Code}
 	}
 	return next
 }
 
 // DumpDue adds the unread endpoints to a dump, with the time of their next read.
-func (d *State) DumpDue(due *state.Due) {
+func (d *State) DumpDue(due *state.DueDump) {
 	for _, id := range slices.Sorted(maps.Keys(d.unread)) {
 		n := d.unread[id]
-		nd := state.Unread{ID: id, Came: n.came, Retry: state.Retry{Attempts: n.Tries, At: n.At}}
+		nd := state.Unread{ID: id, Came: n.came, RetryDump: state.RetryDump{Attempts: n.Tries, At: n.At}}
 		if n.err != nil {
 			nd.Error = n.err.Error()
 		}

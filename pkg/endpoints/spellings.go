@@ -18,18 +18,18 @@ const maxSpellings = 1024
 // Spellings has the learned forms in which HNS shows rules and sets that it was sent. The zero
 // value has none.
 type Spellings struct {
-	rules map[hns.ACL]hns.ACL // shown → sent, both canonical
-	list  []state.Spelling    // in the order in which they were learned
-	told  int                 // how many of list reports had
-	cut   bool                // ACLs of other programs are sent cut, because HNS refused them as it shows them
+	rules map[hns.ACL]hns.ACL  // shown → sent, both canonical
+	list  []state.SpellingSeen // in the order in which they were learned
+	told  int                  // how many of list reports had
+	cut   bool                 // ACLs of other programs are sent cut, because HNS refused them as it shows them
 }
 
 // note records a spelling, which one report has. A set gets a new spelling with every change,
 // and only the first is reported.
-func (l *Spellings) note(s state.Spelling) {
+func (l *Spellings) note(s state.SpellingSeen) {
 	list := l.list
 	if s.Kind == driftSet {
-		same := func(o state.Spelling) bool { return o.Kind == s.Kind && o.Object == s.Object }
+		same := func(o state.SpellingSeen) bool { return o.Kind == s.Kind && o.Object == s.Object }
 		if at := slices.IndexFunc(list, same); at >= 0 {
 			list[at] = s
 			return
@@ -42,7 +42,7 @@ func (l *Spellings) note(s state.Spelling) {
 
 // OfSet records how HNS spells a set.
 func (l *Spellings) OfSet(s ipsets.Spelling) {
-	l.note(state.Spelling{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
+	l.note(state.SpellingSeen{Kind: driftSet, Object: s.Name.String(), Sent: cutText(s.Sent), Shown: cutText(s.Shown)})
 }
 
 // maxSpelled bounds the text of a set that is kept, in bytes.
@@ -54,7 +54,7 @@ func cutText(values []string) string {
 }
 
 // All returns the spellings in the order in which they were learned. The slice is the caller's.
-func (l *Spellings) All() []state.Spelling { return slices.Clone(l.list) }
+func (l *Spellings) All() []state.SpellingSeen { return slices.Clone(l.list) }
 
 // OthersCut reports whether ACLs of other programs are sent cut to their documented fields.
 func (l *Spellings) OthersCut() bool { return l.cut }
@@ -62,7 +62,7 @@ func (l *Spellings) OthersCut() bool { return l.cut }
 // CutOthers records that HNS took the ACLs of other programs cut, or whole, and refused the other form.
 func (l *Spellings) CutOthers(cut bool) {
 	l.cut = cut
-	s := state.Spelling{Kind: "others", Object: "ACLs of others", Sent: "as they were read", Shown: "refused; cut to their documented fields they are taken"}
+	s := state.SpellingSeen{Kind: "others", Object: "ACLs of others", Sent: "as they were read", Shown: "refused; cut to their documented fields they are taken"}
 	if !cut {
 		s.Sent, s.Shown = "cut to their documented fields", "refused; as they were read they are taken"
 	}
@@ -98,7 +98,7 @@ func (l *Spellings) Learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
 	}
 	for s, m := range pairs {
 		l.rules[s] = m
-		l.note(state.Spelling{Kind: driftACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
+		l.note(state.SpellingSeen{Kind: driftACL, Object: m.ID, Sent: acl.RuleText(m), Shown: acl.RuleText(s), SentRule: &m, ShownRule: &s})
 	}
 	return true
 }

@@ -155,7 +155,7 @@ func TestRecording(t *testing.T) {
 		tx.SetPod(db)
 		tx.SetClusterPolicy(cnp)
 		tx.DeleteClusterPolicy("gone")
-		tx.SetNode(state.Node{Name: "n2", Labels: map[string]string{"a": "b"}, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.2")}})
+		tx.SetNode(state.NodeDump{Name: "n2", Labels: map[string]string{"a": "b"}, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.2")}})
 		tx.DeleteNode("gone")
 	})
 	w.sim.Inject(hnsfault.Fault{Op: hns.OpACLAdd, Mode: hnsfault.LoseReply})

@@ -19,23 +19,23 @@ import (
 // Dump is a snapshot of the dataplane's state as plain values, sorted; what the
 // debug endpoint shows and what explanations are made from.
 type Dump struct {
-	Node      string     `json:"node"`
-	Time      time.Time  `json:"time,omitzero"` // when it was taken
-	Sets      []Set      `json:"sets"`
-	Pending   []Pending  `json:"pending"`
-	Endpoints []Endpoint `json:"endpoints"`
-	Policies  []Policy   `json:"policies"`
+	Node      string         `json:"node"`
+	Time      time.Time      `json:"time,omitzero"` // when it was taken
+	Sets      []SetDump      `json:"sets"`
+	Pending   []Pending      `json:"pending"`
+	Endpoints []EndpointDump `json:"endpoints"`
+	Policies  []PolicyDump   `json:"policies"`
 	// ClusterPolicies are the tiers around Policies, Nodes what they may have for a peer.
 	ClusterPolicies []ClusterPolicy `json:"clusterPolicies,omitempty"`
-	Nodes           []Node          `json:"nodes,omitempty"`
-	Pods            []Pod           `json:"pods"`
-	Namespaces      []Namespace     `json:"namespaces"`
+	Nodes           []NodeDump      `json:"nodes,omitempty"`
+	Pods            []PodDump       `json:"pods"`
+	Namespaces      []NamespaceDump `json:"namespaces"`
 	NodeAddrs       []string        `json:"nodeAddresses"`
 	Warnings        []Warning       `json:"warnings"`
 	Reports         []Report        `json:"reports"` // the last ones, oldest first
-	Due             Due             `json:"due"`
+	Due             DueDump         `json:"due"`
 	// Spellings are how HNS shows what was written, where that has to be learned.
-	Spellings []Spelling `json:"spellings,omitempty"`
+	Spellings []SpellingSeen `json:"spellings,omitempty"`
 	// OthersCut: the ACLs of others go back cut to their documented fields.
 	OthersCut bool `json:"othersCut,omitempty"`
 	// Transaction is where the one was that ran then.
@@ -45,8 +45,8 @@ type Dump struct {
 	LookAge time.Duration `json:"lookAge,omitempty"`
 }
 
-// Due is what waits for its time, beside pending updates.
-type Due struct {
+// DueDump is what waits for its time, beside pending updates.
+type DueDump struct {
 	// New are endpoints that HNS enumerates and that were not read, or could not be.
 	New []Unread `json:"new,omitempty"`
 }
@@ -55,18 +55,18 @@ type Due struct {
 type Unread struct {
 	ID   string    `json:"id"`
 	Came time.Time `json:"came,omitzero"` // when it was first listed
-	Retry
+	RetryDump
 }
 
-// Retry is a backoff.
-type Retry struct {
+// RetryDump is a backoff.
+type RetryDump struct {
 	Attempts int       `json:"attempts,omitempty"`
 	At       time.Time `json:"at,omitzero"` // zero: nothing is due
 	Error    string    `json:"error,omitempty"`
 }
 
-// Set is one set of the cache.
-type Set struct {
+// SetDump is one set of the cache.
+type SetDump struct {
 	ID      string   `json:"id"`
 	Name    string   `json:"name"`
 	Type    string   `json:"type"`
@@ -89,11 +89,11 @@ type Set struct {
 	Spare   time.Time `json:"spare,omitzero"`    // since when it is in HNS and nobody needs it
 	Refused bool      `json:"refused,omitempty"` // HNS refuses what is desired
 	// Again is when HNS is asked again for what it refused, or did not remove.
-	Again *Again `json:"again,omitempty"`
+	Again *AgainDump `json:"again,omitempty"`
 }
 
-// Again is a try that is due though nothing changed.
-type Again struct {
+// AgainDump is a try that is due though nothing changed.
+type AgainDump struct {
 	At       time.Time `json:"at"`
 	Attempts int       `json:"attempts,omitempty"`
 	Code     uint32    `json:"code,omitempty"` // HRESULT of the last one
@@ -110,9 +110,9 @@ type Pending struct {
 	Error    string   `json:"error,omitempty"`
 }
 
-// Endpoint is one local endpoint. All rules are canonical, so those that mean
+// EndpointDump is one local endpoint. All rules are canonical, so those that mean
 // the same are equal.
-type Endpoint struct {
+type EndpointDump struct {
 	ID    string   `json:"id"`
 	Addrs []string `json:"addresses"`
 	IPv6  []string `json:"ipv6,omitempty"` // its IPv6 addresses, which are in no set
@@ -125,7 +125,7 @@ type Endpoint struct {
 	Foreign int       `json:"foreign"` // policies of others
 
 	// Sources are what each desired ACL came from.
-	Sources []Source `json:"sources"`
+	Sources []RuleSource `json:"sources"`
 	// Maybe are the lists of ours one of which is there, when that is not known.
 	Maybe [][]hns.ACL `json:"maybe,omitempty"`
 	// ForeignRules are the ACLs among the policies of others; Tiered, there are
@@ -144,13 +144,13 @@ type Next struct {
 	Error    string      `json:"error,omitempty"`    // of the last one
 	Refused  []string    `json:"refused,omitempty"`  // policies that are quarantined; "/Id" for a rule that all share
 	// Again says when HNS is asked again for what it refused.
-	Again   map[string]Again `json:"again,omitempty"`
-	Turn    uint64           `json:"turn,omitempty"`    // in the queue of pending updates
-	Exposed bool             `json:"exposed,omitempty"` // it lost its block
+	Again   map[string]AgainDump `json:"again,omitempty"`
+	Turn    uint64               `json:"turn,omitempty"`    // in the queue of pending updates
+	Exposed bool                 `json:"exposed,omitempty"` // it lost its block
 }
 
-// Policy is one NetworkPolicy.
-type Policy struct {
+// PolicyDump is one NetworkPolicy.
+type PolicyDump struct {
 	Policy   string   `json:"policy"`  // namespace/name
 	Ingress  bool     `json:"ingress"` // isolates for ingress
 	Egress   bool     `json:"egress"`
@@ -161,8 +161,8 @@ type Policy struct {
 	Spec *networkingv1.NetworkPolicySpec `json:"spec,omitempty"`
 }
 
-// Pod is one pod of the cluster.
-type Pod struct {
+// PodDump is one pod of the cluster.
+type PodDump struct {
 	Pod    string            `json:"pod"`
 	UID    string            `json:"uid"`
 	Addr   string            `json:"address,omitempty"`
@@ -215,8 +215,8 @@ func (s Sandbox) Same(o Sandbox) bool {
 	return s.ID == o.ID && s.Netns == o.Netns && s.Told.Equal(o.Told) && s.Round == o.Round
 }
 
-// Namespace is one Namespace object.
-type Namespace struct {
+// NamespaceDump is one NamespaceDump object.
+type NamespaceDump struct {
 	Name       string            `json:"name"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	OverBudget string            `json:"overBudget,omitempty"` // in what the object is
@@ -231,8 +231,8 @@ type ClusterPolicy struct {
 	Spec *v1alpha2.ClusterNetworkPolicySpec `json:"spec,omitempty"`
 }
 
-// Source is what a rule of an endpoint came from.
-type Source struct {
+// RuleSource is what a rule of an endpoint came from.
+type RuleSource struct {
 	TierSource
 	// Rules are the places of all rules of the policy that it came from.
 	Rules []int `json:"rules,omitempty"`
@@ -249,8 +249,8 @@ type TierSource struct {
 	Name   string `json:"name,omitempty"`
 }
 
-// Node is a node of the cluster, as ClusterNetworkPolicies have it for a peer.
-type Node struct {
+// NodeDump is a node of the cluster, as ClusterNetworkPolicies have it for a peer.
+type NodeDump struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Addrs  []netip.Addr      `json:"addresses,omitempty"` // of status.addresses, IPv4
@@ -260,6 +260,6 @@ type Node struct {
 }
 
 // Same reports whether two states of a node of one name mean the same.
-func (n *Node) Same(o *Node) bool {
+func (n *NodeDump) Same(o *NodeDump) bool {
 	return n.OverBudget == o.OverBudget && maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Addrs, o.Addrs)
 }

@@ -51,7 +51,7 @@ type Report struct {
 	// Objects is the number of object changes that came in.
 	Objects int `json:"objects"`
 	// Changes counts those that changed something, sorted.
-	Changes []Change `json:"changes,omitempty"`
+	Changes []ObjectChange `json:"changes,omitempty"`
 	// NewEndpoints were seen for the first time, once per address.
 	NewEndpoints []EndpointSeen `json:"newEndpoints,omitempty"`
 	// Starts are of the pods that came to have their rules, sorted.
@@ -59,7 +59,7 @@ type Report struct {
 	// Repairs are what somebody else had changed, sorted.
 	Repairs []Repair `json:"repairs,omitempty"`
 	// Spellings are what was learned of how HNS shows what was written.
-	Spellings []Spelling `json:"spellings,omitempty"`
+	Spellings []SpellingSeen `json:"spellings,omitempty"`
 	// Plan counts, in one line, the objects that HNS was asked to write, done or not;
 	// empty for none.
 	Plan string `json:"plan,omitempty"`
@@ -144,9 +144,9 @@ func (s Start) Open() time.Duration {
 	return s.Until.Sub(s.Since)
 }
 
-// Spelling is how HNS shows something that we wrote in another way: two reads
+// SpellingSeen is how HNS shows something that we wrote in another way: two reads
 // after a write of ours that succeeded agreed on it.
-type Spelling struct {
+type SpellingSeen struct {
 	Kind   string `json:"kind"`   // acl, set, or others: what goes back of theirs
 	Object string `json:"object"` // Id of the rule, name of the set
 	Sent   string `json:"sent"`
@@ -165,10 +165,10 @@ type Repair struct {
 	Found  string `json:"found"`         // what had been changed, in a few words
 }
 
-// Change counts the objects of one kind that a transaction created, updated or
+// ObjectChange counts the objects of one kind that a transaction created, updated or
 // deleted. An object that comes again as it was is not counted, but a policy,
 // which is not compared.
-type Change struct {
+type ObjectChange struct {
 	Kind      string `json:"kind"`      // pod, namespace, policy, clusterpolicy, node
 	Operation string `json:"operation"` // create, update, delete
 	Count     int    `json:"count"`

@@ -42,7 +42,7 @@ func (r *replay) checkDump() {
 // inForce reports whether an endpoint has the rules that it should have, in whatever order. A
 // rule for an unused number of a named port may stay until the next Update, but not in a list
 // of tiers.
-func inForce(ep state.Endpoint, sets map[string]hns.SetPolicy) bool {
+func inForce(ep state.EndpointDump, sets map[string]hns.SetPolicy) bool {
 	extra := slices.Clone(ep.Applied)
 	for _, rule := range ep.Wanted {
 		at := slices.Index(extra, rule)
@@ -51,6 +51,6 @@ func inForce(ep state.Endpoint, sets map[string]hns.SetPolicy) bool {
 		}
 		extra = slices.Delete(extra, at, at+1)
 	}
-	tiered := slices.ContainsFunc(ep.Sources, func(s state.Source) bool { return s.Tier == "Admin" || s.Tier == "Baseline" })
+	tiered := slices.ContainsFunc(ep.Sources, func(s state.RuleSource) bool { return s.Tier == "Admin" || s.Tier == "Baseline" })
 	return !slices.ContainsFunc(extra, func(a hns.ACL) bool { return tiered || !hnsfault.Unused(a, sets) })
 }

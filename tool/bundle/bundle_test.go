@@ -28,7 +28,7 @@ import (
 func sample() Bundle {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return Bundle{
-		Dump:      state.Dump{Node: "n1", Time: at, Pods: []state.Pod{{Pod: "x/a"}}},
+		Dump:      state.Dump{Node: "n1", Time: at, Pods: []state.PodDump{{Pod: "x/a"}}},
 		Recording: Recording{recorder.Header{Node: "n1", Taken: at}, []recorder.Step{{Number: 1, Kind: recorder.Transaction, Began: at}}},
 	}
 }
@@ -154,7 +154,7 @@ func TestLargeClusterIsRead(t *testing.T) {
 	effort.Unraced(t)
 	b := sample()
 	for i := range 10_000 {
-		pod := state.Pod{
+		pod := state.PodDump{
 			Pod: fmt.Sprintf("team-%d/app-7d9c5bf9c8-%05d", i%200, i), UID: fmt.Sprintf("3b7c5c1e-0000-4000-8000-%012d", i), Addr: "10.10.10.10",
 			Labels: map[string]string{}, Ports: []string{"http:8080/TCP", "metrics:9090/TCP"},
 		}
@@ -164,7 +164,7 @@ func TestLargeClusterIsRead(t *testing.T) {
 		b.Dump.Pods = append(b.Dump.Pods, pod)
 	}
 	for i := range 2_000 {
-		set := state.Set{ID: "azure-npm-5ceop0zrwrj56cyuiub5", Name: fmt.Sprintf("podlabel-app:%d", i), Type: "IPSET"}
+		set := state.SetDump{ID: "azure-npm-5ceop0zrwrj56cyuiub5", Name: fmt.Sprintf("podlabel-app:%d", i), Type: "IPSET"}
 		for m := range 60 {
 			set.Members = append(set.Members, fmt.Sprintf("10.10.10.%d", m))
 		}
@@ -175,8 +175,8 @@ func TestLargeClusterIsRead(t *testing.T) {
 		for r := range rules {
 			rules[r] = hns.ACL{ID: "azure-acl-team/policy", Action: hns.Allow, Direction: hns.In, LocalAddresses: "azure-npm-5ceop0zrwrj56cyuiub5", Priority: 222}
 		}
-		source := state.Source{TierSource: state.TierSource{Tier: "NetworkPolicy", Policy: "team/policy"}, Rules: []int{0}}
-		b.Dump.Endpoints = append(b.Dump.Endpoints, state.Endpoint{ID: fmt.Sprint(i), Applied: rules, Wanted: rules, Sources: slices.Repeat([]state.Source{source}, len(rules))})
+		source := state.RuleSource{TierSource: state.TierSource{Tier: "NetworkPolicy", Policy: "team/policy"}, Rules: []int{0}}
+		b.Dump.Endpoints = append(b.Dump.Endpoints, state.EndpointDump{ID: fmt.Sprint(i), Applied: rules, Wanted: rules, Sources: slices.Repeat([]state.RuleSource{source}, len(rules))})
 	}
 	data, err := write(b)
 	require.NoError(t, err)

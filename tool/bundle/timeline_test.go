@@ -30,7 +30,7 @@ func TestTimeline(t *testing.T) {
 		{
 			Number: 3, Kind: recorder.Transaction, Began: at, Took: 10 * time.Millisecond, Calls: calls[:2],
 			Events: []recorder.Event{{Kind: "pod", Operation: "set", Object: "x/a"}}, MoreEvents: 2, MoreCalls: 4,
-			Report: &state.Report{Changes: []state.Change{{Kind: "pod", Operation: "create", Count: 3}, {Kind: "policy", Operation: "delete", Count: 2}}, Pending: 1},
+			Report: &state.Report{Changes: []state.ObjectChange{{Kind: "pod", Operation: "create", Count: 3}, {Kind: "policy", Operation: "delete", Count: 2}}, Pending: 1},
 		},
 		{Number: 4, Kind: recorder.Observation, Began: at.Add(time.Second), Look: &dataplane.Look{Sets: true, Endpoints: []string{"e1"}}, Error: "no answer"},
 		{Number: 5, Kind: recorder.Observation, Began: at.Add(2 * time.Second), Look: &dataplane.Look{Enumerate: true, Endpoints: []string{"e1"}}, MoreEndpoints: 1},
@@ -61,7 +61,7 @@ func TestTimelineOfAHostileBundle(t *testing.T) {
 		return timeline(t, Recording{recorder.Header{Node: evil, Agent: evil}, []recorder.Step{{
 			Kind: evil, Error: evil, Look: &dataplane.Look{Endpoints: []string{evil}}, Events: []recorder.Event{{Kind: evil, Operation: evil, Object: evil}},
 			Calls:  []recorder.Call{{Op: evil, Endpoint: evil, Error: &recorder.Error{Message: evil}}},
-			Report: &state.Report{Changes: []state.Change{{Kind: evil, Operation: evil}}, Repairs: []state.Repair{{Kind: evil, Object: evil, Pod: evil, Found: evil}}},
+			Report: &state.Report{Changes: []state.ObjectChange{{Kind: evil, Operation: evil}}, Repairs: []state.Repair{{Kind: evil, Object: evil, Pod: evil, Found: evil}}},
 		}, {Kind: recorder.Observation, Look: &dataplane.Look{Endpoints: []string{evil}}}}})
 	}
 	got := text("x\x1b[2J\nno differences\u202e")

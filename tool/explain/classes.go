@@ -76,7 +76,7 @@ func Number(a netip.Addr) uint32 {
 }
 
 // endpoint returns a text that is the same for endpoints with the same rules in any order.
-func (k *classes) endpoint(ep *state.Endpoint) string {
+func (k *classes) endpoint(ep *state.EndpointDump) string {
 	text := fmt.Appendf(nil, " endpoint %t foreign %v wanted %v", ep.Tiered, k.list(ep.ForeignRules), k.list(ep.Wanted))
 	if ep.Known {
 		text = fmt.Appendf(text, " applied %v", k.list(ep.Applied))

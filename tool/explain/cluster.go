@@ -22,14 +22,14 @@ var ErrNoEnd = errors.New("cannot be asked about")
 // meanwhile.
 type Cluster struct {
 	dump       *state.Dump
-	pods       map[string]*state.Pod
-	owners     map[netip.Addr]*state.Pod
-	hosts      map[netip.Addr]*state.Pod // one of the pods in a node's network
+	pods       map[string]*state.PodDump
+	owners     map[netip.Addr]*state.PodDump
+	hosts      map[netip.Addr]*state.PodDump // one of the pods in a node's network
 	namespaces map[string]map[string]string
 	relabeled  map[string]map[string]string // namespaces with other labels, of which only a question is
-	endpoints  map[string]*state.Endpoint
-	setByID    map[string]*state.Set
-	setByName  map[string]*state.Set
+	endpoints  map[string]*state.EndpointDump
+	setByID    map[string]*state.SetDump
+	setByName  map[string]*state.SetDump
 	setNames   SetNames
 	// views are the sets as HNS has them, without and with what is not known, and
 	// as they should be; lists are the rules of endpoints in these views.
@@ -46,9 +46,9 @@ type Cluster struct {
 func New(dump state.Dump) *Cluster {
 	d := &dump
 	c := &Cluster{
-		dump: d, pods: map[string]*state.Pod{}, owners: map[netip.Addr]*state.Pod{}, hosts: map[netip.Addr]*state.Pod{},
-		namespaces: map[string]map[string]string{}, endpoints: map[string]*state.Endpoint{},
-		setByID: map[string]*state.Set{}, setByName: map[string]*state.Set{}, setNames: SetNames{},
+		dump: d, pods: map[string]*state.PodDump{}, owners: map[netip.Addr]*state.PodDump{}, hosts: map[netip.Addr]*state.PodDump{},
+		namespaces: map[string]map[string]string{}, endpoints: map[string]*state.EndpointDump{},
+		setByID: map[string]*state.SetDump{}, setByName: map[string]*state.SetDump{}, setNames: SetNames{},
 		isolated: map[hns.Direction]map[string][]string{hns.In: {}, hns.Out: {}},
 		lists:    map[listKey]parsed{}, clusters: compileClusters(dump.ClusterPolicies),
 		subjectRules: map[subjectKey][]tierRule{},
@@ -90,7 +90,7 @@ func New(dump state.Dump) *Cluster {
 }
 
 // addPod records a pod, and who has its address.
-func (c *Cluster) addPod(p *state.Pod) {
+func (c *Cluster) addPod(p *state.PodDump) {
 	c.pods[p.Pod] = p
 	addr, err := netip.ParseAddr(p.Addr)
 	switch {
@@ -107,7 +107,7 @@ func (c *Cluster) Dump() *state.Dump { return c.dump }
 
 // Owns returns the address of a pod of the dump; false when it has none, or when another
 // pod owns it.
-func (c *Cluster) Owns(pod *state.Pod) (netip.Addr, bool) {
+func (c *Cluster) Owns(pod *state.PodDump) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(pod.Addr)
 	return addr, err == nil && c.owners[addr] == pod && c.pods[pod.Pod] == pod && pod.LostUntil.IsZero()
 }
@@ -116,17 +116,17 @@ func (c *Cluster) Owns(pod *state.Pod) (netip.Addr, bool) {
 type End struct {
 	Name string // as asked
 	addr netip.Addr
-	pod  *state.Pod // that owns addr; nil when none does
+	pod  *state.PodDump // that owns addr; nil when none does
 	// named is the pod that was asked about by its name; nil for an address.
-	named *state.Pod
+	named *state.PodDump
 	note  string
 	// endpoints are those of pod on this node.
-	endpoints []*state.Endpoint
+	endpoints []*state.EndpointDump
 }
 
 // Pod returns the pod whose traffic it is: the one that owns the address or, when
 // none does, the one that was named; nil when there is neither.
-func (e End) Pod() *state.Pod { return cmp.Or(e.pod, e.named) }
+func (e End) Pod() *state.PodDump { return cmp.Or(e.pod, e.named) }
 
 // Addr returns the address at which the end is.
 func (e End) Addr() netip.Addr { return e.addr }
@@ -236,8 +236,8 @@ const namedRivals = 4
 
 // rivals returns the pods that claim the address of a pod and do not give way, with
 // that pod, sorted.
-func (c *Cluster) rivals(pod *state.Pod) []*state.Pod {
-	var out []*state.Pod
+func (c *Cluster) rivals(pod *state.PodDump) []*state.PodDump {
+	var out []*state.PodDump
 	for i := range c.dump.Pods {
 		p := &c.dump.Pods[i]
 		if p.Addr == pod.Addr && !p.Finished && !p.HostNetwork && !p.Deleting {
@@ -275,10 +275,10 @@ func (e End) contested() bool {
 
 // isolating returns the policies that isolate a pod of the dump in a direction, sorted:
 // in doubt those of the pods that claim its address.
-func (c *Cluster) isolating(pod *state.Pod, dir hns.Direction) []string {
-	pods := []*state.Pod{pod}
+func (c *Cluster) isolating(pod *state.PodDump, dir hns.Direction) []string {
+	pods := []*state.PodDump{pod}
 	if pod.InDoubt {
-		pods = slices.DeleteFunc(c.rivals(pod), func(p *state.Pod) bool { return !p.InDoubt || !p.Local })
+		pods = slices.DeleteFunc(c.rivals(pod), func(p *state.PodDump) bool { return !p.InDoubt || !p.Local })
 	}
 	out := []string{}
 	for _, p := range pods {

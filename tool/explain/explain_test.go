@@ -33,7 +33,7 @@ func snapshot(t testing.TB) (state.Dump, explain.Places) {
 	return d, places
 }
 
-func set(t testing.TB, d *state.Dump, name string) *state.Set {
+func set(t testing.TB, d *state.Dump, name string) *state.SetDump {
 	t.Helper()
 	for i := range d.Sets {
 		if d.Sets[i].Name == name {
@@ -44,7 +44,7 @@ func set(t testing.TB, d *state.Dump, name string) *state.Set {
 	return nil
 }
 
-func endpoint(t testing.TB, d *state.Dump, pod string) *state.Endpoint {
+func endpoint(t testing.TB, d *state.Dump, pod string) *state.EndpointDump {
 	t.Helper()
 	for i := range d.Endpoints {
 		if d.Endpoints[i].Pod == pod {
@@ -86,7 +86,7 @@ func TestExplanations(t *testing.T) {
 		{"host-network", "x/host->z/db:5432/TCP", nil},
 		{"another-node", "x/web->x/far:80/TCP", nil},
 		{"two-other-nodes", "x/far->10.0.1.2:80/TCP", func(_ *testing.T, d *state.Dump) {
-			d.Pods = append(d.Pods, state.Pod{Pod: "x/farther", Addr: "10.0.1.2", Owner: true})
+			d.Pods = append(d.Pods, state.PodDump{Pod: "x/farther", Addr: "10.0.1.2", Owner: true})
 		}},
 		{"itself", "z/db->z/db:5432/TCP", nil},
 		{"no-endpoint", "x/far->x/web:80/TCP", func(_ *testing.T, d *state.Dump) {
@@ -95,7 +95,7 @@ func TestExplanations(t *testing.T) {
 			}
 		}},
 		{"shared-address", "x/old->z/db:5432/TCP", func(_ *testing.T, d *state.Dump) {
-			d.Pods = append(d.Pods, state.Pod{Pod: "x/old", Addr: "10.0.0.1", Local: true})
+			d.Pods = append(d.Pods, state.PodDump{Pod: "x/old", Addr: "10.0.0.1", Local: true})
 		}},
 		{"set-is-late", "x/far->z/db:5432/TCP", func(t *testing.T, d *state.Dump) {
 			s := set(t, d, "podlabel-app:web")
@@ -255,7 +255,7 @@ func TestNoEnd(t *testing.T) {
 	}
 	_, err := explain.Explain(state.Dump{NodeAddrs: []string{"fd00::1", "x"}}, explain.Question{From: explain.Node, To: "10.0.0.1"}, nil)
 	require.EqualError(t, err, "the node cannot be asked about: no address of it is known")
-	_, err = explain.Explain(state.Dump{Pods: []state.Pod{{Pod: "x/web", Addr: "fd00::1"}}}, explain.Question{From: "10.0.0.1", To: "x/web"}, nil)
+	_, err = explain.Explain(state.Dump{Pods: []state.PodDump{{Pod: "x/web", Addr: "fd00::1"}}}, explain.Question{From: "10.0.0.1", To: "x/web"}, nil)
 	require.EqualError(t, err, `x/web cannot be asked about: its address "fd00::1" is none`)
 }
 

@@ -15,7 +15,7 @@ import (
 // explainer explains what one endpoint says to one packet.
 type explainer struct {
 	c      *Cluster
-	ep     *state.Endpoint
+	ep     *state.EndpointDump
 	q      question
 	peer   End
 	places Places
@@ -143,7 +143,7 @@ func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 }
 
 // sinceText says since when a set is not as it should be.
-func (x explainer) sinceText(d *state.Set) string {
+func (x explainer) sinceText(d *state.SetDump) string {
 	if d == nil || d.Since.IsZero() {
 		return ""
 	}

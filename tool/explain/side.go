@@ -67,11 +67,11 @@ func unfiltered(own, peer End) string {
 }
 
 // endpointsOf returns the endpoints of a pod of this node.
-func (c *Cluster) endpointsOf(pod *state.Pod) []*state.Endpoint {
+func (c *Cluster) endpointsOf(pod *state.PodDump) []*state.EndpointDump {
 	if !pod.Local {
 		return nil
 	}
-	var eps []*state.Endpoint
+	var eps []*state.EndpointDump
 	for _, id := range pod.Endpoints {
 		if ep := c.endpoints[id]; ep != nil {
 			eps = append(eps, ep)
@@ -128,7 +128,7 @@ func (c *Cluster) half(own, peer End, q question) Half {
 
 // pending notes that HNS is not as it should be where it matters for the side,
 // and since when.
-func (c *Cluster) pending(out *Side, ep *state.Endpoint, dir hns.Direction) {
+func (c *Cluster) pending(out *Side, ep *state.EndpointDump, dir hns.Direction) {
 	note := func(is bool, since time.Time) {
 		out.Pending = out.Pending || is || !since.IsZero()
 		if !since.IsZero() && (out.Since.IsZero() || since.Before(out.Since)) {
@@ -147,7 +147,7 @@ func (c *Cluster) pending(out *Side, ep *state.Endpoint, dir hns.Direction) {
 }
 
 // setsOf returns the sets that a rule names, with the members of nested ones.
-func (c *Cluster) setsOf(a hns.ACL) (out []*state.Set) {
+func (c *Cluster) setsOf(a hns.ACL) (out []*state.SetDump) {
 	for _, id := range a.SetIDs() {
 		s := c.setByID[id]
 		out = append(out, s)
@@ -157,7 +157,7 @@ func (c *Cluster) setsOf(a hns.ACL) (out []*state.Set) {
 			}
 		}
 	}
-	return slices.DeleteFunc(out, func(s *state.Set) bool { return s == nil })
+	return slices.DeleteFunc(out, func(s *state.SetDump) bool { return s == nil })
 }
 
 func (x explainer) state(d decision, own End, isolating []string) *State {

@@ -47,11 +47,11 @@ func said(egress, ingress explain.Half) []any {
 func TestSpansSayWhatPortsSay(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 19))
-		d := state.Dump{Pods: []state.Pod{pod("x/a", "10.0.0.1", labels("app", "a")), pod("x/b", "10.0.0.2", labels("app", "b"))}}
+		d := state.Dump{Pods: []state.PodDump{pod("x/a", "10.0.0.1", labels("app", "a")), pod("x/b", "10.0.0.2", labels("app", "b"))}}
 		for i := range d.Pods {
 			p := &d.Pods[i]
 			p.Endpoints = []string{p.Pod}
-			ep := state.Endpoint{ID: p.Pod, Addrs: []string{p.Addr}, Pod: p.Pod, Known: r.IntN(4) > 0}
+			ep := state.EndpointDump{ID: p.Pod, Addrs: []string{p.Addr}, Pod: p.Pod, Known: r.IntN(4) > 0}
 			for _, dir := range []hns.Direction{hns.In, hns.Out} {
 				ep.Applied, ep.Wanted, ep.ForeignRules = append(ep.Applied, someRules(r, dir)...), append(ep.Wanted, someRules(r, dir)...), append(ep.ForeignRules, someRules(r, dir)...)
 			}

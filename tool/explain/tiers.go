@@ -64,7 +64,7 @@ func compileClusters(dumped []state.ClusterPolicy) []*policy.Policy {
 
 // tierRules returns the rules that a pod is subject to in a direction, those of the Admin
 // tier first. What may select it counts as the dataplane counts it (ADR 24).
-func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
+func (c *Cluster) tierRules(pod *state.PodDump, dir hns.Direction) []tierRule {
 	if len(c.clusters) == 0 || pod.HostNetwork {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (c *Cluster) tierRules(pod *state.Pod, dir hns.Direction) []tierRule {
 
 // subjectKey names the rules of a pod in one direction.
 type subjectKey struct {
-	pod *state.Pod
+	pod *state.PodDump
 	dir hns.Direction
 }
 
@@ -167,7 +167,7 @@ func (c *Cluster) meets(r policy.Rule, own, peer End, q question) truth {
 }
 
 // destination returns the pod that is connected to, nil when it is none.
-func destination(own, peer End, q question) *state.Pod {
+func destination(own, peer End, q question) *state.PodDump {
 	if q.dir == hns.In {
 		return own.pod
 	}
@@ -176,7 +176,7 @@ func destination(own, peer End, q question) *state.Pod {
 
 // anyPort reports whether one of the ports is the packet's, whose destination is a pod,
 // or none. No ports are every port.
-func anyPort(ports []policy.Port, pod *state.Pod, packet match.Packet) bool {
+func anyPort(ports []policy.Port, pod *state.PodDump, packet match.Packet) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(p policy.Port) bool {
 		if protocolNumbers[p.Protocol] != packet.Protocol {
 			return false

@@ -54,7 +54,7 @@ func (v *view) unknown() viewed {
 	return viewed{&match.Set{Type: hns.IPSet}, true}
 }
 
-func (v *view) build(d *state.Set) viewed {
+func (v *view) build(d *state.SetDump) viewed {
 	if v.actual && (d.Unknown || !d.InHNS) {
 		return v.unknown()
 	}
@@ -82,7 +82,7 @@ func (v *view) build(d *state.Set) viewed {
 }
 
 // members returns the members of a set, without the permanent one.
-func (v *view) members(d *state.Set) []string {
+func (v *view) members(d *state.SetDump) []string {
 	if !v.actual {
 		return d.Members
 	}
@@ -95,7 +95,7 @@ func (v *view) members(d *state.Set) []string {
 }
 
 // leaf returns an IPSET.
-func (v *view) leaf(d *state.Set) *match.Set {
+func (v *view) leaf(d *state.SetDump) *match.Set {
 	s := &match.Set{Type: hns.IPSet}
 	for _, text := range v.members(d) {
 		if sp, ok := match.ParseSpan(text); ok {
@@ -126,7 +126,7 @@ type question struct {
 // listKey names a list of ours at an endpoint in a view: applied, or one that
 // may be there.
 type listKey struct {
-	endpoint *state.Endpoint
+	endpoint *state.EndpointDump
 	view     int
 	maybe    int // of the views of HNS, when what is there is not known
 }
@@ -143,7 +143,7 @@ func (k listKey) acls() []hns.ACL {
 }
 
 // inHNS returns how many lists of rules of ours an endpoint may have.
-func inHNS(ep *state.Endpoint) int {
+func inHNS(ep *state.EndpointDump) int {
 	if ep.Known {
 		return 1
 	}
@@ -208,7 +208,7 @@ var strictness = map[Verdict]int{Allowed: 0, Unknown: 1, Blocked: 2}
 
 // actual decides over what is in HNS: over every list that may be there, and
 // where sets are not known over the two extremes. All must agree.
-func (c *Cluster) actual(ep *state.Endpoint, q question) decision {
+func (c *Cluster) actual(ep *state.EndpointDump, q question) decision {
 	first := decision{verdict: Unknown, reason: "what is on the endpoint is not known"}
 	for i := range inHNS(ep) {
 		for _, in := range []int{closed, open} {

@@ -32,7 +32,7 @@ type Workload struct {
 // apart.
 func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
 	d := cluster.Dump()
-	var members []*state.Pod
+	var members []*state.PodDump
 	var addrs []netip.Addr
 	for i := range d.Pods {
 		p := &d.Pods[i]
@@ -46,7 +46,7 @@ func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
 			keys[i] += fmt.Sprintf("%d ", class)
 		}
 	}
-	groups := map[string][]*state.Pod{}
+	groups := map[string][]*state.PodDump{}
 	for i, m := range members {
 		key := keys[i] + traits(m)
 		groups[key] = append(groups[key], m)
@@ -61,7 +61,7 @@ func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
 }
 
 // traits tells pods apart by what a person sees of them.
-func traits(p *state.Pod) string {
+func traits(p *state.PodDump) string {
 	labels := map[string]string{}
 	for key, value := range p.Labels {
 		if !OfController(key) {
@@ -92,7 +92,7 @@ var addedLabels = map[string]bool{
 }
 
 // workload makes one of pods that are alike.
-func workload(group []*state.Pod) Workload {
+func workload(group []*state.PodDump) Workload {
 	w := Workload{Namespace: namespaceOf(group[0].Pod), Local: group[0].Local}
 	var names []string
 	for _, m := range group {
@@ -119,7 +119,7 @@ func unique(list []Workload) {
 
 // Owner is the name of what a pod was made for, as far as its labels tell which part of
 // its name was put behind that: of a Deployment's pod, the Deployment's.
-func Owner(p *state.Pod) string {
+func Owner(p *state.PodDump) string {
 	_, name, _ := strings.Cut(p.Pod, "/")
 	cut := func(at int) string {
 		if at > 0 {

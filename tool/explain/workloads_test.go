@@ -15,8 +15,8 @@ import (
 )
 
 // pod returns one of this node that owns its address.
-func pod(name, addr string, labels map[string]string) state.Pod {
-	return state.Pod{Pod: name, Addr: addr, Labels: labels, Local: true, Owner: true}
+func pod(name, addr string, labels map[string]string) state.PodDump {
+	return state.PodDump{Pod: name, Addr: addr, Labels: labels, Local: true, Owner: true}
 }
 
 func labels(pairs ...string) map[string]string {
@@ -37,7 +37,7 @@ func grouped(d state.Dump) map[string][]string {
 
 func TestWorkloadsAreNamedAfterTheirOwners(t *testing.T) {
 	const hash = "pod-template-hash"
-	d := state.Dump{Pods: []state.Pod{
+	d := state.Dump{Pods: []state.PodDump{
 		pod("x/web-7f-a1", "10.0.0.1", labels("app", "web", hash, "7f")),
 		pod("x/web-7f-b2", "10.0.0.2", labels("app", "web", hash, "7f")),
 		pod("x/web-8e-c3", "10.0.0.3", labels("app", "web", hash, "8e")),
@@ -73,7 +73,7 @@ func TestWhoIsInNoWorkload(t *testing.T) {
 	host, done, none, late, six := pod("x/host", "10.9.0.1", nil), pod("x/done", "10.0.0.2", nil), pod("x/none", "", nil), pod("x/late", "10.0.0.1", nil), pod("x/six", "fd00::1", nil)
 	host.HostNetwork, done.Finished, late.Owner = true, true, false
 	require.Equal(t, map[string][]string{"x/web": {"x/web"}}, grouped(state.Dump{
-		Pods: []state.Pod{host, done, none, late, six, pod("x/web", "10.0.0.1", nil)},
+		Pods: []state.PodDump{host, done, none, late, six, pod("x/web", "10.0.0.1", nil)},
 	}))
 }
 
@@ -84,7 +84,7 @@ func TestABlockCutsAWorkload(t *testing.T) {
 		d.Pods = append(d.Pods, pod(fmt.Sprintf("x/web-%d", i), fmt.Sprintf("10.0.0.%d", i), labels("app", "web")))
 	}
 	require.Len(t, grouped(d), 1)
-	d.Endpoints = []state.Endpoint{{ID: "e", Known: true, Wanted: []hns.ACL{{RemoteAddresses: "10.0.0.4/30,10.0.0.1"}}}}
+	d.Endpoints = []state.EndpointDump{{ID: "e", Known: true, Wanted: []hns.ACL{{RemoteAddresses: "10.0.0.4/30,10.0.0.1"}}}}
 	d.Pods[7].Endpoints = []string{"e"} // and so another end than the others
 	require.Equal(t, map[string][]string{
 		"x/web":   {"x/web-0", "x/web-2", "x/web-3"},
@@ -92,7 +92,7 @@ func TestABlockCutsAWorkload(t *testing.T) {
 		"x/web-7": {"x/web-7"},
 	}, grouped(d))
 	d.Endpoints[0].Wanted = []hns.ACL{{LocalAddresses: "azure-npm-1"}}
-	d.Sets = []state.Set{{ID: "azure-npm-1", Name: "podlabel-app:web", Type: "IPSET", InHNS: true, Members: []string{"10.0.0.0", "10.0.0.1", "10.0.0.2"}, Missing: []string{"10.0.0.2"}}}
+	d.Sets = []state.SetDump{{ID: "azure-npm-1", Name: "podlabel-app:web", Type: "IPSET", InHNS: true, Members: []string{"10.0.0.0", "10.0.0.1", "10.0.0.2"}, Missing: []string{"10.0.0.2"}}}
 	require.Equal(t, map[string][]string{
 		"x/web":   {"x/web-0", "x/web-1"},
 		"x/web#2": {"x/web-3", "x/web-4", "x/web-5", "x/web-6"},
@@ -106,22 +106,22 @@ func TestRulesTellPodsApart(t *testing.T) {
 	a, b := []hns.ACL{{ID: "a"}}, []hns.ACL{{ID: "b"}, {ID: "a"}}
 	swapped := []hns.ACL{{ID: "a"}, {ID: "b"}}
 	for _, tc := range []struct {
-		one, other state.Endpoint
+		one, other state.EndpointDump
 		same       bool
 	}{
-		{state.Endpoint{Known: true, Applied: b}, state.Endpoint{Known: true, Applied: swapped}, true},
-		{state.Endpoint{Known: true, Applied: a}, state.Endpoint{Known: true, Applied: b}, false},
-		{state.Endpoint{Known: true, Wanted: a}, state.Endpoint{Known: true, Wanted: b}, false},
-		{state.Endpoint{Known: true, ForeignRules: a}, state.Endpoint{Known: true, ForeignRules: b}, false},
-		{state.Endpoint{Known: true, Tiered: true}, state.Endpoint{Known: true}, false},
-		{state.Endpoint{Known: true}, state.Endpoint{}, false},
-		{state.Endpoint{Maybe: [][]hns.ACL{a, b}}, state.Endpoint{Maybe: [][]hns.ACL{a}}, false},
-		{state.Endpoint{Maybe: [][]hns.ACL{a, b}}, state.Endpoint{Maybe: [][]hns.ACL{a, swapped}}, true},
+		{state.EndpointDump{Known: true, Applied: b}, state.EndpointDump{Known: true, Applied: swapped}, true},
+		{state.EndpointDump{Known: true, Applied: a}, state.EndpointDump{Known: true, Applied: b}, false},
+		{state.EndpointDump{Known: true, Wanted: a}, state.EndpointDump{Known: true, Wanted: b}, false},
+		{state.EndpointDump{Known: true, ForeignRules: a}, state.EndpointDump{Known: true, ForeignRules: b}, false},
+		{state.EndpointDump{Known: true, Tiered: true}, state.EndpointDump{Known: true}, false},
+		{state.EndpointDump{Known: true}, state.EndpointDump{}, false},
+		{state.EndpointDump{Maybe: [][]hns.ACL{a, b}}, state.EndpointDump{Maybe: [][]hns.ACL{a}}, false},
+		{state.EndpointDump{Maybe: [][]hns.ACL{a, b}}, state.EndpointDump{Maybe: [][]hns.ACL{a, swapped}}, true},
 	} {
 		tc.one.ID, tc.other.ID = "1", "2"
 		d := state.Dump{
-			Pods:      []state.Pod{pod("x/web-1", "10.0.0.1", nil), pod("x/web-2", "10.0.0.2", nil)},
-			Endpoints: []state.Endpoint{tc.one, tc.other},
+			Pods:      []state.PodDump{pod("x/web-1", "10.0.0.1", nil), pod("x/web-2", "10.0.0.2", nil)},
+			Endpoints: []state.EndpointDump{tc.one, tc.other},
 		}
 		d.Pods[0].Endpoints, d.Pods[1].Endpoints = []string{"1"}, []string{"2"}
 		require.Equal(t, tc.same, len(grouped(d)) == 1, "%+v", tc)
@@ -135,8 +135,8 @@ func TestPorts(t *testing.T) {
 	last, number, protocol := int32(65535), intstr.FromInt32(65000), networkingv1.PolicyTypeEgress
 	name := intstr.FromString("http")
 	d := state.Dump{
-		Pods: []state.Pod{web},
-		Policies: []state.Policy{{Policy: "x/p"}, {Policy: "x/q", Spec: &networkingv1.NetworkPolicySpec{
+		Pods: []state.PodDump{web},
+		Policies: []state.PolicyDump{{Policy: "x/p"}, {Policy: "x/q", Spec: &networkingv1.NetworkPolicySpec{
 			PolicyTypes: []networkingv1.PolicyType{protocol},
 			Egress:      []networkingv1.NetworkPolicyEgressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: &number, EndPort: &last}, {Port: &name}}}},
 		}}},
@@ -150,7 +150,7 @@ func TestPorts(t *testing.T) {
 
 // TestRepresentatives: within a workload it is about two of its pods.
 func TestRepresentatives(t *testing.T) {
-	m := explain.NewMatrix(state.Dump{Pods: []state.Pod{
+	m := explain.NewMatrix(state.Dump{Pods: []state.PodDump{
 		pod("x/a-0", "10.0.0.1", nil), pod("x/a-1", "10.0.0.2", nil), pod("y/b", "10.0.0.3", nil),
 	}})
 	for _, tc := range []struct {

@@ -239,7 +239,7 @@ func (a *applying) setNamespaces(list []*corev1.Namespace) {
 func (a *applying) setNodes(list []*corev1.Node) {
 	for _, n := range list {
 		node := controllers.ClusterNode(n)
-		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == node.Name })
+		i := slices.IndexFunc(a.after.Peers, func(p state.NodeDump) bool { return p.Name == node.Name })
 		if i < 0 {
 			a.after.Peers = append(a.after.Peers, node)
 			if ofInterest(n) && !a.how.OneNode {
@@ -399,7 +399,7 @@ func (a *applying) delete(o manifest.Objects) error {
 
 func (a *applying) deleteNodes(list []*corev1.Node) error {
 	for _, n := range list {
-		i := slices.IndexFunc(a.after.Peers, func(p state.Node) bool { return p.Name == n.Name })
+		i := slices.IndexFunc(a.after.Peers, func(p state.NodeDump) bool { return p.Name == n.Name })
 		if i < 0 {
 			return GoneError("Node " + n.Name)
 		}

@@ -71,7 +71,7 @@ func TestWorldHasTiers(t *testing.T) {
 		w, err := World(t.Context(), Options{Manifests: []string{tiers}, Node: node})
 		require.NoError(t, err)
 		require.Len(t, w.ClusterPolicies, 3)
-		require.Equal(t, []state.Node{{
+		require.Equal(t, []state.NodeDump{{
 			Name: "win-1", Labels: map[string]string{"kubernetes.io/os": "windows"}, Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")},
 		}}, w.Peers)
 	}

@@ -173,7 +173,7 @@ func (j judge) judged(from, to explain.End) bool {
 	return j.node == "" || local(from.Pod()) || local(to.Pod())
 }
 
-func local(p *state.Pod) bool { return p != nil && p.Local }
+func local(p *state.PodDump) bool { return p != nil && p.Local }
 
 // gridRow is an end of a matrix: a workload, or one pod.
 type gridRow struct {

@@ -204,8 +204,8 @@ func TestSide(t *testing.T) {
 	}
 	b, a, c := acl("x.b", hns.Allow, 222), acl("x.a", hns.Allow, 222), acl("x.c", hns.Allow, 222)
 	block := acl("npm-block-in", hns.Block, 3000)
-	endpoint := func(id string, acls ...hns.ACL) state.Endpoint {
-		return state.Endpoint{ID: id, Known: true, Applied: acls, Wanted: acls}
+	endpoint := func(id string, acls ...hns.ACL) state.EndpointDump {
+		return state.EndpointDump{ID: id, Known: true, Applied: acls, Wanted: acls}
 	}
 	for _, tc := range []struct {
 		endpoints []string
@@ -220,9 +220,9 @@ func TestSide(t *testing.T) {
 		{nil, ""},
 	} {
 		j := judge{cluster: explain.New(state.Dump{
-			Pods:      []state.Pod{{Pod: "x/pod", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: tc.endpoints}},
-			Endpoints: []state.Endpoint{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
-			Policies:  []state.Policy{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
+			Pods:      []state.PodDump{{Pod: "x/pod", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: tc.endpoints}},
+			Endpoints: []state.EndpointDump{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
+			Policies:  []state.PolicyDump{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
 		})}
 		err := j.traces(questions{trace: []explain.Question{{From: "8.8.8.8", To: "x/pod", Port: 80, Protocol: policy.TCP}}})(func(v Verdict) error {
 			word := map[byte]string{'+': "allow", '-': "deny"}[tc.want[0]]
@@ -246,7 +246,7 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 	require.NoError(t, err)
 	sim, dump, err := c.simulate(t.Context(), nil)
 	require.NoError(t, err)
-	pods := map[string]state.Pod{}
+	pods := map[string]state.PodDump{}
 	for _, p := range dump.Pods {
 		pods[p.Pod] = p
 	}

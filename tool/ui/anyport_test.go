@@ -28,11 +28,11 @@ func guarded(ports string) state.Dump {
 		rules = append([]hns.ACL{in(hns.Allow, ports, 222)}, rules...)
 	}
 	return state.Dump{
-		Pods: []state.Pod{
+		Pods: []state.PodDump{
 			{Pod: "x/api", Addr: "10.0.0.2", Local: true, Owner: true, Endpoints: []string{"e2"}},
 			{Pod: "x/web", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: []string{"e1"}},
 		},
-		Endpoints: []state.Endpoint{
+		Endpoints: []state.EndpointDump{
 			{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/web", Known: true, Applied: rules, Wanted: rules, ForeignRules: open},
 			{ID: "e2", Addrs: []string{"10.0.0.2"}, Pod: "x/api", Known: true, ForeignRules: open},
 		},

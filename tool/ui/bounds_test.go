@@ -23,17 +23,17 @@ import (
 func tenThousand(ports int) state.Dump {
 	const namespaces, workloads, pods, local = 100, 10, 10, 200
 	d := state.Dump{Node: "n1"}
-	everybody := state.Set{ID: "azure-npm-all", Name: "nslabel-all-namespaces", Type: string(hns.IPSet), InHNS: true}
+	everybody := state.SetDump{ID: "azure-npm-all", Name: "nslabel-all-namespaces", Type: string(hns.IPSet), InHNS: true}
 	for n := range namespaces {
 		namespace := fmt.Sprintf("team-%02d", n)
-		d.Namespaces = append(d.Namespaces, state.Namespace{Name: namespace})
+		d.Namespaces = append(d.Namespaces, state.NamespaceDump{Name: namespace})
 		for w := range workloads {
 			app := map[string]string{"app": fmt.Sprintf("app-%d", w)}
-			policy := state.Policy{Policy: fmt.Sprintf("%s/app-%d", namespace, w), Ingress: true, Rules: 1, Spec: &networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: app}}}
+			policy := state.PolicyDump{Policy: fmt.Sprintf("%s/app-%d", namespace, w), Ingress: true, Rules: 1, Spec: &networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: app}}}
 			everybody.Holders = append(everybody.Holders, "selector "+policy.Policy)
 			for i := range pods {
 				number := (n*workloads+w)*pods + i
-				pod := state.Pod{Pod: fmt.Sprintf("%s/app-%d-%d", namespace, w, i), Addr: fmt.Sprintf("10.%d.%d.1", number/250, number%250), Labels: app, Owner: true}
+				pod := state.PodDump{Pod: fmt.Sprintf("%s/app-%d-%d", namespace, w, i), Addr: fmt.Sprintf("10.%d.%d.1", number/250, number%250), Labels: app, Owner: true}
 				everybody.Members = append(everybody.Members, pod.Addr)
 				if number%(namespaces*workloads*pods/local) == 0 {
 					pod.Local, pod.Endpoints = true, []string{pod.Addr}
@@ -47,20 +47,20 @@ func tenThousand(ports int) state.Dump {
 	}
 	d.Sets = append(d.Sets, everybody)
 	for i := range 3000 {
-		d.Sets = append(d.Sets, state.Set{ID: fmt.Sprintf("azure-npm-%d", i), Name: fmt.Sprintf("podlabel-app:app-%d", i), Type: string(hns.IPSet), Unknown: true})
+		d.Sets = append(d.Sets, state.SetDump{ID: fmt.Sprintf("azure-npm-%d", i), Name: fmt.Sprintf("podlabel-app:app-%d", i), Type: string(hns.IPSet), Unknown: true})
 		d.Warnings = append(d.Warnings, state.Warning{Object: fmt.Sprintf("x/%d", i), Kind: "NetworkPolicy", Reason: state.ReasonOverBudget, Message: "too much"})
 	}
 	return d
 }
 
-func guardedEndpoint(pod state.Pod, policy string, number, ports int) state.Endpoint {
+func guardedEndpoint(pod state.PodDump, policy string, number, ports int) state.EndpointDump {
 	id := "azure-acl-" + strings.Replace(policy, "/", ".", 1)
 	rules := []hns.ACL{{ID: id, Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: 3000}}
 	for i := range ports {
 		rules = append(rules, hns.ACL{ID: id, Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 222, Protocols: "6", LocalPorts: fmt.Sprint(1000 + number + 2*i), LocalAddresses: "azure-npm-all"})
 	}
 	open := []hns.ACL{{Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 65500}, {Action: hns.Allow, Direction: hns.Out, RuleType: hns.Switch, Priority: 65500}}
-	return state.Endpoint{ID: pod.Addr, Addrs: []string{pod.Addr}, Pod: pod.Pod, Known: true, Applied: rules, Wanted: rules, ForeignRules: open}
+	return state.EndpointDump{ID: pod.Addr, Addrs: []string{pod.Addr}, Pod: pod.Pod, Known: true, Applied: rules, Wanted: rules, ForeignRules: open}
 }
 
 // maxAnswer is how long any answer is, in bytes, and answerTime how long one may take on two

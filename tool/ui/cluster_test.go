@@ -58,7 +58,7 @@ func (f *fakeAgents) Get(ctx context.Context, a agents.Agent, path string, use f
 
 // nodesInTrouble is a cluster: win-1 is well, win-2 is not ready, win-3 hangs, win-4 has no agent.
 func nodesInTrouble() *fakeAgents {
-	well := state.Dump{Node: "win-1", Time: taken, Pods: []state.Pod{{Pod: "x/a", Local: true}, {Pod: "x/b"}}}
+	well := state.Dump{Node: "win-1", Time: taken, Pods: []state.PodDump{{Pod: "x/a", Local: true}, {Pod: "x/b"}}}
 	fine := func() error { return nil }
 	f := &fakeAgents{answers: map[string]http.Handler{
 		"win-1": debug.Handler(debug.Config{Dump: func() state.Dump { return well }, Healthy: fine, Ready: fine, Version: "v7"}),

@@ -18,7 +18,7 @@ import (
 func crowded(workloads int) state.Dump {
 	d := state.Dump{}
 	for i := range workloads {
-		d.Pods = append(d.Pods, state.Pod{Pod: fmt.Sprintf("x/w%d", i), Addr: fmt.Sprintf("10.0.%d.%d", i/250, i%250), Labels: map[string]string{"app": fmt.Sprint(i)}, Local: true, Owner: true})
+		d.Pods = append(d.Pods, state.PodDump{Pod: fmt.Sprintf("x/w%d", i), Addr: fmt.Sprintf("10.0.%d.%d", i/250, i%250), Labels: map[string]string{"app": fmt.Sprint(i)}, Local: true, Owner: true})
 	}
 	return d
 }

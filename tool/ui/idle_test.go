@@ -20,7 +20,7 @@ func TestPoliciesThatSelectNothing(t *testing.T) {
 		if app != "" {
 			spec.PodSelector.MatchLabels = map[string]string{"app": app}
 		}
-		d.Policies = append(d.Policies, state.Policy{Policy: name, Selected: []string{}, Spec: &spec})
+		d.Policies = append(d.Policies, state.PolicyDump{Policy: name, Selected: []string{}, Spec: &spec})
 	}
 	d.Policies[0].Spec = &networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	h := handler(d)

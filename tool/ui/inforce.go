@@ -72,7 +72,7 @@ func newFindings(d *state.Dump) *findings {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // endpoint notes the policies whose rules it lacks, or has too many of.
-func (t *findings) endpoint(ep *state.Endpoint) {
+func (t *findings) endpoint(ep *state.EndpointDump) {
 	for _, key := range ep.Next.Refused {
 		t.refused[policyMark+shownName(key)] = "HNS refuses its rules at " + ep.Pod
 		if ep.Pod != "" {
@@ -136,7 +136,7 @@ func (t *findings) warning(w state.Warning) {
 }
 
 // set notes the policies that mention a set which HNS has not as it should be.
-func (t *findings) set(s *state.Set) {
+func (t *findings) set(s *state.SetDump) {
 	if !s.Unknown && len(s.Missing)+len(s.Surplus) == 0 {
 		return
 	}
@@ -163,7 +163,7 @@ func idleOf(d *state.Dump) map[string]string {
 
 // NotInForce says why a policy of a dump is not in force on the dump's node, "" when it is. A policy
 // without pods there is in force.
-func NotInForce(d *state.Dump, p *state.Policy) string {
+func NotInForce(d *state.Dump, p *state.PolicyDump) string {
 	v := newFindings(d).policyState(anyPolicy{name: p.Policy, selected: p.Selected, problems: p.Problems, namespaced: p}, nil)
 	if v.Word == isInForce || v.Word == isIdle {
 		return ""
@@ -198,7 +198,7 @@ func (t *findings) policyState(p anyPolicy, idle map[string]string) verdict {
 	return verdict{Word: isIdle, Why: "it selects no pod of this node"}
 }
 
-func (t *findings) podState(p *state.Pod) verdict {
+func (t *findings) podState(p *state.PodDump) verdict {
 	switch {
 	case p.Finished:
 		return verdict{Word: isApart, Why: "it has finished"}

@@ -24,20 +24,20 @@ func settledNode() state.Dump {
 		return &networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
 	}
 	return state.Dump{
-		Policies: []state.Policy{
+		Policies: []state.PolicyDump{
 			{Policy: "x/web", Selected: []string{"x/web"}, Spec: spec("web")},
 			{Policy: "x/far", Spec: spec("far")},
 			{Policy: "x/typo", Spec: spec("wbe")},
 			{Policy: "z/none", Spec: spec("web")},
 		},
-		Pods: []state.Pod{
+		Pods: []state.PodDump{
 			{Pod: "x/web", Local: true, Owner: true, Addr: "10.0.0.1", Labels: map[string]string{"app": "web"}, Endpoints: []string{"e1"}},
 			{Pod: "x/far", Labels: map[string]string{"app": "far"}},
 			{Pod: "x/done", Labels: map[string]string{"app": "wbe"}, Finished: true},
 			{Pod: "x/host", Local: true, HostNetwork: true},
 			{Pod: "x/free", Local: true},
 		},
-		Endpoints: []state.Endpoint{{ID: "e1", Pod: "x/web", Known: true, Applied: []hns.ACL{rule}, Wanted: []hns.ACL{rule}}},
+		Endpoints: []state.EndpointDump{{ID: "e1", Pod: "x/web", Known: true, Applied: []hns.ACL{rule}, Wanted: []hns.ACL{rule}}},
 	}
 }
 
@@ -82,7 +82,7 @@ func TestInForce(t *testing.T) {
 		"nothing is known":    {func(d *state.Dump) { d.Endpoints[0].Known = false }, isPending, isPending},
 		"HNS refuses":         {func(d *state.Dump) { d.Endpoints[0].Next.Refused = []string{"x/web"} }, isRefused, isRefused},
 		"a set lacks a member": {func(d *state.Dump) {
-			d.Sets = []state.Set{{Name: "ns-x", Missing: []string{"10.0.0.1"}, Holders: []string{"selector x/web"}}}
+			d.Sets = []state.SetDump{{Name: "ns-x", Missing: []string{"10.0.0.1"}, Holders: []string{"selector x/web"}}}
 		}, isPending, isInForce},
 		"a field is left out": {func(d *state.Dump) { d.Policies[0].Problems = []string{"no"} }, isLeftOut, isInForce},
 		"a budget": {func(d *state.Dump) {
@@ -128,7 +128,7 @@ func TestClusterPoliciesInForce(t *testing.T) {
 			d.Warnings = []state.Warning{{Kind: "ClusterNetworkPolicy", Object: "all", Reason: state.ReasonOverBudget, Message: "too much"}}
 		}, isLeftOut},
 		"a set lacks a member": {func(d *state.Dump) {
-			d.Sets = []state.Set{{Name: "ns-x", Missing: []string{"10.0.0.1"}, Holders: []string{"selector " + policy.ClusterKey("all").String()}}}
+			d.Sets = []state.SetDump{{Name: "ns-x", Missing: []string{"10.0.0.1"}, Holders: []string{"selector " + policy.ClusterKey("all").String()}}}
 		}, isPending},
 	} {
 		d := dump()

@@ -21,7 +21,7 @@ type podEntry struct {
 
 // podDetail is a pod with what concerns it.
 type podDetail struct {
-	state.Pod
+	state.PodDump
 	Made    string       `json:"madeFor"`
 	State   verdict      `json:"state"`
 	Ingress []string     `json:"ingress"` // policies that isolate it
@@ -55,11 +55,11 @@ type ruleEntry struct {
 func showPod(s *snapshot, r *http.Request) (any, error) {
 	key := r.PathValue("namespace") + "/" + r.PathValue("name")
 	d := s.dump
-	i := slices.IndexFunc(d.Pods, func(p state.Pod) bool { return p.Pod == key })
+	i := slices.IndexFunc(d.Pods, func(p state.PodDump) bool { return p.Pod == key })
 	if i < 0 {
 		return nil, notFound("there is no pod %s", key)
 	}
-	out := podDetail{Pod: d.Pods[i], Made: explain.Owner(&d.Pods[i]), State: s.findings().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
+	out := podDetail{PodDump: d.Pods[i], Made: explain.Owner(&d.Pods[i]), State: s.findings().podState(&d.Pods[i]), Ingress: []string{}, Egress: []string{}, Cluster: []string{}, Rules: []ruleEntry{}, Pending: []pendingOne{}}
 	out.policies(d, key)
 	setNames := explain.SetNames{}
 	for _, set := range d.Sets {
@@ -100,7 +100,7 @@ func (out *podDetail) policies(d state.Dump, key string) {
 
 // rulesOf lists what an endpoint has of ours and should have, by direction and
 // priority.
-func rulesOf(ep state.Endpoint, setNames explain.SetNames) []ruleEntry {
+func rulesOf(ep state.EndpointDump, setNames explain.SetNames) []ruleEntry {
 	rules := map[hns.ACL]*ruleEntry{}
 	entry := func(a hns.ACL) *ruleEntry {
 		if rules[a] == nil {

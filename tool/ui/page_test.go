@@ -44,7 +44,7 @@ func behind() state.Dump {
 	since := taken.Add(-4 * time.Minute)
 	return state.Dump{
 		Node: "n1", Time: taken,
-		Sets: []state.Set{
+		Sets: []state.SetDump{
 			{
 				ID: "azure-npm-api", Name: "podlabel-app:api", Type: string(hns.IPSet), Members: []string{"10.0.0.2", "10.0.0.9"},
 				Holders: []string{"selector x/web", "list nestedlabel-app:api:b", "applied e1", "selector port http/TCP@"}, Pins: []string{"e1", "e9"},
@@ -56,18 +56,18 @@ func behind() state.Dump {
 			{Pod: "x/web", UID: "u1", Endpoint: "e1", Join: []string{}, Leave: []string{"podlabel-app:api"}, Attempts: 3, Error: "HNS\nis down"},
 			{Pod: "x/late", UID: "u3", Join: []string{}, Leave: []string{}},
 		},
-		Endpoints: []state.Endpoint{
-			{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/web", Applied: []hns.ACL{rule, block}, Wanted: []hns.ACL{block}, Sources: []state.Source{{}}, Known: true, ForeignRules: open, Since: since},
+		Endpoints: []state.EndpointDump{
+			{ID: "e1", Addrs: []string{"10.0.0.1"}, Pod: "x/web", Applied: []hns.ACL{rule, block}, Wanted: []hns.ACL{block}, Sources: []state.RuleSource{{}}, Known: true, ForeignRules: open, Since: since},
 			{ID: "e2", Addrs: []string{"10.0.0.2"}, Pod: "x/api", Applied: []hns.ACL{}, Wanted: []hns.ACL{}, Known: true, ForeignRules: open},
 		},
-		Policies: []state.Policy{{Policy: "x/web", Ingress: true, Selected: []string{"x/web"}, Problems: []string{"Invalid: spec: no"}}},
-		Pods: []state.Pod{
+		Policies: []state.PolicyDump{{Policy: "x/web", Ingress: true, Selected: []string{"x/web"}, Problems: []string{"Invalid: spec: no"}}},
+		Pods: []state.PodDump{
 			{Pod: "x/api", UID: "u2", Addr: "10.0.0.2", Labels: map[string]string{"app": "api"}, Local: true, Owner: true, Endpoints: []string{"e2"}},
 			{Pod: "x/late", UID: "u3", Addr: "10.0.0.3", Local: true, Owner: true},
 			{Pod: "x/web", UID: "u1", Addr: "10.0.0.1", Labels: map[string]string{"app": "web"}, Local: true, Owner: true, Endpoints: []string{"e1"}, Ports: []string{"http:80/TCP"}},
 			{Pod: "y/far", UID: "u4", Addr: "10.0.1.1", Owner: true},
 		},
-		Namespaces: []state.Namespace{{Name: "x"}, {Name: "y"}},
+		Namespaces: []state.NamespaceDump{{Name: "x"}, {Name: "y"}},
 		Warnings:   []state.Warning{warning},
 		Reports: []state.Report{
 			{Generation: 7, Started: since.Add(-time.Hour)},

@@ -24,7 +24,7 @@ const (
 type anyPolicy struct {
 	name               string // namespace/name, or that of a ClusterNetworkPolicy
 	selected, problems []string
-	namespaced         *state.Policy        // nil for a ClusterNetworkPolicy,
+	namespaced         *state.PolicyDump    // nil for a ClusterNetworkPolicy,
 	cluster            *state.ClusterPolicy // and the other way round
 }
 
@@ -109,7 +109,7 @@ func showPolicy(s *snapshot, r *http.Request) (any, error) {
 			out.Ingress, out.Egress = len(spec.Ingress) > 0, len(spec.Egress) > 0
 		}
 	} else {
-		one.Policies = []state.Policy{*p.namespaced}
+		one.Policies = []state.PolicyDump{*p.namespaced}
 		out.Ingress, out.Egress, out.Rules = p.namespaced.Ingress, p.namespaced.Egress, p.namespaced.Rules
 	}
 	out.policyEntry = policyEntry{p.name, p.kindWord(), len(p.selected), n.policyState(p, idleOf(&one))}

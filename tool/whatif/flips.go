@@ -84,8 +84,8 @@ func mayFlip(from, to *end) bool {
 }
 
 // differ reports whether endpoints got other rules of a direction, or rules that name one of the sets.
-func differ(old, now []*state.Endpoint, sets map[string]bool, dir hns.Direction) bool {
-	rules := func(eps []*state.Endpoint) [][]hns.ACL {
+func differ(old, now []*state.EndpointDump, sets map[string]bool, dir hns.Direction) bool {
+	rules := func(eps []*state.EndpointDump) [][]hns.ACL {
 		var all [][]hns.ACL
 		for _, ep := range eps {
 			all = append(all, slices.DeleteFunc(slices.Clone(ep.Applied), func(a hns.ACL) bool { return a.Direction != dir }))

@@ -133,7 +133,7 @@ func TestUnchangedObjectsAreFolded(t *testing.T) {
 // Nodes of interest are those that somebody described, and those that pods say they are on.
 func TestAddNodes(t *testing.T) {
 	w := small()
-	w.Peers = []state.Node{{Name: "linux"}, {Name: "n1"}}
+	w.Peers = []state.NodeDump{{Name: "linux"}, {Name: "n1"}}
 	on := pod("late", "web", 9)
 	on.Node = "n0"
 	other := pod("other", "web", 8)

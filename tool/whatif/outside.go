@@ -96,7 +96,7 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign match.Spans, 
 }
 
 // membersOutside returns the members of a set that are not the address of a pod.
-func membersOutside(s state.Set, pods map[uint32]bool) (out match.Spans) {
+func membersOutside(s state.SetDump, pods map[uint32]bool) (out match.Spans) {
 	for _, m := range slices.Concat(s.Members, s.Surplus) {
 		if sp, ok := match.ParseSpan(m); ok && (sp.First < sp.Last || !pods[sp.First]) {
 			out = append(out, sp)
@@ -183,8 +183,8 @@ func (a *Addresses) describe(b *netipx.IPSetBuilder) {
 	}
 }
 
-func endpointsOf(c *explain.Cluster) map[string][]*state.Endpoint {
-	out := map[string][]*state.Endpoint{}
+func endpointsOf(c *explain.Cluster) map[string][]*state.EndpointDump {
+	out := map[string][]*state.EndpointDump{}
 	d := c.Dump()
 	for i := range d.Endpoints {
 		ep := &d.Endpoints[i]

@@ -104,7 +104,7 @@ func TestNodesFlip(t *testing.T) {
 	pod := whatif.Pod{Pod: desired.Pod{Namespace: "x", Name: "a", UID: "u", Addr: netip.MustParseAddr("10.0.0.1"), Local: true}, Node: "n1"}
 	w := whatif.World{
 		Pods: []whatif.Pod{pod}, Namespaces: []desired.Namespace{{Name: "x"}}, Nodes: []whatif.Node{{Name: "n1"}},
-		Peers: []state.Node{{Name: "n1", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")}}, {Name: "n2", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.5"), netip.MustParseAddr("8.8.8.8")}}},
+		Peers: []state.NodeDump{{Name: "n1", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")}}, {Name: "n2", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.5"), netip.MustParseAddr("8.8.8.8")}}},
 	}
 	everyNode := []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}
 	rule := func(action v1alpha2.ClusterNetworkPolicyRuleAction, to []v1alpha2.ClusterNetworkPolicyEgressPeer) v1alpha2.ClusterNetworkPolicyEgressRule {
@@ -165,13 +165,13 @@ func deny(namespace string) *networkingv1.NetworkPolicy {
 func TestADumpIsOfOneNode(t *testing.T) {
 	d := state.Dump{
 		Node: "n1", NodeAddrs: []string{"10.9.0.1", "bad"},
-		Pods: []state.Pod{
+		Pods: []state.PodDump{
 			{Pod: "x/here", Addr: "10.0.0.1", Local: true, Owner: true, Endpoints: []string{"e1", "gone"}, Ports: []string{"http:80/TCP", "bad"}},
 			{Pod: "x/late", Addr: "10.0.0.2", Local: true, Owner: true},
 			{Pod: "x/there", Addr: "10.0.1.1", Owner: true},
 			{Pod: "x/loser", Addr: "10.0.1.1"},
 		},
-		Endpoints: []state.Endpoint{{ID: "e1", Pod: "x/here", Known: true, Tiered: true, ForeignRules: []hns.ACL{
+		Endpoints: []state.EndpointDump{{ID: "e1", Pod: "x/here", Known: true, Tiered: true, ForeignRules: []hns.ACL{
 			{Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 65500},
 		}}},
 	}
@@ -203,7 +203,7 @@ func TestNodesOfADump(t *testing.T) {
 	require.ErrorIs(t, err, whatif.ErrNoNodes)
 
 	d.ClusterPolicies = []state.ClusterPolicy{{Name: "other", Spec: &asks.Spec}}
-	d.Nodes = []state.Node{{Name: "n1"}}
+	d.Nodes = []state.NodeDump{{Name: "n1"}}
 	w, err = whatif.FromDump(d)
 	require.NoError(t, err)
 	require.Equal(t, d.Nodes, w.Peers)
@@ -218,7 +218,7 @@ func TestNodesOfADump(t *testing.T) {
 }
 
 func TestADumpWithoutSpecs(t *testing.T) {
-	_, err := whatif.FromDump(state.Dump{Policies: []state.Policy{{Policy: "x/p"}}})
+	_, err := whatif.FromDump(state.Dump{Policies: []state.PolicyDump{{Policy: "x/p"}}})
 	require.ErrorIs(t, err, whatif.ErrNoSpec)
 }
 

@@ -35,7 +35,7 @@ type World struct {
 	// ClusterPolicies are the tiers around Policies, and Peers all nodes of the cluster:
 	// what these may have for a peer. PeersUnknown: nobody knows which there are.
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
-	Peers           []state.Node
+	Peers           []state.NodeDump
 	PeersUnknown    bool
 	// Nodes are those whose HNS is of interest.
 	Nodes []Node
@@ -117,7 +117,7 @@ func FromDump(d state.Dump) (World, error) {
 	if err := w.tiersOf(d); err != nil {
 		return World{}, err
 	}
-	endpoints := map[string]*state.Endpoint{}
+	endpoints := map[string]*state.EndpointDump{}
 	for i := range d.Endpoints {
 		endpoints[d.Endpoints[i].ID] = &d.Endpoints[i]
 	}
@@ -158,7 +158,7 @@ func (w *World) tiersOf(d state.Dump) error {
 
 // podOf returns a pod of a dump, with the address that it owns or may own: the endpoint of an address in
 // doubt has the rules of every pod that claims it. Policies may select a pod without an address, too.
-func podOf(p *state.Pod) desired.Pod {
+func podOf(p *state.PodDump) desired.Pod {
 	out := desired.Pod{UID: types.UID(p.UID), Labels: p.Labels, OverBudget: p.OverBudget, HostNetwork: p.HostNetwork, Finished: p.Finished}
 	if addr, err := netip.ParseAddr(p.Addr); err == nil && addr.Is4() && (p.Owner || p.InDoubt) && !p.HostNetwork && !p.Finished {
 		out.Addr = addr
@@ -173,7 +173,7 @@ func podOf(p *state.Pod) desired.Pod {
 	return out
 }
 
-func endpointOf(ep *state.Endpoint) hnssim.NewEndpoint {
+func endpointOf(ep *state.EndpointDump) hnssim.NewEndpoint {
 	out := hnssim.NewEndpoint{ID: ep.ID, Policies: []hns.EndpointPolicy{}}
 	for _, a := range ep.ForeignRules {
 		out.Policies = append(out.Policies, hns.NewACLPolicy(a))
@@ -203,8 +203,8 @@ func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transac
 	}, func(p Pod) { tx.SetPod(p.of(local)) }, tx.DeleteFinishedPod)
 	addDifference(w.Namespaces, after.Namespaces, func(ns desired.Namespace) string { return ns.Name },
 		func(a, b desired.Namespace) bool { return a.Same(&b) }, tx.SetNamespace, tx.DeleteNamespace)
-	addDifference(w.knownNodes(), after.knownNodes(), func(n state.Node) string { return n.Name },
-		func(a, b state.Node) bool { return a.Same(&b) }, tx.SetNode, tx.DeleteNode)
+	addDifference(w.knownNodes(), after.knownNodes(), func(n state.NodeDump) string { return n.Name },
+		func(a, b state.NodeDump) bool { return a.Same(&b) }, tx.SetNode, tx.DeleteNode)
 	addDifference(w.Policies, after.Policies, keyOf, func(a, b *networkingv1.NetworkPolicy) bool {
 		return a == b || equality.Semantic.DeepEqual(a.Spec, b.Spec)
 	}, tx.SetPolicy, tx.DeletePolicy)
@@ -217,7 +217,7 @@ func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transac
 }
 
 // knownNodes returns the nodes that an agent knows: all, if a policy has nodes as peers, else none.
-func (w World) knownNodes() []state.Node {
+func (w World) knownNodes() []state.NodeDump {
 	if slices.ContainsFunc(w.ClusterPolicies, namesNodes) {
 		return w.Peers
 	}
