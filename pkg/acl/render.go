@@ -35,6 +35,9 @@ func (l *list) add(rule ACL, match portMatch, peer peerText) {
 		rule.Names, rule.Rules = peer.names, []int{rule.From.Index}
 		l.seen[is] = &rule
 		l.out = append(l.out, &rule)
+		if rule.Unused {
+			l.Limit++
+		}
 	case was.From.Key == rule.From.Key && was.Rules[len(was.Rules)-1] != rule.From.Index:
 		was.Rules = append(was.Rules, rule.From.Index)
 	}
@@ -140,7 +143,7 @@ const longACL = 320
 // Size returns as how many ACLs those of policies count. The block at the end does not count.
 func Size(all []*ACL) (n int) {
 	for _, a := range all {
-		if a.Owner() != (policy.Key{}) {
+		if !a.Unused && a.Owner() != (policy.Key{}) {
 			bytes := bytesPerACL + len(a.ID) + len(a.LocalAddresses) + len(a.RemoteAddresses) + len(a.LocalPorts) + len(a.RemotePorts)
 			n += max(1, (bytes+longACL-1)/longACL)
 		}

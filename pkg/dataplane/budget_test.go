@@ -250,3 +250,28 @@ func TestStrangersNumbersCloseNoPolicy(t *testing.T) {
 	require.Contains(t, overBudget(w)[0].Message, "other namespaces")
 	w.do("apply", "calls")
 }
+
+// TestUnusedNumbersAreFree: numbers of a named port that no pod serves any more stay for a while. They
+// count nothing against MaxACLsPerPod, so they never displace a number in use.
+func TestUnusedNumbersAreFree(t *testing.T) {
+	w := newWorld(t, func(c *dataplane.Config) { c.Budgets.ACLs = 20 })
+	w.do("namespace x", "namespace y", "namespace z", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web",
+		"policy x/p {podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {}}], ports: [{port: http}]}]}")
+	for i := range 10 {
+		w.do(fmt.Sprintf("pod y/s%d 10.0.1.%d port=http:%d remote", i, i+1, 8000+i))
+	}
+	for round := range 4 {
+		for i := range 4 {
+			w.do(fmt.Sprintf("pod z/t%d 10.0.2.%d port=http:%d remote", i, i+1, 9000+10*round+i))
+		}
+		require.NoError(t, w.apply())
+		for i := range 4 {
+			w.do(fmt.Sprintf("delete pod z/t%d", i))
+		}
+		require.NoError(t, w.apply())
+		v, err := w.sim.Trace("ep", hns.Out, packet("10.0.0.1", "10.0.1.10", 8009))
+		require.NoError(t, err)
+		require.True(t, v.Allowed, "round %d", round)
+		require.Empty(t, w.report.Warnings, "round %d", round)
+	}
+}

@@ -376,3 +376,26 @@ func objects(r state.Report) []string {
 	}
 	return out
 }
+
+// TestRejectedSetKeepsTheBackoff: pods that join a set that HNS rejects do not end the pause of an
+// endpoint whose writes fail, although its rules name the set.
+func TestRejectedSetKeepsTheBackoff(t *testing.T) {
+	w := newWorld(t)
+	w.do("namespace x", "endpoint ep 10.0.0.1", "pod x/web 10.0.0.1 app=web", "pod x/api 10.0.1.1 app=api remote", "pod x/c 10.0.1.2 app=c remote",
+		"policy x/q {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}], ports: [{port: 443}]}]}",
+		"reject set podlabel-app:api 10.0.1.1")
+	_ = w.apply()
+	for _, op := range []string{"ACL/Add", "ACL/Update"} {
+		w.sim.Inject(hnsfault.Fault{Op: op, Target: "ep", Mode: hnsfault.Refuse, Times: 1000})
+	}
+	w.do("policy x/z {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: c}}}], ports: [{port: 99}]}]}")
+	_ = w.apply()
+	writes := 0
+	for i := range 30 { // in 6 s
+		w.now = w.now.Add(200 * time.Millisecond)
+		w.do(fmt.Sprintf("pod x/n%d 10.0.2.%d app=api remote", i, i+1))
+		_ = w.apply()
+		writes += w.report.Calls["ACL/Add"] + w.report.Calls["ACL/Update"]
+	}
+	require.LessOrEqual(t, writes, 4, "pauses of 1, 2 and 4 s")
+}

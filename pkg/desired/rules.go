@@ -159,10 +159,12 @@ func (p *PodState) namesEgressPorts() bool {
 // plain returns the ACLs of the directions of a pod in which no ClusterNetworkPolicy has a rule, and
 // false if they are more than the pod may have.
 func (d *State) plain(p *PodState) (out []*acl.ACL, fits bool) {
+	n := 0
 	if !p.closed {
 		for _, s := range p.of(policy.Namespaced) {
 			acls, fits := d.aclsOn(s.policyState, p)
-			if out = append(out, acls...); !fits {
+			out = append(out, acls...)
+			if n += acl.Size(acls); !fits || n > d.cfg.Budgets.ACLs && !p.Tiered() {
 				return out, false
 			}
 		}
