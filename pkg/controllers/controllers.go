@@ -134,8 +134,7 @@ type Controller struct {
 	claims   claims
 	finished finishedPods
 	synced   chan struct{} // closed when every informer is
-	// addressed is closed when the Node object has had an address.
-	addressed chan struct{}
+	addressed chan struct{} // a signal that the Node object has an address, of capacity 1
 	status    status
 }
 
@@ -145,7 +144,7 @@ func New(cfg Config) *Controller {
 	q := newQueue()
 	c := &Controller{
 		cfg: cfg, queue: q, claims: claims{queue: q, told: map[desired.PodKey]*podClaim{}}, finished: finishedPods{pods: map[desired.PodKey]bool{}},
-		synced: make(chan struct{}), addressed: make(chan struct{}),
+		synced: make(chan struct{}), addressed: make(chan struct{}, 1),
 	}
 	c.status.apply = errors.New("not everything is known and programmed yet")
 	pods := keptPods(cfg.Node, cfg.Budgets)
@@ -153,10 +152,12 @@ func New(cfg Config) *Controller {
 	c.pods = newStore(pods, c.podChanged)
 	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { q.AddEvent(key, restful) })
 	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { q.AddEvent(key, prompt) })
-	addressed := sync.OnceFunc(func() { close(c.addressed) })
 	c.nodes = newStore(keptNodes(), func(key Key, _, is *[]netip.Addr) {
 		if is != nil && len(*is) > 0 {
-			addressed()
+			select {
+			case c.addressed <- struct{}{}:
+			default:
+			}
 		}
 		q.AddEvent(key, prompt)
 	})

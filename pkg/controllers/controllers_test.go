@@ -342,6 +342,24 @@ func TestNodeAddressIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestNodeAddressGoesBeforeTheFirstTransaction: an address that the Node object lost again is none.
+func TestNodeAddressGoesBeforeTheFirstTransaction(t *testing.T) {
+	r, cl := &recorder{}, newCluster(newPod("a", "10.0.0.1"))
+	cl.nodes.set(newNode("n1", "10.9.0.1"))
+	cl.policies.setDown(errDown)
+	run(t, Config{Source: cl.source(), Applier: r, Node: "n1", RequireNodeAddr: true}, func(t *testing.T, c *Controller) {
+		time.Sleep(time.Second)
+		cl.nodes.set(newNode("n1")) // it registers anew
+		cl.policies.setDown(nil)
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, r.calls())
+		require.EqualError(t, c.Ready(), `node "n1" has no InternalIP yet`)
+		cl.nodes.set(newNode("n1", "10.9.0.1"))
+		synctest.Wait()
+		require.Len(t, r.calls(), 1)
+	})
+}
+
 func TestShutdownWhileApplyHangs(t *testing.T) {
 	r := &recorder{stuck: true}
 	run(t, Config{Source: newCluster().source(), Applier: r, Observer: newObserver(time.Hour)}, func(t *testing.T, _ *Controller) {

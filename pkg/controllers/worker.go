@@ -53,16 +53,19 @@ func (c *Controller) work(ctx context.Context) {
 // awaitNodeAddr waits until the Node object has an address, and reports whether it has one. It is false
 // when ctx ended.
 func (c *Controller) awaitNodeAddr(ctx context.Context) bool {
-	if !isClosed(c.addressed) {
+	addrs := c.nodeAddrs()
+	if len(addrs) == 0 {
 		c.cfg.Logger.Info("waiting for the Node object to have an InternalIP", "node", c.cfg.Node)
 		c.status.update(func(s *status) { s.apply = fmt.Errorf("node %q has no InternalIP yet", c.cfg.Node) })
 	}
-	select {
-	case <-c.addressed:
-	case <-ctx.Done():
-		return false
+	for ; len(addrs) == 0; addrs = c.nodeAddrs() { // an address may be gone again
+		select {
+		case <-c.addressed:
+		case <-ctx.Done():
+			return false
+		}
 	}
-	for _, a := range c.nodeAddrs() { // runbooks search for this line
+	for _, a := range addrs { // runbooks search for this line
 		c.cfg.Logger.Info("node IP is " + a.String())
 	}
 	return true

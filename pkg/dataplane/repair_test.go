@@ -31,6 +31,25 @@ func (w *world) requireAgreement(all []state.Repair) {
 	require.Equal(w.t, want, w.dp.Stats().DriftRepaired)
 }
 
+// TestRepairIsBoundedWithoutDefaults: HNS loses the default rules of the CNI too, which changes the desired
+// rules of an endpoint. That is still a repair.
+func TestRepairIsBoundedWithoutDefaults(t *testing.T) {
+	w := newWorld(t)
+	w.do("namespace x", `policy x/all {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: api}}}]}]}`)
+	for i := range 70 {
+		w.do(fmt.Sprintf("endpoint ep-%03d 10.0.1.%d", i, i+1), fmt.Sprintf("pod x/w%03d 10.0.1.%d", i, i+1))
+	}
+	w.do("apply")
+	for i := range 70 {
+		require.NoError(t, w.sim.SetPolicies(fmt.Sprintf("ep-%03d", i), nil))
+	}
+	w.do("observe")
+	for _, want := range []int{32, 32, 6} {
+		w.do("apply")
+		require.Len(t, writtenEndpoints(w.sim), want)
+	}
+}
+
 // TestScenario_B6_RepairIsBounded: HNS loses the rules of every endpoint of a
 // node. A round writes a part of them only, so that an event that comes in the
 // middle does not wait for all, and goes first.

@@ -51,7 +51,7 @@ func (d *State) MarkHolders(n ipsets.Name) {
 // render computes the desired rules of an endpoint, holds the sets that they
 // name, and queues or unqueues the update.
 func (d *State) render(ep *Endpoint) {
-	d.relist(ep) // sets may be rejected, or taken again, since
+	d.relist(ep) // other defaults of the CNI, or sets that HNS rejects now, are no change of the desired rules
 	before := ep.list
 	home := d.desired.Home(ep.addrs)
 	ep.desired = acl.List{}
