@@ -179,6 +179,9 @@ func (f *Found) members(ctx context.Context) ([]*member, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if len(f.on) == 0 { // OnlyOf has just forgotten them
+		return nil, errors.New("which networks count is being found out")
+	}
 	return f.on, nil
 }
 
