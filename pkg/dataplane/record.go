@@ -92,7 +92,7 @@ func (n *nodeState) outstanding() endpoints.Outstanding {
 		}
 		out.Probe.At(n.readAgain.At)
 	}
-	if !n.endpoints.Unsettled() { // else nothing is removed
+	if n.cache.HasSpare() && !n.endpoints.Unsettled() { // else nothing is removed
 		for _, a := range n.removals {
 			out.Probe.At(a.At)
 		}

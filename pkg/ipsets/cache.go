@@ -340,6 +340,10 @@ func (c *Cache) Spare(n Name) bool {
 	return s != nil && !s.needed && (s.present || s.unknown)
 }
 
+// HasSpare reports whether HNS may have sets that are not needed. If not, the outcome of every write
+// is known.
+func (c *Cache) HasSpare() bool { return len(c.spare)+len(c.unknown) > 0 }
+
 // NextSpare returns the earliest time after t at which a set became spare, zero for none.
 // Sets that became spare before are due already.
 func (c *Cache) NextSpare(t time.Time) time.Time {
