@@ -112,10 +112,10 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		}
 	}
 	claimed, claims := was != nil && was.Claims(), m.is != nil && m.is.Claims()
-	if claimed && claims && was.Addr == pod.Addr && compareClaims(was, m.is) == 0 { // so no owner changes
+	if claimed && claims && was.sameClaim(m.is) { // so no owner changes
 		m.is.own(was.owner, was.member, was.Home)
 		d.members.put(m.is)
-		d.owners.set(m.is)
+		d.owners.replace(was, m.is)
 		return m
 	}
 	if claimed {
