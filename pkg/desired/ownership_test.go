@@ -170,6 +170,28 @@ func TestOwnersModel(t *testing.T) {
 	})
 }
 
+// TestSameClaim: a state of a pod takes the place of an earlier one only if compareClaims cannot tell
+// them apart, whatever else claims the address.
+func TestSameClaim(t *testing.T) {
+	now := time.Unix(1, 0)
+	base := Pod{UID: "a", Addr: addr1, Local: true, Started: now, Created: now}
+	was := &PodState{Pod: &base}
+	for what, change := range map[string]func(*PodState){
+		"uid": func(p *PodState) { p.UID = "b" }, "node": func(p *PodState) { p.Local = false },
+		"address": func(p *PodState) { p.Addr = addr2 }, "deleted": func(p *PodState) { p.Deleting = true },
+		"trust": func(p *PodState) { p.Trust = Outside }, "lost": func(p *PodState) { p.LostUntil = now },
+		"start": func(p *PodState) { p.Started = time.Unix(2, 0) }, "creation": func(p *PodState) { p.Created = time.Unix(2, 0) },
+		"a start in the future": func(p *PodState) { p.early = true },
+	} {
+		pod := base
+		is := &PodState{Pod: &pod}
+		require.True(t, was.sameClaim(is))
+		change(is)
+		require.False(t, was.sameClaim(is), what)
+		require.True(t, is.Addr != addr1 || compareClaims(was, is) != 0, what)
+	}
+}
+
 // stronger is the order of ADR 17 in plain words.
 func stronger(a, b Pod) bool {
 	switch {
