@@ -194,7 +194,7 @@ func (d *State) reselect(p *PodState, key policy.Key, is *policyState) {
 		p.selected = slices.Insert(p.selected, to, s)
 	}
 	if at >= 0 || selects {
-		d.renderAddr(p.Addr)
+		d.effects.Changed[p.Addr] = true
 	}
 }
 
@@ -217,7 +217,7 @@ func (d *State) findSelecting(p *PodState) {
 		}
 		d.deselect(p.Placement)
 		p.selected = selected
-		d.renderAddr(p.Addr)
+		d.effects.Changed[p.Addr] = true
 	}
 }
 
@@ -236,7 +236,7 @@ func (d *State) renderUsers(v *view, tieredOnly bool) {
 	for _, p := range d.local {
 		uses := slices.ContainsFunc(p.selected, func(s subjection) bool { return v.users[s.Key] == s.policyState })
 		if uses && (!tieredOnly || p.Tiered()) {
-			d.renderAddr(p.Addr)
+			d.effects.Changed[p.Addr] = true
 		}
 	}
 }

@@ -43,7 +43,7 @@ type Cache struct {
 
 	groups  int               // number of groups of suspects so far
 	sights  map[string]Sight  // by owner of references; the default is SeesActual
-	awaited map[string][]Name // leaves by owner of references; see Await
+	awaited map[string][]Name // leaves by owner of references; see See
 
 	orphans   []Name     // needed, in HNS and not defined; not taken yet
 	spellings []Spelling // learned, not taken yet
