@@ -109,7 +109,11 @@ func (o owners) drop(p *PodState) {
 // replace gives the claim of a pod to a later state of the pod with the same claim.
 func (o owners) replace(was, is *PodState) {
 	claims := o[was.Addr.As4()]
-	claims[slices.Index(claims, was)] = is
+	if at := slices.Index(claims, was); at >= 0 {
+		claims[at] = is
+	} else {
+		o.set(is) // another pod with its UID took its place
+	}
 }
 
 // of returns the pods that claim an address, strongest first.

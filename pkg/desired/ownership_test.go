@@ -192,6 +192,20 @@ func TestSameClaim(t *testing.T) {
 	}
 }
 
+// TestOneUIDTwice: two pods with one UID and address, as only broken objects have, take turns.
+func TestOneUIDTwice(t *testing.T) {
+	d := newTestState()
+	for _, label := range []string{"a", "b"} {
+		for _, name := range []string{"one", "two"} {
+			in := NewObjects()
+			in.SetPod(Pod{Namespace: "x", Name: name, UID: "u", Addr: addr1, Labels: map[string]string{"app": label}})
+			d.Stage(&in, time.Time{})
+			require.Equal(t, name, d.owners.ownership(addr1).Owner.Name)
+			require.Len(t, d.owners.of(addr1), 1)
+		}
+	}
+}
+
 // stronger is the order of ADR 17 in plain words.
 func stronger(a, b Pod) bool {
 	switch {
