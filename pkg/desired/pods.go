@@ -89,10 +89,14 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 		d.settle(addr, before, moves)
 	}
 	for _, m := range moves {
-		d.members.removePod(m.was)
+		if m.was != nil {
+			d.members.removePod(m.was)
+		}
 	}
 	for _, m := range moves {
-		d.members.addPod(m.is)
+		if m.is != nil {
+			d.members.addPod(m.is)
+		}
 	}
 	for _, m := range moves {
 		if m.was != nil && m.was.Local || m.is != nil && m.is.Local {
