@@ -90,8 +90,11 @@ func (m *members) drop(key PodKey) {
 	}
 }
 
-// removePod removes the pod's address from every set that its old state matched.
+// removePod removes the pod's address from every set that its old state matched; was may be nil.
 func (m *members) removePod(was *PodState) {
+	if was == nil {
+		return
+	}
 	m.eachSet(was, func(n ipsets.Name) {
 		if len(m.nodes) == 0 || n.Kind() != ipsets.KindInBlocks || !m.isNode(was.Addr) {
 			m.cache.RemoveAddr(n, was.Addr)
@@ -102,8 +105,11 @@ func (m *members) removePod(was *PodState) {
 	}
 }
 
-// addPod adds the pod's address to every set that it matches.
+// addPod adds the pod's address to every set that it matches; is may be nil.
 func (m *members) addPod(is *PodState) {
+	if is == nil {
+		return
+	}
 	m.eachSet(is, func(n ipsets.Name) { m.cache.AddAddr(n, is.Addr) })
 	if len(is.Ports) > 0 {
 		m.ports.count(is, 1)

@@ -89,14 +89,10 @@ func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs 
 		d.settle(addr, before, moves)
 	}
 	for _, m := range moves {
-		if m.was != nil {
-			d.members.removePod(m.was)
-		}
+		d.members.removePod(m.was)
 	}
 	for _, m := range moves {
-		if m.is != nil {
-			d.members.addPod(m.is)
-		}
+		d.members.addPod(m.is)
 	}
 	for _, m := range moves {
 		if m.was != nil && m.was.Local || m.is != nil && m.is.Local {
