@@ -59,11 +59,11 @@ func (r *run) writtenText() string {
 	if len(r.written) == 0 {
 		return ""
 	}
-	count := map[hns.Verb]int{}
+	count := map[string]int{}
 	for w := range r.written {
-		count[w.verb]++
+		count[w.op]++
 	}
-	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.Add], count[hns.Update], count[hns.Remove], count[""])
+	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.OpSets(hns.Add)], count[hns.OpSets(hns.Update)], count[hns.OpSets(hns.Remove)], count[""])
 }
 
 // outstanding returns what the node waits for: sets, endpoints and lost pods. A pod whose endpoint
@@ -92,7 +92,7 @@ func (n *nodeState) outstanding() endpoints.Outstanding {
 		}
 		out.Probe.At(n.readAgain.At)
 	}
-	if !n.endpoints.Unsettled() { // else nothing is removed
+	if n.cache.HasSpare() && !n.endpoints.Unsettled() { // else nothing is removed
 		for _, a := range n.removals {
 			out.Probe.At(a.At)
 		}

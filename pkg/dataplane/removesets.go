@@ -15,6 +15,11 @@ import (
 // is in use, the pause is at least one grace period.
 func (r *run) removeSets() {
 	r.progress.Note("removing sets", "", "", "")
+	if !r.cache.HasSpare() {
+		clear(r.removals)
+		r.readAgain = backoff.Retry{}
+		return
+	}
 	if r.cache.HasUnknown() && !r.cache.InDoubt() && !r.readAgain.At.After(r.started) {
 		_ = r.readSets(false) // only outcomes of sets that nothing needs are unknown
 	}

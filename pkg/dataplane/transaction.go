@@ -69,11 +69,11 @@ type run struct {
 	setsFailed bool   // sets could not be read or written
 }
 
-// written is an object that HNS was asked to write: the id of a set with the verb, or the GUID
+// written is an object that HNS was asked to write: the id of a set with the operation, or the GUID
 // of an endpoint.
 type written struct {
-	verb hns.Verb // "" for an endpoint
-	id   string
+	op string // "" for an endpoint
+	id string
 }
 
 // begin takes the state lock for a transaction, which ends with unlock. The caller holds apply.
@@ -91,7 +91,7 @@ func (r *run) ask(req hns.Request) (res hns.Result) {
 	r.calls[req.Op]++
 	if !hns.ReadsOnly(req.Op) {
 		for _, s := range req.Sets {
-			r.written[written{req.Verb(), s.ID}] = true
+			r.written[written{req.Op, s.ID}] = true
 		}
 		if req.Endpoint != "" {
 			r.written[written{id: req.Endpoint}] = true

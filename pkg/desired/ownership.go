@@ -34,6 +34,13 @@ func compareClaims(a, b *PodState) int {
 		b.started().Compare(a.started()), b.Created.Compare(a.Created), cmp.Compare(b.UID, a.UID), later(a.IsLost(), b.IsLost()))
 }
 
+// sameClaim reports whether two states of a pod claim one address equally: all that compareClaims
+// compares is the same.
+func (p *PodState) sameClaim(o *PodState) bool {
+	return p.Addr == o.Addr && p.UID == o.UID && p.Local == o.Local && p.Deleting == o.Deleting && p.Trust == o.Trust &&
+		p.early == o.early && p.Started.Equal(o.Started) && p.Created.Equal(o.Created) && p.LostUntil.Equal(o.LostUntil)
+}
+
 // later compares two booleans: false comes before true.
 func later(a, b bool) int {
 	switch {
@@ -96,6 +103,16 @@ func (o owners) drop(p *PodState) {
 	o[key] = slices.DeleteFunc(o[key], func(c *PodState) bool { return c.UID == p.UID && c.IsLost() == p.IsLost() })
 	if len(o[key]) == 0 {
 		delete(o, key)
+	}
+}
+
+// replace gives the claim of a pod to a later state of the pod with the same claim.
+func (o owners) replace(was, is *PodState) {
+	claims := o[was.Addr.As4()]
+	if at := slices.Index(claims, was); at >= 0 {
+		claims[at] = is
+	} else {
+		o.set(is) // another pod with its UID took its place
 	}
 }
 

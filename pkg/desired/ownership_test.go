@@ -170,6 +170,42 @@ func TestOwnersModel(t *testing.T) {
 	})
 }
 
+// TestSameClaim: a state of a pod takes the place of an earlier one only if compareClaims cannot tell
+// them apart, whatever else claims the address.
+func TestSameClaim(t *testing.T) {
+	now := time.Unix(1, 0)
+	base := Pod{UID: "a", Addr: addr1, Local: true, Started: now, Created: now}
+	was := &PodState{Pod: &base}
+	for what, change := range map[string]func(*PodState){
+		"uid": func(p *PodState) { p.UID = "b" }, "node": func(p *PodState) { p.Local = false },
+		"address": func(p *PodState) { p.Addr = addr2 }, "deleted": func(p *PodState) { p.Deleting = true },
+		"trust": func(p *PodState) { p.Trust = Outside }, "lost": func(p *PodState) { p.LostUntil = now },
+		"start": func(p *PodState) { p.Started = time.Unix(2, 0) }, "creation": func(p *PodState) { p.Created = time.Unix(2, 0) },
+		"a start in the future": func(p *PodState) { p.early = true },
+	} {
+		pod := base
+		is := &PodState{Pod: &pod}
+		require.True(t, was.sameClaim(is))
+		change(is)
+		require.False(t, was.sameClaim(is), what)
+		require.True(t, is.Addr != addr1 || compareClaims(was, is) != 0, what)
+	}
+}
+
+// TestOneUIDTwice: two pods with one UID and address, as only broken objects have, take turns.
+func TestOneUIDTwice(t *testing.T) {
+	d := newTestState()
+	for _, label := range []string{"a", "b"} {
+		for _, name := range []string{"one", "two"} {
+			in := NewObjects()
+			in.SetPod(Pod{Namespace: "x", Name: name, UID: "u", Addr: addr1, Labels: map[string]string{"app": label}})
+			d.Stage(&in, time.Time{})
+			require.Equal(t, name, d.owners.ownership(addr1).Owner.Name)
+			require.Len(t, d.owners.of(addr1), 1)
+		}
+	}
+}
+
 // stronger is the order of ADR 17 in plain words.
 func stronger(a, b Pod) bool {
 	switch {

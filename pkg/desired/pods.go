@@ -112,10 +112,10 @@ func (d *State) movePod(key PodKey, was *PodState, pod *Pod, addrs map[netip.Add
 		}
 	}
 	claimed, claims := was != nil && was.Claims(), m.is != nil && m.is.Claims()
-	if claimed && claims && was.Addr == pod.Addr && compareClaims(was, m.is) == 0 { // so no owner changes
+	if claimed && claims && was.sameClaim(m.is) { // so no owner changes
 		m.is.own(was.owner, was.member, was.Home)
 		d.members.put(m.is)
-		d.owners.set(m.is)
+		d.owners.replace(was, m.is)
 		return m
 	}
 	if claimed {
@@ -165,9 +165,9 @@ func (d *State) place(m *podMove) {
 		if is == nil || is.UID != was.UID || !is.Local || !is.member {
 			d.deselect(was.Placement)
 		}
-		d.renderAddr(was.Addr)
+		d.effects.Changed[was.Addr] = true
 		if is == nil || !is.Home || is.UID != was.UID || is.Addr != was.Addr || is.IsLost() {
-			d.check(was.Addr) // its pod is gone: is the endpoint? It may have the other address, too
+			d.effects.Check[was.Addr] = true // its pod is gone: is the endpoint? It may have the other address, too
 		}
 	}
 	if is == nil || !is.Local || !is.Claims() {
@@ -178,14 +178,14 @@ func (d *State) place(m *podMove) {
 	}
 	if comes(was, is) {
 		d.effects.Came = append(d.effects.Came, is)
-		d.check(is.Addr) // what is there may have been made anew under its GUID
+		d.effects.Check[is.Addr] = true // what is there may have been made anew under its GUID
 	}
 	if !is.Home {
 		return
 	}
 	d.local[is.UID] = is
 	d.findSelecting(is)
-	d.renderAddr(is.Addr)
+	d.effects.Changed[is.Addr] = true
 }
 
 // comes reports whether a local pod is new on its address, or in a new sandbox.

@@ -194,7 +194,7 @@ func (d *State) reselect(p *PodState, key policy.Key, is *policyState) {
 		p.selected = slices.Insert(p.selected, to, s)
 	}
 	if at >= 0 || selects {
-		d.renderAddr(p.Addr)
+		d.effects.Changed[p.Addr] = true
 	}
 }
 
@@ -217,7 +217,7 @@ func (d *State) findSelecting(p *PodState) {
 		}
 		d.deselect(p.Placement)
 		p.selected = selected
-		d.renderAddr(p.Addr)
+		d.effects.Changed[p.Addr] = true
 	}
 }
 
@@ -236,7 +236,7 @@ func (d *State) renderUsers(v *view, tieredOnly bool) {
 	for _, p := range d.local {
 		uses := slices.ContainsFunc(p.selected, func(s subjection) bool { return v.users[s.Key] == s.policyState })
 		if uses && (!tieredOnly || p.Tiered()) {
-			d.renderAddr(p.Addr)
+			d.effects.Changed[p.Addr] = true
 		}
 	}
 }
@@ -265,7 +265,9 @@ func (d *State) Count(s *state.Stats) {
 // count adds more to the number of local pods that a policy selects.
 func (d *State) count(ps *policyState, more int) {
 	ps.selects += more
-	d.switched[ps] = struct{}{}
+	if ps.active != (ps.selects > 0) {
+		d.switched[ps] = struct{}{}
+	}
 }
 
 // deselect ends the selection of a pod by all policies, because it is not on this node any more
@@ -304,7 +306,9 @@ func (d *State) activate() {
 			}
 		}
 	}
-	d.members.fill()
+	if len(came) > 0 {
+		d.members.fill()
+	}
 	for _, ps := range came {
 		d.namedPorts.use(ps)
 	}
@@ -376,7 +380,11 @@ func (d *State) Release(ref ipsets.Ref, names ...ipsets.Name) {
 // was deleted while no agent ran. They get members as if it still mentioned them, so they change
 // together with the other sets of the same rules. The definition ends with the last reference.
 func (d *State) DefineOrphans() {
-	for _, n := range d.cache.TakeOrphans() {
+	orphans := d.cache.TakeOrphans()
+	if len(orphans) == 0 {
+		return
+	}
+	for _, n := range orphans {
 		if n.Kind() == ipsets.KindNamedPort {
 			d.defineUnused(n)
 		} else if def, ok := policy.Definition(n); ok && d.ours(def) && d.cache.Define(n) {

@@ -286,9 +286,8 @@ func (p *PodState) tieredIn(dir policy.Direction) bool {
 
 // policyWarnings returns the warnings of the policies that select pods of this node and need too
 // many ACLs or numbers of named ports there. The texts have no counts, because other tenants could
-// change them all the time.
+// change them all the time. A text may come several times.
 func (d *State) policyWarnings() (out []state.Warning) {
-	told := map[state.Warning]bool{}
 	for _, p := range d.local {
 		for _, s := range p.selected {
 			if p.cut == 0 && !p.closed && !p.silent && len(s.views) == 0 {
@@ -296,11 +295,7 @@ func (d *State) policyWarnings() (out []state.Warning) {
 			}
 			for _, message := range d.excesses(p, s.policyState) {
 				object, kind := ObjectOf(s.Key)
-				w := state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: message}
-				if !told[w] {
-					told[w] = true
-					out = append(out, w)
-				}
+				out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: message})
 			}
 		}
 	}

@@ -66,6 +66,7 @@ func New(cfg Settings, cache *ipsets.Cache, note func(work, kind, namespace, nam
 		contested: map[netip.Addr]bool{},
 		lost:      map[netip.Addr]PodKey{},
 		misplaced: map[PodKey]bool{},
+		effects:   Effects{Changed: map[netip.Addr]bool{}, Check: map[netip.Addr]bool{}},
 	}
 	d.namedPorts = d.members.ports
 	d.namedPorts.render = d.renderUsers
@@ -88,24 +89,8 @@ type Effects struct {
 // TakeEffects returns the effects since the last call.
 func (d *State) TakeEffects() Effects {
 	out := d.effects
-	d.effects = Effects{}
+	d.effects = Effects{Changed: map[netip.Addr]bool{}, Check: map[netip.Addr]bool{}}
 	return out
-}
-
-// renderAddr notes that the endpoints of an address may have other rules.
-func (d *State) renderAddr(addr netip.Addr) {
-	if d.effects.Changed == nil {
-		d.effects.Changed = map[netip.Addr]bool{}
-	}
-	d.effects.Changed[addr] = true
-}
-
-// check notes that the endpoints of an address are to be read again.
-func (d *State) check(addr netip.Addr) {
-	if d.effects.Check == nil {
-		d.effects.Check = map[netip.Addr]bool{}
-	}
-	d.effects.Check[addr] = true
 }
 
 // Pod returns the pod of a name, nil for none.

@@ -13,7 +13,8 @@ import (
 )
 
 // Warnings returns the warnings that follow from objects alone: objects over a limit, parts of
-// policies that cannot be expressed, and addresses that are contested or that no pod can have.
+// policies that cannot be expressed, and addresses that are contested or that no pod can have. A
+// warning may come several times.
 func (d *State) Warnings() []state.Warning {
 	out := d.policyWarnings()
 	if len(d.members.over) > 0 {

@@ -106,7 +106,6 @@ func (d *State) gone(id string) {
 		d.hold(ep, kind, nil)
 	}
 	d.cache.See(id, ipsets.SeesActual)
-	d.cache.Await(id)
 }
 
 // HasAddr reports whether HNS has an endpoint with an address. It also returns true while this is

@@ -72,8 +72,7 @@ func (d *State) pin(ep *Endpoint) {
 	case !ep.Known():
 		sight = ipsets.SeesPinned
 	}
-	d.cache.See(ep.ID, sight)
-	d.cache.Await(ep.ID, d.stale(ep)...)
+	d.cache.See(ep.ID, sight, d.stale(ep)...)
 }
 
 // hold makes the endpoint hold exactly these sets with one kind of reference. It holds the new

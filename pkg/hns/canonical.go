@@ -33,8 +33,8 @@ func (a ACL) Canonical() ACL {
 	}
 	a.LocalAddresses = canonicalAddresses(a.LocalAddresses)
 	a.RemoteAddresses = canonicalAddresses(a.RemoteAddresses)
-	a.LocalPorts = canonicalPorts(a.LocalPorts)
-	a.RemotePorts = canonicalPorts(a.RemotePorts)
+	a.LocalPorts, _ = portField.canonical(strings.TrimSpace(a.LocalPorts))
+	a.RemotePorts, _ = portField.canonical(strings.TrimSpace(a.RemotePorts))
 	return a
 }
 
@@ -101,11 +101,6 @@ func canonicalAddresses(field string) string {
 		return ids
 	}
 	field, _ = addressField.canonical(field)
-	return field
-}
-
-func canonicalPorts(field string) string {
-	field, _ = portField.canonical(strings.TrimSpace(field))
 	return field
 }
 

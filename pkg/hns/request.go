@@ -47,10 +47,11 @@ func (r Request) Do(ctx context.Context, c Client) (out Result) {
 	case OpACLUpdate:
 		out.Err = c.ReplacePolicies(ctx, r.Endpoint, r.Policies)
 	default:
-		if r.Verb() == "" {
+		verb, is := verbs[r.Op]
+		if !is {
 			panic("BUG: no such call of HNS: " + r.Op)
 		}
-		out.Err = c.ModifySets(ctx, r.Verb(), r.Sets)
+		out.Err = c.ModifySets(ctx, verb, r.Sets)
 	}
 	return out
 }

@@ -43,7 +43,7 @@ type Cache struct {
 
 	groups  int               // number of groups of suspects so far
 	sights  map[string]Sight  // by owner of references; the default is SeesActual
-	awaited map[string][]Name // leaves by owner of references; see Await
+	awaited map[string][]Name // leaves by owner of references; see See
 
 	orphans   []Name     // needed, in HNS and not defined; not taken yet
 	spellings []Spelling // learned, not taken yet
@@ -339,6 +339,10 @@ func (c *Cache) Spare(n Name) bool {
 	s := c.byName[n]
 	return s != nil && !s.needed && (s.present || s.unknown)
 }
+
+// HasSpare reports whether HNS may have sets that are not needed. If not, the outcome of every write
+// is known.
+func (c *Cache) HasSpare() bool { return len(c.spare)+len(c.unknown) > 0 }
 
 // NextSpare returns the earliest time after t at which a set became spare, zero for none.
 // Sets that became spare before are due already.

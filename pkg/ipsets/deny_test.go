@@ -164,13 +164,13 @@ func TestAwait(t *testing.T) {
 		w.RemoveMember(n.Deny(), nsX.Deny())
 		w.RemoveMember(n.Deny(), nsY.Deny())
 	}
-	w.Await("ep", nsX)
+	w.See("ep", SeesActual, nsX)
 	require.True(t, w.Awaited("ep"))
 	require.False(t, w.Awaited("other"))
 	require.NoError(t, w.hns.run(w.Cache, w.Plan()))
 	same(t, ``, w.Plan())
 	require.True(t, w.HeldBack())
-	w.Await("ep")
+	w.See("ep", SeesActual)
 	same(t, `
 		nest update  deny-nestedlabel-app:a:b  -> empty-emptyhashset
 		nest update  nestedlabel-app:a:b  -> empty-emptyhashset ns-x ns-y`, w.Plan())

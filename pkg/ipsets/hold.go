@@ -26,27 +26,20 @@ const (
 	SeesNothing              // none: the owner is an endpoint without a pod
 )
 
-// See sets which sets the rules of an owner name. The default is SeesActual, and setting it
-// removes the entry of the owner.
-func (c *Cache) See(owner string, what Sight) {
-	if what == SeesActual {
-		delete(c.sights, owner)
-		return
+// See sets which sets the rules of an owner name, and which leaves wait for it: while the owner still
+// has outdated rules, these leaves and their deny twins do not join a nested allow set that the rules
+// name, and do not leave a nested deny twin that they name. Otherwise the outdated rules, with the new
+// sets, could allow packets that both the old and the new state deny. SeesActual without leaves is the
+// default, and removes the entries of the owner.
+func (c *Cache) See(owner string, what Sight, awaiting ...Name) {
+	delete(c.sights, owner)
+	delete(c.awaited, owner)
+	if what != SeesActual {
+		c.sights[owner] = what
 	}
-	c.sights[owner] = what
-}
-
-// Await holds back changes of nested sets for some leaves while an owner still has outdated
-// rules. Until the next call for the owner, the leaves and their deny twins do not join a nested
-// allow set that these rules name, and do not leave a nested deny twin that they name. Otherwise
-// the outdated rules, with the new sets, could allow packets that both the old and the new
-// state deny. A call without leaves ends the hold.
-func (c *Cache) Await(owner string, leaves ...Name) {
-	if len(leaves) == 0 {
-		delete(c.awaited, owner)
-		return
+	if len(awaiting) > 0 {
+		c.awaited[owner] = awaiting
 	}
-	c.awaited[owner] = leaves
 }
 
 // Awaited reports whether a leaf waits until the owner has new rules. Its cost is linear in the

@@ -180,9 +180,6 @@ func (c *Cache) Probe(n Name) (Request, bool) {
 // nested set may contain. The second request requires the success of the
 // first.
 func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) (plan []Request) {
-	if len(c.spare) == 0 {
-		return nil
-	}
 	nested, leaf := Request{Verb: Remove, Nested: true}, Request{Verb: Remove}
 	going, leaves := map[*set]bool{}, []*set(nil)
 	for _, s := range inOrder(c.spare) {

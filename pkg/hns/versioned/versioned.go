@@ -106,8 +106,6 @@ func (w Writer) read(id string) (hns.Endpoint, error) {
 	return is.Endpoint, is.Err
 }
 
-func (w Writer) write(r hns.Request) error { return w.Ask(r).Err }
-
 // Unchecked is the version of whatever an unchecked Writer has written.
 const Unchecked hns.Version = "unchecked"
 
@@ -117,13 +115,13 @@ const Unchecked hns.Version = "unchecked"
 // a *Refused or a *Conflict; and ErrUnread.
 func (w Writer) Add(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	if w.Unchecked {
-		return Done{Version: Unchecked}, w.write(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls})
+		return Done{Version: Unchecked}, w.Ask(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls}).Err
 	}
 	was, err := w.before(id, from, w.Seen)
 	if err != nil {
 		return Done{}, err
 	}
-	if err := w.write(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls}); err != nil {
+	if err := w.Ask(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls}).Err; err != nil {
 		return Done{}, w.failed(id, was, err)
 	}
 	return w.after(id, was, slices.Concat(was.Ours, acls))
@@ -153,7 +151,7 @@ func (w Writer) Replace(id string, from hns.Version, acls []hns.ACL) (Done, erro
 		for _, a := range acls {
 			policies = append(policies, hns.NewACLPolicy(a))
 		}
-		err := w.write(hns.Request{Op: hns.OpACLUpdate, Endpoint: id, Policies: policies})
+		err := w.Ask(hns.Request{Op: hns.OpACLUpdate, Endpoint: id, Policies: policies}).Err
 		if err == nil {
 			if w.Unchecked {
 				return Done{Version: Unchecked, Cut: f.cut, Whole: f.whole}, nil
