@@ -58,7 +58,7 @@ func TestGetEndpoint(t *testing.T) {
 			a, f, s := onFaulty(t)
 			f.before = failing(test.export, test.code, test.times)
 			if test.deleted {
-				require.NoError(t, s.sim.DeleteEndpoint("ep"))
+				s.deleteEndpoint(t, "ep")
 			}
 			e, err := a.GetEndpoint(t.Context(), "ep")
 			require.Equal(t, []int{test.opens, test.lists}, []int{countOf(f.calls, "HcnOpenEndpoint ep"), countOf(f.calls, listEp)}, f.calls)
@@ -77,7 +77,7 @@ func TestGetEndpoint(t *testing.T) {
 // when the enumeration that decides it fails.
 func TestGoneUnlisted(t *testing.T) {
 	a, f, s := onFaulty(t)
-	require.NoError(t, s.sim.DeleteEndpoint("ep"))
+	s.deleteEndpoint(t, "ep")
 	f.before = failing(listEp, codeRPC, always)
 	_, err := a.GetEndpoint(t.Context(), "ep")
 	wantError(t, err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, "ep", codeRPC)
@@ -134,7 +134,7 @@ func TestWriteNotFound(t *testing.T) {
 				a, f, s := onFaulty(t)
 				switch test.endpoint {
 				case deleted:
-					require.NoError(t, s.sim.DeleteEndpoint("ep"))
+					s.deleteEndpoint(t, "ep")
 				case complete:
 					require.NoError(t, s.sim.PutSet(leaf))
 				case unseen:

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -128,12 +127,12 @@ func newEndpoint(id string) hnssim.NewEndpoint {
 
 // onFaulty returns an adapter over a service that fails, on a simulator with the
 // endpoint ep.
-func onFaulty(t *testing.T) (*Adapter, *faulty, *simLibrary) {
+func onFaulty(t *testing.T) (*Adapter, *faulty, *simNode) {
 	t.Helper()
 	a, s := onSim(t, Options{})
 	f := newFaulty(s)
 	a.service = service{f}
-	require.NoError(t, s.sim.CreateEndpoint(newEndpoint("ep")))
+	require.NoError(t, s.AddEndpoint(newEndpoint("ep")))
 	return a, f, s
 }
 
@@ -208,12 +207,13 @@ func TestNetworkErrors(t *testing.T) {
 	}
 }
 
-// TestNetworkNotThere: a name differs by its case too.
+// TestNetworkNotThere: a name differs by its case too, whatever HNS makes of the filter.
 func TestNetworkNotThere(t *testing.T) {
 	a, f, s := onFaulty(t)
 	_, err := a.Network(t.Context())
 	require.NoError(t, err)
-	s.sim = hnsfault.New(hnsfault.Options{Network: "Azure"})
+	s.remake(s.id, "Azure")
+	f.library = deaf{s, "Name"}
 	_, err = a.Network(t.Context())
 	wantError(t, err, hns.ErrNotFound, "Network/Get", hns.KindNetwork, "azure", 0)
 	_, err = a.EndpointIDs(t.Context())
@@ -232,14 +232,14 @@ func TestNetworkMadeAnew(t *testing.T) {
 	require.NoError(t, a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf}))
 	require.Equal(t, slices.Concat(readsNetwork(s.id), modifies(kindNetwork, s.id)), f.calls)
 	before := s.id
-	s.id = "00000000-0000-0000-0000-000000000002"
+	s.remake("00000000-0000-0000-0000-000000000002", "azure")
 	f.calls = nil
 	err := a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf})
 	wantError(t, err, hns.ErrUnavailable, "SetPolicy/Update", hns.KindSet, leaf.ID, codeNetworkNotFound)
 	require.Equal(t, []string{"HcnOpenNetwork " + before}, f.calls)
 	require.NoError(t, a.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf}))
 
-	s.id = "00000000-0000-0000-0000-000000000003"
+	s.remake("00000000-0000-0000-0000-000000000003", "azure")
 	_, err = a.GetEndpoint(t.Context(), "ep")
 	require.NoError(t, err, "a read of an endpoint finds out by itself")
 	f.calls = nil
@@ -346,10 +346,10 @@ func TestSetElementNotFound(t *testing.T) {
 
 // TestSetElementNotFoundElsewhere: the network has gone with all its sets.
 func TestSetElementNotFoundElsewhere(t *testing.T) {
-	for name, spoil := range map[string]func(*faulty, *simLibrary){
-		"another network": func(_ *faulty, s *simLibrary) { s.id = "00000000-0000-0000-0000-000000000002" },
-		"no network":      func(_ *faulty, s *simLibrary) { s.sim = hnsfault.New(hnsfault.Options{Network: "other"}) },
-		"cannot be read": func(f *faulty, _ *simLibrary) {
+	for name, spoil := range map[string]func(*faulty, *simNode){
+		"another network": func(_ *faulty, s *simNode) { s.remake("00000000-0000-0000-0000-000000000002", "azure") },
+		"no network":      func(_ *faulty, s *simNode) { s.remake(s.id, "other") },
+		"cannot be read": func(f *faulty, _ *simNode) {
 			f.before = failing("HcnEnumerateNetworks", codeRPC, always)
 		},
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
 const (
@@ -34,10 +35,10 @@ func TestHold(t *testing.T) {
 	_, err := a.GetEndpoint(t.Context(), "too")
 	require.NoError(t, err)
 	require.Equal(t, slices.Concat([]string{openEp, queryEp, queryEp}, reads(kindEndpoint, "too")), f.calls, "others are opened as always")
-	require.Len(t, s.opened, 1)
+	require.Equal(t, 1, s.OpenHandles())
 	release()
 	require.Equal(t, closeEp, f.calls[len(f.calls)-1])
-	require.Empty(t, s.opened)
+	require.Zero(t, s.OpenHandles())
 
 	f.calls = nil
 	_, err = a.GetEndpoint(t.Context(), "ep")
@@ -53,7 +54,7 @@ func TestHoldSeesWhatChanged(t *testing.T) {
 	defer a.Hold(t.Context(), "ep")()
 	_, err := a.GetEndpoint(t.Context(), "ep")
 	require.NoError(t, err)
-	require.NoError(t, s.sim.DeleteEndpoint("ep"))
+	s.deleteEndpoint(t, "ep")
 	_, err = a.GetEndpoint(t.Context(), "ep")
 	wantError(t, err, hns.ErrNotFound, "Endpoint/Get", hns.KindEndpoint, "ep", codeEndpointNotFound)
 	require.Equal(t, []string{openEp, queryEp, queryEp, closeEp, listEp}, f.calls)
@@ -70,7 +71,7 @@ func TestHoldAfterAnError(t *testing.T) {
 		_, err := a.GetEndpoint(t.Context(), "ep")
 		require.NoError(t, err)
 		require.Error(t, a.AddACLs(t.Context(), "ep", []hns.ACL{webRule}))
-		require.Empty(t, s.opened)
+		require.Zero(t, s.OpenHandles())
 		require.NoError(t, a.AddACLs(t.Context(), "ep", []hns.ACL{webRule}))
 		_, err = a.GetEndpoint(t.Context(), "ep")
 		require.NoError(t, err)
@@ -87,7 +88,7 @@ func TestHoldOfAnother(t *testing.T) {
 	f.library = shows{s, `{"ID":"other"}`}
 	_, err := a.GetEndpoint(t.Context(), "ep")
 	wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
-	require.Empty(t, s.opened)
+	require.Zero(t, s.OpenHandles())
 }
 
 func TestHoldTwice(t *testing.T) {
@@ -106,7 +107,7 @@ func TestReleaseWhileHung(t *testing.T) {
 		a, s := onSim(t, Options{Deadline: time.Minute})
 		f := newFaulty(s)
 		a.service = service{f}
-		require.NoError(t, s.sim.CreateEndpoint(newEndpoint("ep")))
+		require.NoError(t, s.AddEndpoint(newEndpoint("ep")))
 		_, err := a.Network(t.Context())
 		require.NoError(t, err)
 		back := make(chan struct{})
@@ -129,7 +130,7 @@ func TestReleaseWhileHung(t *testing.T) {
 		close(back)
 		synctest.Wait()
 		require.Equal(t, []string{openEp, queryEp, modifyEp, closeEp}, f.calls)
-		require.Empty(t, s.opened)
+		require.Zero(t, s.OpenHandles())
 		_, err = a.GetEndpoint(t.Context(), "ep")
 		require.NoError(t, err)
 		require.Empty(t, f.misuses)
@@ -143,7 +144,7 @@ func TestReleaseInAHurry(t *testing.T) {
 		a, s := onSim(t, Options{})
 		f := newFaulty(s)
 		a.service = service{f}
-		require.NoError(t, s.sim.CreateEndpoint(newEndpoint("ep")))
+		require.NoError(t, s.AddEndpoint(newEndpoint("ep")))
 		f.before = func(call string) error {
 			if strings.HasPrefix(call, "HcnModify") {
 				time.Sleep(time.Minute)
@@ -174,7 +175,7 @@ func TestReleaseWaits(t *testing.T) {
 		a, s := onSim(t, Options{})
 		f := newFaulty(s)
 		a.service = service{f}
-		require.NoError(t, s.sim.CreateEndpoint(newEndpoint("ep")))
+		require.NoError(t, s.AddEndpoint(newEndpoint("ep")))
 		release := a.Hold(t.Context(), "ep")
 		_, err := a.GetEndpoint(t.Context(), "ep")
 		require.NoError(t, err)
@@ -185,7 +186,7 @@ func TestReleaseWaits(t *testing.T) {
 		a.Hold(t.Context(), "other")()
 		require.Zero(t, time.Since(start), "nothing was opened")
 		release()
-		require.Empty(t, s.opened)
+		require.Zero(t, s.OpenHandles())
 		require.LessOrEqual(t, time.Since(start), 2*time.Second, "no later than what waits already")
 		require.NoError(t, <-first)
 		require.NoError(t, <-second)
@@ -195,7 +196,7 @@ func TestReleaseWaits(t *testing.T) {
 // TestReleaseAfterClose: it returns, and leaves nothing that runs.
 func TestReleaseAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &simLibrary{opened: map[handle]string{}}
+		l := newSimNode(t, hnsd.Options{})
 		a := newAdapter(Options{Network: "azure"}, l)
 		release := a.Hold(t.Context(), "ep")
 		a.Close()
