@@ -78,18 +78,7 @@ func TestKubectlTrace(t *testing.T) {
 		{"from an address", "192.0.2.1", "back/db:5432/TCP", 3, []string{"into back/db: BLOCKED, "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			servers.Eventually(t, settle, func() string { // until the agents have the policies
-				code, stdout, stderr := member.trace(t, c.from, c.to)
-				if code != c.code || stderr != "" {
-					return fmt.Sprintf("exit code %d\n%s%s", code, stdout, stderr)
-				}
-				for _, part := range c.says {
-					if !strings.Contains(stdout, part) {
-						return fmt.Sprintf("it does not say %q:\n%s", part, stdout)
-					}
-				}
-				return ""
-			})
+			member.traces(t, c.code, c.says, c.from, c.to)
 		})
 	}
 
@@ -157,6 +146,23 @@ func withPlugin(t *testing.T, kubeconfig string) person {
 func (p person) trace(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	return p.npm(t, append([]string{"trace"}, args...)...)
+}
+
+// traces waits until a trace ends with a code and says everything: agents may not have the policies yet.
+func (p person) traces(t *testing.T, code int, says []string, args ...string) {
+	t.Helper()
+	servers.Eventually(t, settle, func() string {
+		got, stdout, stderr := p.trace(t, args...)
+		if got != code || stderr != "" {
+			return fmt.Sprintf("exit code %d\n%s%s", got, stdout, stderr)
+		}
+		for _, part := range says {
+			if !strings.Contains(stdout, part) {
+				return fmt.Sprintf("it does not say %q:\n%s", part, stdout)
+			}
+		}
+		return ""
+	})
 }
 
 // npm runs a command of kubectl npm.
@@ -253,18 +259,7 @@ func TestDeveloperOfOneNamespace(t *testing.T) {
 		{"to a pod of one's own node", []string{"dev-shop/web", "dev-back/near:443"}, 0, []string{"into dev-back/near: allowed, "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			servers.Eventually(t, settle, func() string { // until the agents have the policies
-				code, stdout, stderr := ann.trace(t, c.args...)
-				if code != c.code || stderr != "" {
-					return fmt.Sprintf("exit code %d\n%s%s", code, stdout, stderr)
-				}
-				for _, part := range c.says {
-					if !strings.Contains(stdout, part) {
-						return fmt.Sprintf("it does not say %q:\n%s", part, stdout)
-					}
-				}
-				return ""
-			})
+			ann.traces(t, c.code, c.says, c.args...)
 		})
 	}
 

@@ -141,10 +141,7 @@ func TestReleaseWhileHung(t *testing.T) {
 // close either, which comes after that call.
 func TestReleaseInAHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, s := onSim(t, Options{})
-		f := newFaulty(s)
-		a.service = service{f}
-		require.NoError(t, s.AddEndpoint(newEndpoint("ep")))
+		a, f, s := onFaulty(t)
 		f.before = func(call string) error {
 			if strings.HasPrefix(call, "HcnModify") {
 				time.Sleep(time.Minute)
@@ -172,10 +169,7 @@ func TestReleaseInAHurry(t *testing.T) {
 // meanwhile.
 func TestReleaseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, s := onSim(t, Options{})
-		f := newFaulty(s)
-		a.service = service{f}
-		require.NoError(t, s.AddEndpoint(newEndpoint("ep")))
+		a, _, s := onFaulty(t)
 		release := a.Hold(t.Context(), "ep")
 		_, err := a.GetEndpoint(t.Context(), "ep")
 		require.NoError(t, err)
