@@ -68,8 +68,7 @@ func onThree(t *testing.T) (*Adapter, *faulty, *simNode) {
 	for _, id := range []string{"other", "too"} {
 		require.NoError(t, s.AddEndpoint(hnssim.NewEndpoint{ID: id}))
 	}
-	_, err := a.Network(t.Context())
-	require.NoError(t, err)
+	getNetwork(t, a)
 	f.calls = nil
 	return a, f, s
 }

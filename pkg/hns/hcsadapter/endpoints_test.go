@@ -187,14 +187,13 @@ func TestRefusedForAMissingSet(t *testing.T) {
 		for _, code := range []uint32{codeInvalidPolicy, codeInvalidReference, codeInvalidArgument} {
 			t.Run(fmt.Sprintf("%s %#x", name, code), func(t *testing.T) {
 				a, f, s := onFaulty(t)
-				_, err := a.Network(t.Context())
-				require.NoError(t, err)
+				getNetwork(t, a)
 				if test.there {
 					require.NoError(t, s.sim.PutSet(leaf))
 				}
 				f.before = failing("HcnModify", code, 1)
 				f.calls = nil
-				err = test.write(a)
+				err := test.write(a)
 				require.ErrorIs(t, err, test.class)
 				op, ok := errors.AsType[*hns.OpError](err)
 				require.True(t, ok)
@@ -220,8 +219,7 @@ func TestForeignSurvives(t *testing.T) {
 	shown := `{ "Exceptions" : ["10.0.0.0/8"], "Name":"<a & b>", "N":1.50 }`
 	require.NoError(t, s.sim.SetPolicies("ep", []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(shown)}}))
 	read := func() []hns.EndpointPolicy {
-		e, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		e := getEndpoint(t, a, "ep")
 		return e.Policies
 	}
 	first := read()

@@ -38,8 +38,7 @@ func onOthers(t *testing.T) (*Adapter, *faulty, *simNode) {
 	} {
 		require.NoError(t, s.AddEndpoint(n))
 	}
-	_, err = a.Network(t.Context())
-	require.NoError(t, err)
+	getNetwork(t, a)
 	return a, f, s
 }
 
@@ -127,8 +126,7 @@ func TestNetworkInEitherCase(t *testing.T) {
 	s.remake(strings.ToLower(s.id), "azure")
 	f.calls = nil
 	for _, id := range []string{"ep", "hyper-v"} {
-		_, err := a.GetEndpoint(t.Context(), id)
-		require.NoError(t, err)
+		getEndpoint(t, a, id)
 	}
 	require.Equal(t, reads(kindEndpoint, "ep", "hyper-v"), f.calls)
 }

@@ -147,6 +147,22 @@ func failing(prefix string, code uint32, times int) func(string) error {
 	}
 }
 
+// getEndpoint reads an endpoint that can be read.
+func getEndpoint(t *testing.T, a *Adapter, id string) hns.Endpoint {
+	t.Helper()
+	e, err := a.GetEndpoint(t.Context(), id)
+	require.NoError(t, err)
+	return e
+}
+
+// getNetwork reads the network, which can be read.
+func getNetwork(t *testing.T, c hns.Client) hns.Network {
+	t.Helper()
+	n, err := c.Network(t.Context())
+	require.NoError(t, err)
+	return n
+}
+
 func coded(code uint32) error {
 	return &failure{code: code, err: fmt.Errorf("HcnCall: text of 0x%x", code)}
 }
@@ -199,8 +215,7 @@ func TestNetworkErrors(t *testing.T) {
 				f.before = failing(export, test.code, 1)
 				_, err := a.Network(t.Context())
 				wantError(t, err, test.class, "Network/Get", hns.KindNetwork, "azure", test.code)
-				n, err := a.Network(t.Context())
-				require.NoError(t, err)
+				n := getNetwork(t, a)
 				require.Equal(t, "azure", n.Name)
 			})
 		}
@@ -210,11 +225,10 @@ func TestNetworkErrors(t *testing.T) {
 // TestNetworkNotThere: a name differs by its case too, whatever HNS makes of the filter.
 func TestNetworkNotThere(t *testing.T) {
 	a, f, s := onFaulty(t)
-	_, err := a.Network(t.Context())
-	require.NoError(t, err)
+	getNetwork(t, a)
 	s.remake(s.id, "Azure")
 	f.library = deaf{s, "Name"}
-	_, err = a.Network(t.Context())
+	_, err := a.Network(t.Context())
 	wantError(t, err, hns.ErrNotFound, "Network/Get", hns.KindNetwork, "azure", 0)
 	_, err = a.EndpointIDs(t.Context())
 	wantError(t, err, hns.ErrUnavailable, "Endpoint/Enumerate", hns.KindNetwork, "azure", 0)
@@ -396,11 +410,9 @@ func TestWriteDoneThenError(t *testing.T) {
 		err = a.AddACLs(t.Context(), "ep", []hns.ACL{rule})
 		wantError(t, err, want.acls, "ACL/Add", hns.KindEndpoint, "ep", code)
 		require.Equal(t, []int{1, 1}, []int{s.sim.Counts()["SetPolicy/Add"], s.sim.Counts()["ACL/Add"]})
-		n, err := a.Network(t.Context())
-		require.NoError(t, err)
+		n := getNetwork(t, a)
 		require.Len(t, n.Sets, 1, "it was done")
-		e, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		e := getEndpoint(t, a, "ep")
 		require.Len(t, e.Policies, 1, "it was done")
 	}
 }

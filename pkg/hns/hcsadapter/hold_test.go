@@ -29,11 +29,9 @@ func TestHold(t *testing.T) {
 	release := a.Hold(t.Context(), "ep")
 	require.Empty(t, f.calls)
 	for range 2 {
-		_, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 	}
-	_, err := a.GetEndpoint(t.Context(), "too")
-	require.NoError(t, err)
+	getEndpoint(t, a, "too")
 	require.Equal(t, slices.Concat([]string{openEp, queryEp, queryEp}, reads(kindEndpoint, "too")), f.calls, "others are opened as always")
 	require.Equal(t, 1, s.OpenHandles())
 	release()
@@ -41,8 +39,7 @@ func TestHold(t *testing.T) {
 	require.Zero(t, s.OpenHandles())
 
 	f.calls = nil
-	_, err = a.GetEndpoint(t.Context(), "ep")
-	require.NoError(t, err)
+	getEndpoint(t, a, "ep")
 	require.Equal(t, reads(kindEndpoint, "ep"), f.calls, "it is held no more")
 	a.Hold(t.Context(), "EP")()
 }
@@ -52,10 +49,9 @@ func TestHold(t *testing.T) {
 func TestHoldSeesWhatChanged(t *testing.T) {
 	a, f, s := onThree(t)
 	defer a.Hold(t.Context(), "ep")()
-	_, err := a.GetEndpoint(t.Context(), "ep")
-	require.NoError(t, err)
+	getEndpoint(t, a, "ep")
 	s.deleteEndpoint(t, "ep")
-	_, err = a.GetEndpoint(t.Context(), "ep")
+	_, err := a.GetEndpoint(t.Context(), "ep")
 	wantError(t, err, hns.ErrNotFound, "Endpoint/Get", hns.KindEndpoint, "ep", codeEndpointNotFound)
 	require.Equal(t, []string{openEp, queryEp, queryEp, closeEp, listEp}, f.calls)
 	err = a.AddACLs(t.Context(), "ep", []hns.ACL{webRule})
@@ -68,13 +64,11 @@ func TestHoldAfterAnError(t *testing.T) {
 		a, f, s := onThree(t)
 		f.before = failing("HcnModifyEndpoint", code, 1)
 		release := a.Hold(t.Context(), "ep")
-		_, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 		require.Error(t, a.AddACLs(t.Context(), "ep", []hns.ACL{webRule}))
 		require.Zero(t, s.OpenHandles())
 		require.NoError(t, a.AddACLs(t.Context(), "ep", []hns.ACL{webRule}))
-		_, err = a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 		release()
 		require.Equal(t, []string{openEp, queryEp, modifyEp, closeEp, openEp, modifyEp, queryEp, closeEp}, f.calls)
 	}
@@ -108,8 +102,7 @@ func TestReleaseWhileHung(t *testing.T) {
 		f := newFaulty(s)
 		a.service = service{f}
 		require.NoError(t, s.AddEndpoint(newEndpoint("ep")))
-		_, err := a.Network(t.Context())
-		require.NoError(t, err)
+		getNetwork(t, a)
 		back := make(chan struct{})
 		f.before = func(call string) error {
 			if strings.HasPrefix(call, "HcnModify") {
@@ -119,9 +112,8 @@ func TestReleaseWhileHung(t *testing.T) {
 		}
 		f.calls = nil
 		release := a.Hold(t.Context(), "ep")
-		_, err = a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
-		err = a.AddACLs(t.Context(), "ep", []hns.ACL{webRule})
+		getEndpoint(t, a, "ep")
+		err := a.AddACLs(t.Context(), "ep", []hns.ACL{webRule})
 		wantError(t, err, hns.ErrUnavailable, "ACL/Add", hns.KindEndpoint, "ep", 0)
 		start := time.Now()
 		release()
@@ -131,8 +123,7 @@ func TestReleaseWhileHung(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{openEp, queryEp, modifyEp, closeEp}, f.calls)
 		require.Zero(t, s.OpenHandles())
-		_, err = a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 		require.Empty(t, f.misuses)
 	})
 }
@@ -157,8 +148,7 @@ func TestReleaseInAHurry(t *testing.T) {
 		release()
 		require.Equal(t, time.Second, time.Since(start))
 
-		_, err = a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 		require.Equal(t, time.Minute, time.Since(start))
 		require.Equal(t, slices.Concat([]string{openEp, modifyEp}, []string{closeEp}, reads(kindEndpoint, "ep"), readsNetwork(s.id)), f.calls)
 		require.Empty(t, f.misuses)
@@ -171,8 +161,7 @@ func TestReleaseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, s := onFaulty(t)
 		release := a.Hold(t.Context(), "ep")
-		_, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 		done := 0
 		start := time.Now()
 		first := began(t.Context(), a.worker, "x", slow(time.Second, &done))
