@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -63,7 +62,7 @@ func TestNodesJudgeContests(t *testing.T) {
 	}}
 	source := cl.source()
 	source.AllNodes = nodes
-	settle := func() { time.Sleep(10 * time.Second); synctest.Wait() }
+	settle := func() { pass(10 * time.Second) }
 	run(t, Config{Source: source, Applier: r, Node: "n1"}, func(t *testing.T, c *Controller) {
 		settle()
 		require.Zero(t, nodes.listed(), "nothing is contested")

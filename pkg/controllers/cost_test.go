@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -48,8 +47,7 @@ func costOf(t *testing.T, each time.Duration, per int, during time.Duration, eve
 		for i := range 300 {
 			n.remote(i, "api")
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		n.told.all = nil
 		busy.Store(0)
 		requests.Store(0)
@@ -62,8 +60,7 @@ func costOf(t *testing.T, each time.Duration, per int, during time.Duration, eve
 		}
 		elapsed := time.Since(began).Seconds()
 		c.share, c.requests = time.Duration(busy.Load()).Seconds()/elapsed, float64(requests.Load())/elapsed
-		time.Sleep(3 * time.Hour)
-		synctest.Wait()
+		pass(3 * time.Hour)
 		var took []time.Duration
 		for _, a := range n.told.all {
 			took = append(took, a.Programmed...)

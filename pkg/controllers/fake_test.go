@@ -312,6 +312,12 @@ func firstApplied(cfg *Config) <-chan struct{} {
 	return done
 }
 
+// pass lets time pass in a bubble, and waits until nothing runs.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // inBubble is run for a test that makes channels of the bubble itself.
 func inBubble(t *testing.T, cfg Config, play func(t *testing.T, c *Controller)) {
 	t.Helper()

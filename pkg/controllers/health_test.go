@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -90,8 +89,7 @@ func TestStalledTransaction(t *testing.T) {
 				require.Equal(t, ready, healthy)
 
 				l.at.Store(nil)
-				time.Sleep(5 * time.Minute)
-				synctest.Wait()
+				pass(5 * time.Minute)
 				ready, healthy = checks(c)
 				require.Empty(t, ready+healthy)
 				require.Zero(t, l.dp.Progress())

@@ -123,8 +123,7 @@ func (l *looking) event() {
 
 // until sleeps until a time since the start.
 func (l *looking) until(at time.Duration) {
-	time.Sleep(time.Until(start.Add(at)))
-	synctest.Wait()
+	pass(time.Until(start.Add(at)))
 }
 
 func seconds(of ...float64) []time.Duration {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -122,8 +121,7 @@ func TestKindComesAndGoes(t *testing.T) {
 		require.NoError(t, c.Ready())
 		before := crd.requests()
 		require.LessOrEqual(t, before, 2)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		require.LessOrEqual(t, crd.requests()-before, 120, "two requests a minute")
 		require.GreaterOrEqual(t, crd.requests()-before, 90)
 		require.NoError(t, c.Ready())
@@ -132,12 +130,10 @@ func TestKindComesAndGoes(t *testing.T) {
 		for range 2 {
 			crd.setFail(nil)
 			crd.set(newClusterPolicy("a", false))
-			time.Sleep(2 * askAgain)
-			synctest.Wait()
+			pass(2 * askAgain)
 			require.Equal(t, "a set", last(clusterStates(r)))
 			crd.setAbsent()
-			time.Sleep(2 * askAgain)
-			synctest.Wait()
+			pass(2 * askAgain)
 			require.Equal(t, "a deleted", last(clusterStates(r)))
 			require.NoError(t, c.Ready())
 		}
@@ -168,21 +164,18 @@ func TestErrorIsNotAbsence(t *testing.T) {
 			source := cl.source()
 			source.ClusterPolicies, source.AllNodes = crd, cl.nodes
 			run(t, Config{Source: source, Applier: r}, func(t *testing.T, c *Controller) {
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				pass(time.Hour)
 				require.Empty(t, r.calls(), "nothing is loosened before all is known")
 				require.ErrorContains(t, c.Ready(), fail.Error())
 				require.LessOrEqual(t, crd.requests(), 300, "the errors back off")
 
 				crd.setFail(nil)
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				require.Equal(t, []string{"a set"}, clusterStates(r))
 				require.NoError(t, c.Ready())
 
 				crd.setFail(fail)
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				pass(time.Hour)
 				require.Equal(t, []string{"a set"}, clusterStates(r), "what was known stays in force")
 				require.ErrorContains(t, c.Ready(), fail.Error())
 			})
@@ -201,13 +194,11 @@ func TestStatusBringsNoKey(t *testing.T) {
 	run(t, Config{Source: source, Applier: r}, func(t *testing.T, _ *Controller) {
 		p.Status.Conditions = []metav1.Condition{{Type: "x"}}
 		crd.set(p)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		require.Len(t, r.calls(), 1)
 		p.Generation, p.Spec.Priority = 2, 7
 		crd.set(p)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		require.Equal(t, []string{"a set", "a set"}, clusterStates(r))
 	})
 }
@@ -254,8 +245,7 @@ func TestNodesAreWatchedOnceNamed(t *testing.T) {
 	source.ClusterPolicies, source.AllNodes = crd, all
 	run(t, Config{Source: source, Applier: r}, func(t *testing.T, c *Controller) {
 		quiet := func() {
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			pass(time.Minute)
 		}
 		quiet()
 		require.Zero(t, all.listed(), "nobody names nodes")
@@ -309,20 +299,17 @@ func TestNodesThatAreMissing(t *testing.T) {
 				if !atStart {
 					crd.set(newClusterPolicy("a", true))
 				}
-				time.Sleep(nodesPatience - time.Second)
-				synctest.Wait()
+				pass(nodesPatience - time.Second)
 				require.Empty(t, clusterStates(r))
 				require.Equal(t, atStart, len(r.calls()) == 0, "at the start everything waits")
-				time.Sleep(2 * time.Second)
-				synctest.Wait()
+				pass(2 * time.Second)
 				require.Equal(t, []string{"a set"}, clusterStates(r))
 				calls := r.calls()
 				require.Equal(t, closed, calls[len(calls)-1].clusters["a"].Spec)
 				require.ErrorContains(t, c.Ready(), "list all nodes")
 
 				all.setDown(nil)
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				calls = r.calls()
 				require.Equal(t, newClusterPolicy("a", true).Spec, calls[len(calls)-1].clusters["a"].Spec)
 				require.NoError(t, c.Ready())

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -65,8 +64,7 @@ func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
 	run(t, Config{Source: n.cl.source(), Applier: dp, Node: "n1", OnApplied: n.told.on}, func(t *testing.T, c *Controller) {
 		n.t = t
 		require.NoError(t, c.Ready())
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		n.delay.Store(int64(delay))
 		n.sim.ResetCalls()
 		n.told.all = nil
@@ -178,16 +176,14 @@ func TestPolicyDuringAFlood(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v", name, delay), func(t *testing.T) {
 				fullNode(t, delay, func(n *paced) {
 					n.otherPod()
-					time.Sleep(time.Hour)
-					synctest.Wait()
+					pass(time.Hour)
 					n.told.all = nil
 					arrivals := n.flood(event, leads...)
 					for _, a := range arrivals {
 						n.t.Logf("%v = %.1f intervals, %d calls", a.took, a.took.Seconds()/defaultApplyInterval.Seconds(), a.calls)
 						require.LessOrEqual(n.t, a.took, defaultApplyInterval+mostCalls*delay)
 					}
-					time.Sleep(time.Hour)
-					synctest.Wait()
+					pass(time.Hour)
 					n.requireBounded()
 					last := n.told.all[len(n.told.all)-1].Report
 					require.True(n.t, last.Converged(), "nobody starves: %d pending", last.Pending)
@@ -243,8 +239,7 @@ func otherTenant(t *testing.T, name string, policies int, delay time.Duration, e
 				n.t.Logf("%v = %.1f intervals, %d calls", a.took, a.took.Seconds()/defaultApplyInterval.Seconds(), a.calls)
 				require.LessOrEqual(n.t, a.took, defaultApplyInterval+mostCalls*delay)
 			}
-			time.Sleep(time.Hour)
-			synctest.Wait()
+			pass(time.Hour)
 			require.True(n.t, n.told.all[len(n.told.all)-1].Report.Converged())
 		})
 	})

@@ -11,21 +11,26 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/winnpm/winnpm/pkg/node/gatetest"
 )
 
-// serving serves claims on b until end is called or the test is over. ended gives what
-// Serve returned.
-func serving(t *testing.T, l net.Listener, claimer claimerFunc) (end func(), ended <-chan error, log *ktesting.BufferTL) {
+// serving serves claims on l until end is called, which checks that Serve succeeded, or the
+// test is over.
+func serving(t *testing.T, l net.Listener, claimer claimerFunc) (end func(), log *ktesting.BufferTL) {
 	t.Helper()
 	log = &ktesting.BufferTL{}
 	logger := ktesting.NewLogger(log, ktesting.NewConfig(ktesting.BufferLogs(true)))
-	ctx, end := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, claimer, logger) }()
-	return end, done, log
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, l, claimer, logger) }()
+	return func() {
+		t.Helper()
+		cancel()
+		require.NoError(t, <-ended)
+	}, log
 }
 
 // call says text and returns what is answered until the agent closes.
@@ -62,12 +67,11 @@ func TestAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := gatetest.New()
-				end, ended, _ := serving(t, b, tc.claimer)
+				end, _ := serving(t, b, tc.claimer)
 				start := time.Now()
 				require.Equal(t, tc.want+"\n", call(t, b, tc.text))
 				require.Equal(t, tc.after, time.Since(start))
 				end()
-				require.NoError(t, <-ended)
 			})
 		})
 	}
@@ -90,7 +94,7 @@ func TestCallerHangsUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := gatetest.New()
 				causes := make(chan error, 1)
-				end, ended, _ := serving(t, b, func(ctx context.Context, c Claim) error {
+				end, _ := serving(t, b, func(ctx context.Context, c Claim) error {
 					causes <- never(ctx, c)
 					return ctx.Err()
 				})
@@ -102,7 +106,6 @@ func TestCallerHangsUp(t *testing.T) {
 				require.ErrorIs(t, <-causes, ErrHungUp)
 				_ = conn.Close() // for those who say more
 				end()
-				require.NoError(t, <-ended)
 			})
 		})
 	}
@@ -114,7 +117,7 @@ func TestSlowCallers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := gatetest.New()
-				end, ended, log := serving(t, b, ready)
+				end, log := serving(t, b, ready)
 				conn, err := b.Dial(t.Context())
 				require.NoError(t, err)
 				defer conn.Close()
@@ -124,7 +127,6 @@ func TestSlowCallers(t *testing.T) {
 				_, err = conn.Write([]byte{1})
 				require.ErrorIs(t, err, io.ErrClosedPipe)
 				end()
-				require.NoError(t, <-ended)
 				require.NotContains(t, log.String(), "Accepting")
 			})
 		})
@@ -135,10 +137,9 @@ func TestSlowCallers(t *testing.T) {
 func TestProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := gatetest.New()
-		end, ended, log := serving(t, b, ready)
+		end, log := serving(t, b, ready)
 		require.NoError(t, Reach(t.Context(), b.Dial))
 		end()
-		require.NoError(t, <-ended)
 		require.Empty(t, log.String())
 	})
 }
@@ -148,7 +149,7 @@ func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := gatetest.New()
 		claims, let := make(chan Claim, 2*mostAtOnce), make(chan struct{})
-		end, ended, _ := serving(t, b, func(_ context.Context, c Claim) error {
+		end, _ := serving(t, b, func(_ context.Context, c Claim) error {
 			claims <- c
 			<-let
 			return nil
@@ -170,7 +171,6 @@ func TestPlaces(t *testing.T) {
 			require.NoError(t, <-answers)
 		}
 		end()
-		require.NoError(t, <-ended)
 	})
 }
 
@@ -191,21 +191,21 @@ func (f *failing) Accept() (net.Conn, error) {
 func TestAcceptIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &failing{gatetest.New(), 1000} // more than there are places
-		end, ended, log := serving(t, l, ready)
+		end, log := serving(t, l, ready)
 		start := time.Now()
 		require.Equal(t, "{\"ready\":true}\n", call(t, l.Switchboard, line(t, claimOfTest())))
 		require.Equal(t, 1000*pause, time.Since(start))
 		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 		require.Contains(t, log.String(), "no memory")
 		end()
-		require.NoError(t, <-ended)
 	})
 }
 
 func TestListenerOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := gatetest.New()
-		_, ended, _ := serving(t, b, ready)
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(t.Context(), b, claimerFunc(ready), klog.Background()) }()
 		synctest.Wait()
 		require.NoError(t, b.Close())
 		err := <-ended
@@ -219,7 +219,7 @@ func TestServeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := gatetest.New()
 		claims := 0
-		end, ended, _ := serving(t, b, func(ctx context.Context, c Claim) error {
+		end, _ := serving(t, b, func(ctx context.Context, c Claim) error {
 			claims++
 			defer func() { claims-- }()
 			return never(ctx, c)
@@ -232,7 +232,6 @@ func TestServeEnds(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, claims)
 		end()
-		require.NoError(t, <-ended)
 		require.Zero(t, claims)
 		for _, conn := range []net.Conn{silent, waiting} {
 			said, err := io.ReadAll(conn)

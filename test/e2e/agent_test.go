@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/test/servers"
 )
 
 // settle is how long a change may take until it is in the verdicts. On a quiet
@@ -73,7 +75,7 @@ func startAgent(t *testing.T, node, kubeconfig string) *agent {
 			t.Logf("the agent on %s said:\n%s", node, a.stderr)
 		}
 	})
-	eventually(t, settle, func() string {
+	servers.Eventually(t, settle, func() string {
 		select {
 		case <-a.exited:
 			require.FailNow(t, "the agent ended", a.stderr.String())
@@ -152,7 +154,7 @@ func (a *agent) waitMatrix(port string, pods []string, denied string) {
 			}
 		}
 	}
-	eventually(a.t, settle, func() string {
+	servers.Eventually(a.t, settle, func() string {
 		got, err := a.ask(url.Values{"matrix": {port}})
 		if err != nil {
 			return err.Error()
@@ -176,7 +178,7 @@ func (a *agent) sign(from, to string) string {
 // waitReady waits until the agent has all it needs.
 func (a *agent) waitReady(limit time.Duration) {
 	a.t.Helper()
-	eventually(a.t, limit, func() string {
+	servers.Eventually(a.t, limit, func() string {
 		if err := a.readiness(); err != nil {
 			return err.Error()
 		}
@@ -187,7 +189,7 @@ func (a *agent) waitReady(limit time.Duration) {
 // waitUnready waits until the agent says that it lacks something.
 func (a *agent) waitUnready() {
 	a.t.Helper()
-	eventually(a.t, settle, func() string {
+	servers.Eventually(a.t, settle, func() string {
 		if a.readiness() == nil {
 			return "the agent says that it is ready"
 		}
@@ -217,7 +219,7 @@ func (a *agent) waitTraceFor(limit time.Duration, want string) {
 		require.True(a.t, ok, "no verdict in %q", line)
 		query.Add("trace", packet)
 	}
-	eventually(a.t, limit, func() string {
+	servers.Eventually(a.t, limit, func() string {
 		got, err := a.ask(query)
 		if err != nil {
 			return err.Error()

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/winnpm/winnpm/test/servers"
 )
 
 // What npm refuses of a ClusterNetworkPolicy is what a server refuses that has the
@@ -65,7 +67,7 @@ func installClusterPolicies(t *testing.T) {
 	t.Cleanup(func() {
 		require.NoError(t, kube.RESTClient().Delete().AbsPath(crds, "clusternetworkpolicies.policy.networking.k8s.io").Do(context.Background()).Error())
 	})
-	eventually(t, 30*time.Second, func() string {
+	servers.Eventually(t, 30*time.Second, func() string {
 		err := kube.RESTClient().Get().AbsPath("/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies").Do(t.Context()).Error()
 		if err != nil {
 			return err.Error()
@@ -120,7 +122,7 @@ spec:
 			`)
 			a.waitWarning("tiers", "UnsupportedPeer")
 			require.NoError(t, a.readiness())
-			eventually(t, kindComes, func() string {
+			servers.Eventually(t, kindComes, func() string {
 				for _, e := range w.eventsOf("default") {
 					if e.Regarding.Kind == "ClusterNetworkPolicy" && e.Regarding.UID == uid && e.Reason == "UnsupportedPeer" {
 						return ""
@@ -139,7 +141,7 @@ spec:
 		}) // the CRD goes
 		p.forget()
 		a.waitTrace(open)
-		eventually(t, settle, func() string {
+		servers.Eventually(t, settle, func() string {
 			if strings.Count(a.stderr.String(), "the API server has no ClusterNetworkPolicies any more") < i+1 {
 				return "the agent does not say that the CRD has gone"
 			}

@@ -10,6 +10,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/winnpm/winnpm/test/servers"
 )
 
 // startTeller is startAgent with the rights of deploy/ and through a proxy.
@@ -33,7 +35,7 @@ func (w *world) eventsOf(namespace string) []eventsv1.Event {
 func (w *world) waitEvents(namespace, want string) []eventsv1.Event {
 	w.t.Helper()
 	var items []eventsv1.Event
-	eventually(w.t, settle, func() string {
+	servers.Eventually(w.t, settle, func() string {
 		items = w.eventsOf(namespace)
 		var have []string
 		for _, e := range items {
@@ -80,7 +82,7 @@ ingress:
 
 	t.Log("another node has nothing to add")
 	second := startTeller(t, "teller-2")
-	eventually(t, settle, func() string {
+	servers.Eventually(t, settle, func() string {
 		if second.asked("events") == 0 {
 			return "the second node has not tried"
 		}
@@ -90,7 +92,7 @@ ingress:
 
 	t.Log("mended")
 	w.policy("told", "six", `{podSelector: {}}`)
-	eventually(t, settle, func() string {
+	servers.Eventually(t, settle, func() string {
 		if first.asked("events") < 2 || second.asked("events") < 2 {
 			return "not both nodes have told that it passed"
 		}

@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/winnpm/winnpm/test/servers"
 )
 
 // applied applies an object for as long as the test takes.
@@ -76,23 +78,12 @@ func TestKubectlTrace(t *testing.T) {
 		{"from an address", "192.0.2.1", "back/db:5432/TCP", 3, []string{"into back/db: BLOCKED, "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			eventually(t, settle, func() string { // until the agents have the policies
-				code, stdout, stderr := member.trace(t, c.from, c.to)
-				if code != c.code || stderr != "" {
-					return fmt.Sprintf("exit code %d\n%s%s", code, stdout, stderr)
-				}
-				for _, part := range c.says {
-					if !strings.Contains(stdout, part) {
-						return fmt.Sprintf("it does not say %q:\n%s", part, stdout)
-					}
-				}
-				return ""
-			})
+			member.traces(t, c.code, c.says, c.from, c.to)
 		})
 	}
 
 	t.Run("how the agents are", func(t *testing.T) {
-		eventually(t, settle, func() string {
+		servers.Eventually(t, settle, func() string {
 			code, stdout, stderr := member.npm(t, "status")
 			if code != 0 || !strings.Contains(stdout, "\ntrace-1  ready") || !strings.HasSuffix(stdout, "\n2 of 2 nodes are as they should be\n") {
 				return fmt.Sprint(code, stdout, stderr)
@@ -118,7 +109,7 @@ func TestKubectlTrace(t *testing.T) {
 	})
 	t.Run("without the right to forward", func(t *testing.T) {
 		require.NoError(t, kube.RbacV1().RoleBindings("kube-system").Delete(t.Context(), "npm-trace", metav1.DeleteOptions{}))
-		eventually(t, settle, func() string {
+		servers.Eventually(t, settle, func() string {
 			code, _, stderr := member.trace(t, "front/web", "back/db:80/TCP")
 			if code == 1 && strings.Contains(stderr, `azure-npm-win-trace-1" is forbidden: User "somebody" cannot`) {
 				return ""
@@ -155,6 +146,23 @@ func withPlugin(t *testing.T, kubeconfig string) person {
 func (p person) trace(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	return p.npm(t, append([]string{"trace"}, args...)...)
+}
+
+// traces waits until a trace ends with a code and says everything: agents may not have the policies yet.
+func (p person) traces(t *testing.T, code int, says []string, args ...string) {
+	t.Helper()
+	servers.Eventually(t, settle, func() string {
+		got, stdout, stderr := p.trace(t, args...)
+		if got != code || stderr != "" {
+			return fmt.Sprintf("exit code %d\n%s%s", got, stdout, stderr)
+		}
+		for _, part := range says {
+			if !strings.Contains(stdout, part) {
+				return fmt.Sprintf("it does not say %q:\n%s", part, stdout)
+			}
+		}
+		return ""
+	})
 }
 
 // npm runs a command of kubectl npm.
@@ -251,18 +259,7 @@ func TestDeveloperOfOneNamespace(t *testing.T) {
 		{"to a pod of one's own node", []string{"dev-shop/web", "dev-back/near:443"}, 0, []string{"into dev-back/near: allowed, "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			eventually(t, settle, func() string { // until the agents have the policies
-				code, stdout, stderr := ann.trace(t, c.args...)
-				if code != c.code || stderr != "" {
-					return fmt.Sprintf("exit code %d\n%s%s", code, stdout, stderr)
-				}
-				for _, part := range c.says {
-					if !strings.Contains(stdout, part) {
-						return fmt.Sprintf("it does not say %q:\n%s", part, stdout)
-					}
-				}
-				return ""
-			})
+			ann.traces(t, c.code, c.says, c.args...)
 		})
 	}
 
@@ -275,7 +272,7 @@ func TestDeveloperOfOneNamespace(t *testing.T) {
 	t.Run("without the right to ask agents", func(t *testing.T) {
 		w.role("dev-back", w.account("dev-back", "bob"), []string{"get", "list"}, []string{"pods"})
 		bob := withPlugin(t, kubeconfigOf(t, "dev-back", "bob", admin.Host, admin.CAData))
-		eventually(t, settle, func() string { // until the API server knows the role
+		servers.Eventually(t, settle, func() string { // until the API server knows the role
 			code, stdout, stderr := bob.trace(t, "dev-back/near", "dev-back/far:80")
 			if code != 1 || stdout != "" || !strings.Contains(stderr, `looking for the agent on node dev-1: pods is forbidden: User "system:serviceaccount:dev-back:bob" cannot list resource`) {
 				return fmt.Sprint(code, stdout, stderr)

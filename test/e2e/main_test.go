@@ -16,13 +16,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/winnpm/winnpm/test/servers"
 )
 
 // What all tests share. They run one after the other, and each leaves the
 // cluster as empty as it found it.
 var (
-	bin   string     // folder of the programs
-	up    *apiserver // the servers
+	bin   string // folder of the programs
 	admin *rest.Config
 	kube  *kubernetes.Clientset // the administrator's
 )
@@ -43,12 +44,12 @@ func runAll(m *testing.M) (int, error) {
 			return 0, fmt.Errorf("no %s in NPM_E2E_BIN=%q: run \"make e2e\" in the root of the repository", program, bin)
 		}
 	}
-	var err error
-	if up, err = startServers(filepath.Join(bin, "apiserver-up")); err != nil {
+	kubeconfig, stop, err := servers.Start(filepath.Join(bin, "apiserver-up"))
+	if err != nil {
 		return 0, err
 	}
-	defer up.close()
-	if admin, err = clientcmd.BuildConfigFromFlags("", up.kubeconfig); err != nil {
+	defer stop()
+	if admin, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return 0, err
 	}
 	admin.QPS = -1 // no limit

@@ -3,6 +3,8 @@ package e2e
 import (
 	"net/url"
 	"testing"
+
+	"github.com/winnpm/winnpm/test/servers"
 )
 
 // Verdicts follow every kind of change of every kind of object.
@@ -175,7 +177,7 @@ ingress:
 
 func (a *agent) waitWarning(object, reason string) {
 	a.t.Helper()
-	eventually(a.t, settle, func() string {
+	servers.Eventually(a.t, settle, func() string {
 		got, err := a.ask(url.Values{})
 		if err != nil {
 			return err.Error()

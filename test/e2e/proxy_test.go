@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/winnpm/winnpm/test/servers"
 )
 
 // proxy stands between an agent and the API server. It can be cut, so that
@@ -74,7 +76,7 @@ func newProxy(t *testing.T) *proxy {
 func (p *proxy) open(address string) {
 	p.t.Helper()
 	var listener net.Listener
-	eventually(p.t, settle, func() string {
+	servers.Eventually(p.t, settle, func() string {
 		var err error
 		if listener, err = net.Listen("tcp", address); err != nil {
 			return err.Error() // somebody's connection has the port for a moment

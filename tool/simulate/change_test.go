@@ -32,7 +32,15 @@ func worldOf(t *testing.T, text string) whatif.World {
 }
 
 // applied is what becomes of a world with the objects of a text.
-func applied(t *testing.T, w whatif.World, text string, how simulate.ChangeOptions) (whatif.Change, error) {
+func applied(t *testing.T, w whatif.World, text string, how simulate.ChangeOptions) whatif.Change {
+	t.Helper()
+	change, err := apply(t, w, text, how)
+	require.NoError(t, err)
+	return change
+}
+
+// apply is applied for a text that may be refused.
+func apply(t *testing.T, w whatif.World, text string, how simulate.ChangeOptions) (whatif.Change, error) {
 	t.Helper()
 	o, _, err := manifest.Load([]string{"-"}, manifest.Options{Change: true, Stdin: strings.NewReader(text)})
 	require.NoError(t, err)
@@ -134,8 +142,7 @@ func TestApply(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := worldOf(t, namespace("unused", "")+c.before)
-			change, err := applied(t, w, namespace("unused", "")+c.apply, c.how)
-			require.NoError(t, err)
+			change := applied(t, w, namespace("unused", "")+c.apply, c.how)
 			require.Empty(t, change.Warnings)
 			require.Equal(t, c.want, podsOf(change.After))
 			var said []string
@@ -160,8 +167,7 @@ func TestApply(t *testing.T) {
 func TestAPodKeepsItsAddress(t *testing.T) {
 	w := worldOf(t, object("Pod", "p", "spec: {nodeName: n1}, status: {podIP: 10.0.0.7}")+object("Pod", "q", ""))
 	w.Pods[0].Labels = map[string]string{"pod-template-hash": "abc", "app": "old"}
-	change, err := applied(t, w, object("Pod", "p", "spec: {nodeName: n2}, status: {podIP: 10.0.0.8}")+object("Pod", "r", "status: {podIP: 10.0.0.9}")+object("Pod", "s", ""), simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change := applied(t, w, object("Pod", "p", "spec: {nodeName: n2}, status: {podIP: 10.0.0.8}")+object("Pod", "r", "status: {podIP: 10.0.0.9}")+object("Pod", "s", ""), simulate.ChangeOptions{})
 	require.Equal(t, []string{"x/p app= abc@n1", "x/q app= ", "x/r app= ", "x/s app= "}, podsOf(change.After))
 	require.Equal(t, "10.0.0.7", change.After.Pods[0].Addr.String())
 	require.Equal(t, "10.0.0.9", change.After.Pods[2].Addr.String(), "what a manifest says of a new one")
@@ -174,8 +180,7 @@ func TestAPodKeepsItsAddress(t *testing.T) {
 // moves out gets one.
 func TestHostNetwork(t *testing.T) {
 	w := worldOf(t, object("Pod", "in", "status: {podIP: 10.0.0.7}")+object("Pod", "out", "spec: {hostNetwork: true}, status: {hostIP: 10.240.0.4, podIP: 10.240.0.4}"))
-	change, err := applied(t, w, object("Pod", "in", "spec: {hostNetwork: true}")+object("Pod", "out", ""), simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change := applied(t, w, object("Pod", "in", "spec: {hostNetwork: true}")+object("Pod", "out", ""), simulate.ChangeOptions{})
 	require.False(t, change.After.Pods[0].Addr.IsValid())
 	require.True(t, change.After.Pods[1].Addr.IsValid())
 	require.NotEqual(t, "10.240.0.4", change.After.Pods[1].Addr.String())
@@ -185,12 +190,10 @@ func TestHostNetwork(t *testing.T) {
 // said them all.
 func TestLabelsOfOthers(t *testing.T) {
 	w := worldOf(t, namespace("x", "team: a, zone: b"))
-	change, err := applied(t, w, namespace("x", "team: c"), simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change := applied(t, w, namespace("x", "team: c"), simulate.ChangeOptions{})
 	require.Equal(t, map[string]string{"team": "c", corev1.LabelMetadataName: "x"}, change.After.Namespaces[0].Labels)
 	w.OthersLabels = map[string]map[string]string{"x": {"zone": "b"}}
-	change, err = applied(t, w, namespace("x", "team: c"), simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change = applied(t, w, namespace("x", "team: c"), simulate.ChangeOptions{})
 	require.Equal(t, map[string]string{"team": "c", "zone": "b", corev1.LabelMetadataName: "x"}, change.After.Namespaces[0].Labels)
 }
 
@@ -200,8 +203,7 @@ func TestNodesOfACluster(t *testing.T) {
 	w := worldOf(t, node("n1", "os: w")+node("bare", "")+"---\n{apiVersion: v1, kind: Node, metadata: {name: n2}, status: {addresses: [{type: InternalIP, address: 10.240.0.5}]}}\n")
 	w.FromManifests, w.Peers[0].Labels = false, nil
 	text := node("n1", "zone: a") + node("bare", "zone: b") + node("n2", "zone: c")
-	change, err := applied(t, w, text, simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change := applied(t, w, text, simulate.ChangeOptions{})
 	var got []string
 	for _, n := range change.After.Peers {
 		got = append(got, fmt.Sprintf("%s %v %v", n.Name, n.Labels, n.Addrs))
@@ -209,8 +211,7 @@ func TestNodesOfACluster(t *testing.T) {
 	require.Equal(t, []string{"bare map[zone:b] []", "n1 map[os:w zone:a] []", "n2 map[zone:c] [10.240.0.5]"}, got)
 	w.PeersUnknown = true
 	for _, remove := range []bool{false, true} {
-		change, err = applied(t, w, text, simulate.ChangeOptions{Delete: remove})
-		require.NoError(t, err)
+		change = applied(t, w, text, simulate.ChangeOptions{Delete: remove})
 		require.Empty(t, change.Objects)
 		require.Len(t, change.Warnings, 3)
 		require.EqualValues(t, "NotPlanned", change.Warnings[0].Reason)
@@ -222,8 +223,7 @@ func TestOneNode(t *testing.T) {
 	w := worldOf(t, node("n1", "")+made("Deployment", "web", "1", "a"))
 	w.Nodes = w.Nodes[:0]
 	for one, want := range map[bool]int{true: 0, false: 1} {
-		change, err := applied(t, w, made("Deployment", "web", "2", "a"), simulate.ChangeOptions{OneNode: one})
-		require.NoError(t, err)
+		change := applied(t, w, made("Deployment", "web", "2", "a"), simulate.ChangeOptions{OneNode: one})
 		require.Len(t, change.After.Nodes, want)
 	}
 }
@@ -237,16 +237,13 @@ func TestWarningsOfAChange(t *testing.T) {
 		return out
 	}
 	w := worldOf(t, namespace("x", "a: b")+made("Deployment", "web", "1", "a"))
-	change, err := applied(t, w, made("Deployment", "wbe", "1", "a"), simulate.ChangeOptions{Delete: true})
-	require.NoError(t, err)
+	change := applied(t, w, made("Deployment", "wbe", "1", "a"), simulate.ChangeOptions{Delete: true})
 	require.Equal(t, []string{"NoPods Deployment x/wbe"}, reasons(change))
-	change, err = applied(t, w, made("Deployment", "web", "1", "a"), simulate.ChangeOptions{Prune: true})
-	require.NoError(t, err)
+	change = applied(t, w, made("Deployment", "web", "1", "a"), simulate.ChangeOptions{Prune: true})
 	require.Equal(t, []string{"NamespaceKept Namespace x"}, reasons(change))
 	require.Equal(t, "b", change.After.Namespaces[0].Labels["a"])
 	w.OwnersUnknown = true
-	change, err = applied(t, w, made("Deployment", "web", "3", "a")+namespace("x", "a: c"), simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change = applied(t, w, made("Deployment", "web", "3", "a")+namespace("x", "a: c"), simulate.ChangeOptions{})
 	require.Equal(t, []string{"NotPlanned Deployment x/web"}, reasons(change))
 	require.Equal(t, "c", change.After.Namespaces[0].Labels["a"], "the rest is planned")
 }
@@ -254,13 +251,13 @@ func TestWarningsOfAChange(t *testing.T) {
 func TestDeleteWhatIsNotThere(t *testing.T) {
 	w := worldOf(t, namespace("x", ""))
 	for text, want := range map[string]string{object("Pod", "p", ""): "Pod x/p", namespace("other", ""): "Namespace other", node("n1", ""): "Node n1"} {
-		_, err := applied(t, w, text, simulate.ChangeOptions{Delete: true})
+		_, err := apply(t, w, text, simulate.ChangeOptions{Delete: true})
 		require.ErrorIs(t, err, simulate.GoneError(want))
 		require.EqualError(t, err, want+" is not there, so there is nothing to delete; check namespace and name")
 	}
-	_, err := applied(t, w, "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelector: {}}}", simulate.ChangeOptions{Delete: true})
+	_, err := apply(t, w, "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelector: {}}}", simulate.ChangeOptions{Delete: true})
 	require.EqualError(t, err, "NetworkPolicy x/p is not there, so there is nothing to delete; check namespace and name")
-	_, err = applied(t, w, made("Deployment", "web", "2000000000", "a"), simulate.ChangeOptions{})
+	_, err = apply(t, w, made("Deployment", "web", "2000000000", "a"), simulate.ChangeOptions{})
 	require.ErrorContains(t, err, "makes more than 150000 pods in total")
 }
 
@@ -312,8 +309,7 @@ func TestPruneIsTheOtherFolder(t *testing.T) {
 		want := worldOf(t, part)
 		for text, becomes := range map[string][2]whatif.World{part: {whole, want}, strings.Join(texts, "\n---\n"): {want, whole}} {
 			from, is := becomes[0], becomes[1]
-			change, err := applied(t, from, text, simulate.ChangeOptions{Prune: true})
-			require.NoError(t, err)
+			change := applied(t, from, text, simulate.ChangeOptions{Prune: true})
 			ignored := []cmp.Option{cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.IgnoreFields(whatif.Pod{}, "Pod.Started", "Pod.Created"), cmpopts.EquateEmpty()}
 			require.Empty(t, cmp.Diff(is.Pods, change.After.Pods, ignored...), f.Name())
 			for _, ns := range is.Namespaces {
@@ -339,8 +335,7 @@ func TestNotAsItSeems(t *testing.T) {
 		{"a workload in the network of the node", "", object("Deployment", "d", "spec: {replicas: 3, template: {spec: {hostNetwork: true}}}"), "x/d", "it may reach every pod of its node"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			change, err := applied(t, worldOf(t, namespace("x", "")+c.before), c.apply, simulate.ChangeOptions{})
-			require.NoError(t, err)
+			change := applied(t, worldOf(t, namespace("x", "")+c.before), c.apply, simulate.ChangeOptions{})
 			require.Len(t, change.Warnings, 1)
 			require.Equal(t, c.object, change.Warnings[0].Object)
 			require.Contains(t, change.Warnings[0].Message, c.says)
@@ -351,8 +346,7 @@ func TestNotAsItSeems(t *testing.T) {
 // TestLabelsOfManifests: in manifests a label that controllers give as well goes with its text.
 func TestLabelsOfManifests(t *testing.T) {
 	w := worldOf(t, object("Deployment", "d", "spec: {template: {metadata: {labels: {app: d, job-name: guarded}}}}"))
-	change, err := applied(t, w, object("Deployment", "d", "spec: {template: {metadata: {labels: {app: d}}}}"), simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change := applied(t, w, object("Deployment", "d", "spec: {template: {metadata: {labels: {app: d}}}}"), simulate.ChangeOptions{})
 	require.Equal(t, map[string]string{"app": "d"}, change.After.Pods[0].Labels)
 }
 
@@ -363,11 +357,9 @@ func TestNodesOfAChange(t *testing.T) {
 		return "---\n{apiVersion: v1, kind: Node, metadata: {name: " + name + ", labels: {kubernetes.io/os: " + os + "}}, status: {addresses: [{type: InternalIP, address: " + address + "}]}}\n"
 	}
 	w := worldOf(t, at("n1", "windows", "10.240.0.1"))
-	change, err := applied(t, w, at("n1", "windows", "8.8.8.8")+at("n2", "windows", "10.240.0.2")+at("n3", "linux", "10.240.0.3"), simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change := applied(t, w, at("n1", "windows", "8.8.8.8")+at("n2", "windows", "10.240.0.2")+at("n3", "linux", "10.240.0.3"), simulate.ChangeOptions{})
 	require.Equal(t, []whatif.Node{{Name: "n1", Addrs: []netip.Addr{netip.MustParseAddr("8.8.8.8")}}, {Name: "n2", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.2")}}}, change.After.Nodes)
 	require.Equal(t, "10.240.0.1", w.Nodes[0].Addrs[0].String(), "before is before")
-	change, err = applied(t, w, at("n1", "windows", "10.240.0.1"), simulate.ChangeOptions{Delete: true})
-	require.NoError(t, err)
+	change = applied(t, w, at("n1", "windows", "10.240.0.1"), simulate.ChangeOptions{Delete: true})
 	require.Empty(t, change.After.Nodes)
 }

@@ -40,13 +40,11 @@ func TestOwnersInText(t *testing.T) {
 func TestPodOfNone(t *testing.T) {
 	w := worldOf(t, namespace("x", ""))
 	text := ownedPod("web-7", "Deployment", "web", "a") + made("Deployment", "web", "0", "a")
-	change, err := applied(t, w, text, simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change := applied(t, w, text, simulate.ChangeOptions{})
 	require.Empty(t, change.After.Pods)
 	require.Equal(t, []string{"NotPlanned Pod x/web-7: it is one more than Deployment x/web is to have, which deletes it at once, so its connections are not counted; take it out, or have that make more pods"}, warningsOf(change))
 	// One that was there goes with the others.
-	change, err = applied(t, worldOf(t, ownedPod("web-7", "Deployment", "web", "a")), text, simulate.ChangeOptions{})
-	require.NoError(t, err)
+	change = applied(t, worldOf(t, ownedPod("web-7", "Deployment", "web", "a")), text, simulate.ChangeOptions{})
 	require.Empty(t, change.After.Pods)
 	require.Empty(t, change.Warnings)
 }
@@ -57,8 +55,7 @@ func TestNoneOfACluster(t *testing.T) {
 	w := worldOf(t, namespace("x", ""))
 	w.FromManifests, w.Makers = false, nil
 	for count, want := range map[string]string{"0": "unchanged", "1": "new"} {
-		change, err := applied(t, w, made("Deployment", "web", count, "a"), simulate.ChangeOptions{})
-		require.NoError(t, err)
+		change := applied(t, w, made("Deployment", "web", count, "a"), simulate.ChangeOptions{})
 		require.Equal(t, want, change.Objects[0].Change)
 	}
 }

@@ -62,14 +62,13 @@ func operations(network string) map[string]struct {
 }
 
 // onThree returns an adapter that has read the network, with three endpoints.
-func onThree(t *testing.T) (*Adapter, *faulty, *simLibrary) {
+func onThree(t *testing.T) (*Adapter, *faulty, *simNode) {
 	t.Helper()
 	a, f, s := onFaulty(t)
 	for _, id := range []string{"other", "too"} {
-		require.NoError(t, s.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id}))
+		require.NoError(t, s.AddEndpoint(hnssim.NewEndpoint{ID: id}))
 	}
-	_, err := a.Network(t.Context())
-	require.NoError(t, err)
+	getNetwork(t, a)
 	f.calls = nil
 	return a, f, s
 }
@@ -112,7 +111,7 @@ func TestNothingStaysOpen(t *testing.T) {
 						}
 						err := op.do(t.Context(), a)
 						require.Equal(t, failing, f.calls[i])
-						require.Empty(t, s.opened, "%v", f.calls)
+						require.Zero(t, s.OpenHandles(), "%v", f.calls)
 						require.Empty(t, f.misuses, "%v", f.calls)
 						if strings.HasPrefix(failing, "HcnClose") {
 							require.NoError(t, err)

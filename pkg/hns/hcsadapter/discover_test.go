@@ -3,7 +3,6 @@ package hcsadapter
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -14,85 +13,44 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/cnis"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
+	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// node is a node with some networks, as the DLLs show it: what discovery needs, and nothing
-// to write to.
-type node struct {
-	networks  []network
-	endpoints []endpoint
-	deaf      bool // the filter by network is ignored
-	calls     int
-	fails     map[string]error // by what is opened
-	opened    []string
+// nodeOf returns a node with some networks and endpoints of them.
+func nodeOf(t *testing.T, networks []network, endpoints []endpoint) *simNode {
+	t.Helper()
+	n := newSimNode(t, hnsd.Options{Bare: true})
+	names := map[string]string{}
+	for _, net := range networks {
+		names[net.ID] = net.Name
+		sim, err := n.AddNetwork(net.ID, net.Name, net.Type)
+		require.NoError(t, err)
+		for _, set := range net.decode().Sets {
+			require.NoError(t, sim.PutSet(set))
+		}
+	}
+	for _, e := range endpoints {
+		require.NoError(t, n.AddEndpoint(hnssim.NewEndpoint{ID: e.ID, Network: names[e.HostComputeNetwork], Remote: e.remote(), Policies: e.Policies}))
+	}
+	return n
 }
 
-func (n *node) enumerate(k kind, query string) (string, error) {
-	n.calls++
-	var q struct{ Filter string }
-	var want struct {
-		Name, VirtualNetwork, ID string
-		State                    int
-	}
-	if err := json.Unmarshal([]byte(query), &q); err != nil {
-		return "", err
-	}
-	if q.Filter != "" {
-		if err := json.Unmarshal([]byte(q.Filter), &want); err != nil {
-			return "", err
-		}
-	}
-	ids := []string{}
-	if k == kindNetwork {
-		for _, net := range n.networks {
-			if want.Name == "" || want.Name == net.Name {
-				ids = append(ids, net.ID)
-			}
-		}
-		return encode(ids)
-	}
-	for _, e := range n.endpoints {
-		if (want.VirtualNetwork == "" || n.deaf || want.VirtualNetwork == e.HostComputeNetwork) && (want.ID == "" || want.ID == e.ID) {
-			ids = append(ids, e.ID)
-		}
-	}
-	return encode(ids)
+// deaf ignores filters by a key.
+type deaf struct {
+	library
+	key string
 }
 
-func (n *node) open(_ kind, id string) (handle, error) {
-	n.calls++
-	if err := n.fails[id]; err != nil {
-		return 0, err
+func (d deaf) enumerate(k kind, query string) (string, error) {
+	if strings.Contains(query, d.key) {
+		query = hcnQuery("")
 	}
-	n.opened = append(n.opened, id)
-	return handle(len(n.opened)), nil
-}
-
-func (n *node) query(k kind, h handle, _ string) (string, error) {
-	n.calls++
-	id := n.opened[h-1]
-	for _, net := range n.networks {
-		if k == kindNetwork && net.ID == id {
-			return encode(net)
-		}
-	}
-	for _, e := range n.endpoints {
-		if k == kindEndpoint && e.ID == id {
-			return encode(e)
-		}
-	}
-	return "", &failure{code: codeNetworkNotFound, err: errors.New("gone")}
-}
-
-func (n *node) modify(kind, handle, string) error { panic("BUG: discovery writes") }
-
-func (n *node) close(kind, handle) error {
-	n.calls++
-	return nil
+	return d.library.enumerate(k, query)
 }
 
 // found is the network that an adapter without a name finds, or its error.
-func found(t *testing.T, n *node) (string, error) {
+func found(t *testing.T, n library) (string, error) {
 	t.Helper()
 	a := newFound(Options{Now: time.Now}, n)
 	defer a.Close()
@@ -135,9 +93,13 @@ func TestDiscover(t *testing.T) {
 			[]network{{ID: "1", Name: "b", Type: "L2Bridge"}, {ID: "2", Name: "a", Type: "Overlay"}}, of("1", "2"), "a+b", nil, "",
 		},
 	} {
-		for _, deaf := range []bool{false, true} {
+		for _, isDeaf := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				got, err := found(t, &node{networks: test.networks, endpoints: test.endpoints, deaf: deaf})
+				var n library = nodeOf(t, test.networks, test.endpoints)
+				if isDeaf {
+					n = deaf{n, "VirtualNetwork"}
+				}
+				got, err := found(t, n)
 				require.ErrorIs(t, err, test.err)
 				require.Equal(t, test.want, got)
 				if test.err != nil {
@@ -152,15 +114,16 @@ func TestDiscover(t *testing.T) {
 func TestDiscoverCNIs(t *testing.T) {
 	for _, c := range cnis.All() {
 		t.Run(c.Name, func(t *testing.T) {
-			n := &node{networks: []network{{ID: "pods", Name: c.Network.Name, Type: c.Network.Type}}}
+			networks := []network{{ID: "pods", Name: c.Network.Name, Type: c.Network.Type}}
+			var endpoints []endpoint
 			for i, other := range c.Beside {
-				n.networks = append([]network{{ID: other.Name, Name: other.Name, Type: other.Type}}, n.networks...)
+				networks = append([]network{{ID: other.Name, Name: other.Name, Type: other.Type}}, networks...)
 				if other.Type == "NAT" { // of containers that are no pods
-					n.endpoints = append(n.endpoints, endpoint{ID: fmt.Sprint("container-", i), HostComputeNetwork: other.Name})
+					endpoints = append(endpoints, endpoint{ID: fmt.Sprint("container-", i), HostComputeNetwork: other.Name})
 				}
 			}
-			n.endpoints = append(n.endpoints, endpoint{ID: "pod", HostComputeNetwork: "pods", Policies: c.Endpoint})
-			got, err := found(t, n)
+			endpoints = append(endpoints, endpoint{ID: "pod", HostComputeNetwork: "pods", Policies: c.Endpoint})
+			got, err := found(t, nodeOf(t, networks, endpoints))
 			require.NoError(t, err)
 			require.Equal(t, c.Network.Name, got)
 		})
@@ -170,27 +133,27 @@ func TestDiscoverCNIs(t *testing.T) {
 // TestDiscoverCosts: a node with the usual network costs what a name costs, and what was
 // found is read by its name from then on, until it is gone.
 func TestDiscoverCosts(t *testing.T) {
-	n := &node{networks: []network{{ID: "1", Name: "azure", Type: "L2Bridge"}}}
+	n := newSimNode(t, hnsd.Options{})
+	before := n.calls()
 	_, err := found(t, n)
 	require.NoError(t, err)
-	require.Equal(t, 4, n.calls)
+	require.Equal(t, 4, n.calls()-before)
 
-	n = &node{networks: []network{{ID: "1", Name: "cbr0", Type: "L2Bridge"}}, endpoints: []endpoint{{ID: "e", HostComputeNetwork: "1"}}}
+	n = newSimNode(t, hnsd.Options{Network: "cbr0"})
+	require.NoError(t, n.AddEndpoint(hnssim.NewEndpoint{ID: "e"}))
 	a := newFound(Options{Now: time.Now}, n)
 	defer a.Close()
-	_, err = a.Network(t.Context())
-	require.NoError(t, err)
-	n.calls = 0
-	_, err = a.Network(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 4, n.calls)
+	getNetwork(t, a)
+	before = n.calls()
+	getNetwork(t, a)
+	require.Equal(t, 4, n.calls()-before)
 
-	n.networks[0] = network{ID: "2", Name: "vxlan0", Type: "Overlay"}
+	n.deleteEndpoint(t, "e")
+	n.remake("2", "vxlan0")
 	_, err = a.Network(t.Context())
 	require.ErrorIs(t, err, hns.ErrNotFound)
-	n.endpoints[0].HostComputeNetwork = "2"
-	got, err := a.Network(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, n.AddEndpoint(hnssim.NewEndpoint{ID: "e"}))
+	got := getNetwork(t, a)
 	require.Equal(t, hns.Network{ID: "2", Name: "vxlan0"}, got)
 }
 
@@ -200,7 +163,7 @@ func TestDiscoverOurs(t *testing.T) {
 	set := func(id string) []hns.EndpointPolicy {
 		return []hns.EndpointPolicy{{Type: policyTypeSet, Settings: json.RawMessage(`{"Id":"` + id + `","Name":"ns-x","PolicyType":"IPSET","Values":""}`)}}
 	}
-	n := &node{networks: []network{{ID: "1", Name: "theirs", Type: "L2Bridge", Policies: set("calico-1")}, {ID: "2", Name: "cbr0", Type: "L2Bridge", Policies: set("Azure-NPM-1")}}}
+	n := nodeOf(t, []network{{ID: "1", Name: "theirs", Type: "L2Bridge", Policies: set("calico-1")}, {ID: "2", Name: "cbr0", Type: "L2Bridge", Policies: set("Azure-NPM-1")}}, nil)
 	got, err := found(t, n)
 	require.NoError(t, err)
 	require.Equal(t, "cbr0", got)
@@ -214,27 +177,26 @@ func TestDiscoverOurs(t *testing.T) {
 
 // TestNamedNetwork: a name decides alone.
 func TestNamedNetwork(t *testing.T) {
-	n := &node{networks: []network{{ID: "1", Name: "cbr0", Type: "L2Bridge"}}, endpoints: []endpoint{{ID: "e", HostComputeNetwork: "1"}}}
+	n := nodeOf(t, []network{{ID: "1", Name: "cbr0", Type: "L2Bridge"}}, []endpoint{{ID: "e", HostComputeNetwork: "1"}})
 	a := newAdapter(Options{Network: "Calico"}, n)
 	defer a.Close()
 	_, err := a.Network(t.Context())
 	require.ErrorIs(t, err, hns.ErrNotFound)
-	require.Equal(t, 1, n.calls)
+	require.Equal(t, 1, n.calls())
 }
 
 // TestDiscoverUnreadable: an endpoint that cannot be read counts for no network, a network
 // that is gone is none, and while HNS fails nothing is found.
 func TestDiscoverUnreadable(t *testing.T) {
-	const unreadable = 0x803B0017
-	n := &node{
-		networks:  []network{{ID: "1", Name: "gone", Type: "L2Bridge"}, {ID: "2", Name: "cbr0", Type: "L2Bridge"}},
-		endpoints: []endpoint{{ID: "bad", HostComputeNetwork: "2"}, {ID: "good", HostComputeNetwork: "2"}},
-		fails:     map[string]error{"1": &failure{code: codeNetworkNotFound, err: errors.New("gone")}, "bad": &failure{code: unreadable, err: errors.New("degraded")}},
-	}
+	n := newFaulty(nodeOf(t,
+		[]network{{ID: "1", Name: "gone", Type: "L2Bridge"}, {ID: "2", Name: "cbr0", Type: "L2Bridge"}},
+		[]endpoint{{ID: "bad", HostComputeNetwork: "2"}, {ID: "good", HostComputeNetwork: "2"}}))
+	fails := map[string]error{"HcnOpenNetwork 1": coded(codeNetworkNotFound), "HcnOpenEndpoint bad": coded(codeDegraded)}
+	n.before = func(call string) error { return fails[call] }
 	got, err := found(t, n)
 	require.NoError(t, err)
 	require.Equal(t, "cbr0", got)
-	n.fails["2"] = &failure{code: 0x800706BA, err: errors.New("no RPC server")}
+	fails["HcnOpenNetwork 2"] = coded(codeRPC)
 	_, err = found(t, n)
 	require.ErrorIs(t, err, hns.ErrUnavailable)
 }

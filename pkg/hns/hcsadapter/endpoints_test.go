@@ -58,7 +58,7 @@ func TestGetEndpoint(t *testing.T) {
 			a, f, s := onFaulty(t)
 			f.before = failing(test.export, test.code, test.times)
 			if test.deleted {
-				require.NoError(t, s.sim.DeleteEndpoint("ep"))
+				s.deleteEndpoint(t, "ep")
 			}
 			e, err := a.GetEndpoint(t.Context(), "ep")
 			require.Equal(t, []int{test.opens, test.lists}, []int{countOf(f.calls, "HcnOpenEndpoint ep"), countOf(f.calls, listEp)}, f.calls)
@@ -77,7 +77,7 @@ func TestGetEndpoint(t *testing.T) {
 // when the enumeration that decides it fails.
 func TestGoneUnlisted(t *testing.T) {
 	a, f, s := onFaulty(t)
-	require.NoError(t, s.sim.DeleteEndpoint("ep"))
+	s.deleteEndpoint(t, "ep")
 	f.before = failing(listEp, codeRPC, always)
 	_, err := a.GetEndpoint(t.Context(), "ep")
 	wantError(t, err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, "ep", codeRPC)
@@ -134,7 +134,7 @@ func TestWriteNotFound(t *testing.T) {
 				a, f, s := onFaulty(t)
 				switch test.endpoint {
 				case deleted:
-					require.NoError(t, s.sim.DeleteEndpoint("ep"))
+					s.deleteEndpoint(t, "ep")
 				case complete:
 					require.NoError(t, s.sim.PutSet(leaf))
 				case unseen:
@@ -187,14 +187,13 @@ func TestRefusedForAMissingSet(t *testing.T) {
 		for _, code := range []uint32{codeInvalidPolicy, codeInvalidReference, codeInvalidArgument} {
 			t.Run(fmt.Sprintf("%s %#x", name, code), func(t *testing.T) {
 				a, f, s := onFaulty(t)
-				_, err := a.Network(t.Context())
-				require.NoError(t, err)
+				getNetwork(t, a)
 				if test.there {
 					require.NoError(t, s.sim.PutSet(leaf))
 				}
 				f.before = failing("HcnModify", code, 1)
 				f.calls = nil
-				err = test.write(a)
+				err := test.write(a)
 				require.ErrorIs(t, err, test.class)
 				op, ok := errors.AsType[*hns.OpError](err)
 				require.True(t, ok)
@@ -220,8 +219,7 @@ func TestForeignSurvives(t *testing.T) {
 	shown := `{ "Exceptions" : ["10.0.0.0/8"], "Name":"<a & b>", "N":1.50 }`
 	require.NoError(t, s.sim.SetPolicies("ep", []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(shown)}}))
 	read := func() []hns.EndpointPolicy {
-		e, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		e := getEndpoint(t, a, "ep")
 		return e.Policies
 	}
 	first := read()

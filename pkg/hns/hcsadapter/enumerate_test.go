@@ -24,9 +24,11 @@ var callsWide = []string{listState2, listState3}
 
 // onOthers returns an adapter that has read the network. Beside ep there are an
 // endpoint of Hyper-V, a remote one, and two of other networks.
-func onOthers(t *testing.T) (*Adapter, *faulty, *simLibrary) {
+func onOthers(t *testing.T) (*Adapter, *faulty, *simNode) {
 	t.Helper()
 	a, f, s := onFaulty(t)
+	_, err := s.AddNetwork("nat", "nat", "NAT")
+	require.NoError(t, err)
 	for _, n := range []hnssim.NewEndpoint{
 		{ID: "hyper-v", State: hnssim.Attached},
 		{ID: "remote", Remote: true},
@@ -34,10 +36,9 @@ func onOthers(t *testing.T) (*Adapter, *faulty, *simLibrary) {
 		{ID: "another", Network: "nat"},
 		{ID: "created", State: hnssim.Created},
 	} {
-		require.NoError(t, s.sim.CreateEndpoint(n))
+		require.NoError(t, s.AddEndpoint(n))
 	}
-	_, err := a.Network(t.Context())
-	require.NoError(t, err)
+	getNetwork(t, a)
 	return a, f, s
 }
 
@@ -68,7 +69,7 @@ func TestElsewhere(t *testing.T) {
 	}
 	require.Equal(t, slices.Concat(reads(kindEndpoint, "other"), readsNetwork(s.id), reads(kindEndpoint, "another", "other", "remote")), f.calls)
 
-	s.id = "00000000-0000-0000-0000-000000000002"
+	s.remake("00000000-0000-0000-0000-000000000002", "azure")
 	f.calls = nil
 	_, err := a.GetEndpoint(t.Context(), "ep")
 	require.NoError(t, err, "our network was made anew")
@@ -109,7 +110,7 @@ func TestEndpointIDsFails(t *testing.T) {
 // TestEndpointIDsEmpty: that nothing is there is an answer. Our network is read first.
 func TestEndpointIDsEmpty(t *testing.T) {
 	a, f, s := onFaulty(t)
-	require.NoError(t, s.sim.DeleteEndpoint("ep"))
+	s.deleteEndpoint(t, "ep")
 	ids, calls := enumerates(t, a, f)
 	require.Empty(t, ids)
 	require.Equal(t, slices.Concat(readsNetwork(s.id), callsWide), calls)
@@ -122,11 +123,10 @@ func TestEndpointIDsEmpty(t *testing.T) {
 // again.
 func TestNetworkInEitherCase(t *testing.T) {
 	a, f, s := onOthers(t)
-	s.id = strings.ToLower(s.id)
+	s.remake(strings.ToLower(s.id), "azure")
 	f.calls = nil
 	for _, id := range []string{"ep", "hyper-v"} {
-		_, err := a.GetEndpoint(t.Context(), id)
-		require.NoError(t, err)
+		getEndpoint(t, a, id)
 	}
 	require.Equal(t, reads(kindEndpoint, "ep", "hyper-v"), f.calls)
 }

@@ -1,8 +1,6 @@
 package hcsadapter
 
 import (
-	"context"
-	"encoding/json"
 	"net/netip"
 	"slices"
 	"testing"
@@ -20,75 +18,33 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/looks"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
 	"github.com/winnpm/winnpm/tool/hnssim"
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// twoNetworks is a node with pods on two networks: a simulator for each, as one library.
+// twoNetworks is a node with pods on the networks cbr0 (0) and vxlan0 (1).
 type twoNetworks struct {
-	nets    [2]*simLibrary
-	handles []struct {
-		of *simLibrary
-		h  handle
-	}
+	*simNode
+	nets [2]*hnsfault.Sim
 }
 
 func newTwoNetworks(t *testing.T) *twoNetworks {
 	t.Helper()
-	two := &twoNetworks{}
+	two := &twoNetworks{simNode: newSimNode(t, hnsd.Options{Bare: true})}
 	for i, name := range []string{"cbr0", "vxlan0"} {
-		two.nets[i] = &simLibrary{
-			ctx: context.WithoutCancel(t.Context()), sim: hnsfault.New(hnsfault.Options{Network: name}), id: []string{"11", "22"}[i],
-			opened: map[handle]string{}, name: name,
-		}
+		var err error
+		two.nets[i], err = two.AddNetwork("", name, "L2Bridge")
+		require.NoError(t, err)
 	}
 	return two
 }
 
-func (w *twoNetworks) enumerate(k kind, query string) (string, error) {
-	all := []string{}
-	for _, n := range w.nets {
-		var ids []string
-		text, err := n.enumerate(k, query)
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &ids)
-		}
-		if err != nil {
-			return "", err
-		}
-		all = append(all, ids...)
-	}
-	return encode(all)
-}
-
-func (w *twoNetworks) open(k kind, id string) (handle, error) {
-	var err error
-	for _, n := range w.nets {
-		var h handle
-		if h, err = n.open(k, id); err == nil {
-			w.handles = append(w.handles, struct {
-				of *simLibrary
-				h  handle
-			}{n, h})
-			return handle(len(w.handles)), nil
-		}
-	}
-	return 0, err
-}
-
-func (w *twoNetworks) query(k kind, h handle, query string) (string, error) {
-	of := w.handles[h-1]
-	return of.of.query(k, of.h, query)
-}
-
-func (w *twoNetworks) modify(k kind, h handle, request string) error {
-	of := w.handles[h-1]
-	return of.of.modify(k, of.h, request)
-}
-
-func (w *twoNetworks) close(k kind, h handle) error {
-	of := w.handles[h-1]
-	return of.of.close(k, of.h)
+// endpoint makes the endpoint of a pod on one of the networks.
+func (w *twoNetworks) endpoint(t *testing.T, network int, addr string) {
+	t.Helper()
+	name := []string{"cbr0", "vxlan0"}[network]
+	require.NoError(t, w.AddEndpoint(hnssim.NewEndpoint{ID: "ep-" + addr, Network: name, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
 }
 
 // TestSeveralNetworks: pods on two networks at once have their policies, sets are on both
@@ -120,11 +76,11 @@ func TestSeveralNetworks(t *testing.T) {
 	}
 	pods := []string{"10.1.0.1", "10.2.0.1"}
 	for i, addr := range pods {
-		require.NoError(t, two.nets[i].sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-" + addr, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
+		two.endpoint(t, i, addr)
 	}
 	passes := func(from string) (out [2]bool) {
 		for i, addr := range pods {
-			v, err := two.nets[i].sim.Trace("ep-"+addr, hns.In, match.Packet{Src: netip.MustParseAddr(from), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
+			v, err := two.nets[i].Trace("ep-"+addr, hns.In, match.Packet{Src: netip.MustParseAddr(from), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
 			require.NoError(t, err)
 			out[i] = v.Allowed
 		}
@@ -146,21 +102,21 @@ func TestSeveralNetworks(t *testing.T) {
 	settle(tx)
 	require.Equal(t, [2]bool{true, true}, passes("10.3.0.1"))
 	require.Equal(t, [2]bool{}, passes("10.3.0.2"))
-	require.Equal(t, two.nets[0].sim.Sets(), two.nets[1].sim.Sets())
-	require.NotEmpty(t, two.nets[0].sim.Sets())
+	require.Equal(t, two.nets[0].Sets(), two.nets[1].Sets())
+	require.NotEmpty(t, two.nets[0].Sets())
 	require.Empty(t, look().Plan, "nothing is to be written")
 
 	// One network loses a member.
-	broken := two.nets[1].sim.Sets()
+	broken := two.nets[1].Sets()
 	broken[0].Values = nil
-	require.NoError(t, two.nets[1].sim.ModifySets(t.Context(), hns.Update, broken[:1]))
+	require.NoError(t, two.nets[1].ModifySets(t.Context(), hns.Update, broken[:1]))
 	require.Equal(t, [2]bool{true, false}, passes("10.3.0.1"))
 	look()
 	require.Equal(t, [2]bool{true, true}, passes("10.3.0.1"))
-	require.Equal(t, two.nets[0].sim.Sets(), two.nets[1].sim.Sets())
+	require.Equal(t, two.nets[0].Sets(), two.nets[1].Sets())
 
 	// A network whose sets cannot be written for a while.
-	two.nets[1].sim.Inject(hnsfault.Fault{Op: hns.OpSets(hns.Update), Times: 3})
+	two.nets[1].Inject(hnsfault.Fault{Op: hns.OpSets(hns.Update), Times: 3})
 	tx = dataplane.NewTransaction()
 	tx.SetPod(desired.Pod{Namespace: "x", Name: "api2", UID: "api2", Labels: map[string]string{"app": "api"}, Addr: netip.MustParseAddr("10.3.0.2")})
 	settle(tx)
@@ -173,7 +129,7 @@ func TestSeveralNetworks(t *testing.T) {
 	now = now.Add(time.Hour)
 	settle(dataplane.NewTransaction())
 	for _, n := range two.nets {
-		require.Empty(t, n.sim.Sets())
+		require.Empty(t, n.Sets())
 	}
 	require.Equal(t, [2]bool{true, true}, passes("10.9.9.9"))
 }

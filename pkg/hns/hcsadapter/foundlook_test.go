@@ -20,7 +20,7 @@ func foundTwo(t *testing.T) (*Found, *twoNetworks) {
 	client := newFound(Options{Now: time.Now}, two)
 	t.Cleanup(client.Close)
 	for _, n := range two.nets {
-		require.NoError(t, n.sim.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{setOf("first", "10.0.0.1")}))
+		require.NoError(t, n.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{setOf("first", "10.0.0.1")}))
 	}
 	_, err := client.Network(t.Context())
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestLookBesideWrites(t *testing.T) {
 		all = true
 		for _, n := range two.nets {
 			held := ""
-			for _, s := range n.sim.Sets() {
+			for _, s := range n.Sets() {
 				if s.ID == setOf("x", "").ID {
 					held = s.Values[0]
 				}
@@ -92,6 +92,6 @@ func TestSecondNetworkAfterWrites(t *testing.T) {
 	client.set(both)
 	require.NoError(t, client.ModifySets(t.Context(), hns.Add, x))
 	for _, n := range two.nets {
-		require.Contains(t, n.sim.Sets(), x[0])
+		require.Contains(t, n.Sets(), x[0])
 	}
 }

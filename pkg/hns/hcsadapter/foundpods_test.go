@@ -18,7 +18,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/test/hnsfault"
-	"github.com/winnpm/winnpm/tool/hnssim"
 	"github.com/winnpm/winnpm/tool/match"
 )
 
@@ -67,11 +66,6 @@ func (p *plays) apply(d time.Duration) {
 	}
 }
 
-func (p *plays) endpoint(network int, addr string) {
-	p.t.Helper()
-	require.NoError(p.t, p.nets[network].sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-" + addr, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
-}
-
 // pod is one of this node, whose CNI told of its sandbox, if it has one.
 func (p *plays) pod(addr, sandbox string) {
 	p.tx.SetPod(desired.Pod{Namespace: "x", Name: addr, UID: types.UID(addr), Addr: netip.MustParseAddr(addr), Local: true, Sandbox: state.Sandbox{ID: sandbox}})
@@ -79,7 +73,7 @@ func (p *plays) pod(addr, sandbox string) {
 
 func (p *plays) isOpen(network int, addr string) bool {
 	p.t.Helper()
-	v, err := p.nets[network].sim.Trace("ep-"+addr, hns.In, match.Packet{Src: netip.MustParseAddr("10.3.0.1"), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
+	v, err := p.nets[network].Trace("ep-"+addr, hns.In, match.Packet{Src: netip.MustParseAddr("10.3.0.1"), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
 	require.NoError(p.t, err)
 	return v.Allowed
 }
@@ -93,7 +87,7 @@ func (p *plays) ready(addr, sandbox string) error {
 
 // writes returns how often a network was written to.
 func (p *plays) writes(network int) (n int) {
-	for op, count := range p.nets[network].sim.Counts() {
+	for op, count := range p.nets[network].Counts() {
 		if !hns.ReadsOnly(op) {
 			n += count
 		}
@@ -107,13 +101,13 @@ func TestOthersNetwork(t *testing.T) {
 	for pods := range 2 {
 		inPlays(t, func(p *plays) {
 			others := 1 - pods
-			p.nets[others].sim.Inject(hnsfault.Fault{Op: hns.OpSets(hns.Add), Times: -1, Err: hns.ErrUnlisted})
-			p.endpoint(others, "172.16.0.2")
-			p.endpoint(pods, "10.1.0.1")
+			p.nets[others].Inject(hnsfault.Fault{Op: hns.OpSets(hns.Add), Times: -1, Err: hns.ErrUnlisted})
+			p.endpoint(p.t, others, "172.16.0.2")
+			p.endpoint(p.t, pods, "10.1.0.1")
 			p.pod("10.1.0.1", "")
 			p.apply(2 * time.Second)
 			require.False(p.t, p.isOpen(pods, "10.1.0.1"))
-			require.NotEmpty(p.t, p.nets[pods].sim.Sets())
+			require.NotEmpty(p.t, p.nets[pods].Sets())
 			p.apply(time.Duration(effort.Of(10, 60)) * time.Minute)
 			require.Zero(p.t, p.writes(others))
 		})
@@ -125,9 +119,9 @@ func TestOthersNetwork(t *testing.T) {
 func TestNetworkOfAStart(t *testing.T) {
 	for seconds := 0; seconds < 30; seconds += effort.Of(7, 1) { // wherever in its backoff
 		inPlays(t, func(p *plays) {
-			p.endpoint(1, "172.16.0.2")
+			p.endpoint(p.t, 1, "172.16.0.2")
 			p.apply(time.Minute + time.Duration(seconds)*time.Second)
-			p.endpoint(0, "10.1.0.1")
+			p.endpoint(p.t, 0, "10.1.0.1")
 			p.pod("10.1.0.1", "s1")
 			p.apply(time.Second)
 			require.NoError(p.t, p.ready("10.1.0.1", "s1"))
@@ -145,24 +139,24 @@ func TestSecondNetwork(t *testing.T) {
 }
 
 func (p *plays) second(sandbox string, within time.Duration) {
-	p.endpoint(0, "10.1.0.1")
+	p.endpoint(p.t, 0, "10.1.0.1")
 	p.pod("10.1.0.1", "")
 	p.apply(5 * time.Second)
 	require.False(p.t, p.isOpen(0, "10.1.0.1"))
-	p.endpoint(1, "10.2.0.1")
+	p.endpoint(p.t, 1, "10.2.0.1")
 	p.pod("10.2.0.1", sandbox)
 	p.apply(within)
 	require.False(p.t, p.isOpen(1, "10.2.0.1"))
-	require.Equal(p.t, p.nets[0].sim.Sets(), p.nets[1].sim.Sets())
+	require.Equal(p.t, p.nets[0].Sets(), p.nets[1].Sets())
 
-	require.NoError(p.t, p.nets[1].sim.DeleteEndpoint("ep-10.2.0.1"))
+	p.deleteEndpoint(p.t, "ep-10.2.0.1")
 	p.tx.DeletePod(desired.PodKey{Namespace: "x", Name: "10.2.0.1"})
 	p.apply(time.Duration(effort.Of(10, 60)) * time.Minute)
-	p.endpoint(0, "10.1.0.2")
+	p.endpoint(p.t, 0, "10.1.0.2")
 	p.pod("10.1.0.2", sandbox)
 	p.apply(time.Minute)
-	require.NotEmpty(p.t, p.nets[1].sim.Sets())
-	require.Equal(p.t, p.nets[0].sim.Sets(), p.nets[1].sim.Sets(), "for the next pod")
+	require.NotEmpty(p.t, p.nets[1].Sets())
+	require.Equal(p.t, p.nets[0].Sets(), p.nets[1].Sets(), "for the next pod")
 }
 
 // TestOneNetworkFails: a network that takes no sets does not keep them from the others.
@@ -170,14 +164,14 @@ func TestOneNetworkFails(t *testing.T) {
 	for bad := range 2 {
 		inPlays(t, func(p *plays) {
 			for i, addr := range []string{"10.1.0.1", "10.2.0.1"} {
-				p.endpoint(i, addr)
+				p.endpoint(p.t, i, addr)
 				p.pod(addr, "")
 			}
 			for _, verb := range []hns.Verb{hns.Add, hns.Update} {
-				p.nets[bad].sim.Inject(hnsfault.Fault{Op: hns.OpSets(verb), Times: -1})
+				p.nets[bad].Inject(hnsfault.Fault{Op: hns.OpSets(verb), Times: -1})
 			}
 			p.apply(time.Minute)
-			require.NotEmpty(p.t, p.nets[1-bad].sim.Sets())
+			require.NotEmpty(p.t, p.nets[1-bad].Sets())
 			for i, addr := range []string{"10.1.0.1", "10.2.0.1"} {
 				require.False(p.t, p.isOpen(i, addr))
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/windows/hnsd"
 )
 
 const (
@@ -28,20 +29,17 @@ func TestHold(t *testing.T) {
 	release := a.Hold(t.Context(), "ep")
 	require.Empty(t, f.calls)
 	for range 2 {
-		_, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 	}
-	_, err := a.GetEndpoint(t.Context(), "too")
-	require.NoError(t, err)
+	getEndpoint(t, a, "too")
 	require.Equal(t, slices.Concat([]string{openEp, queryEp, queryEp}, reads(kindEndpoint, "too")), f.calls, "others are opened as always")
-	require.Len(t, s.opened, 1)
+	require.Equal(t, 1, s.OpenHandles())
 	release()
 	require.Equal(t, closeEp, f.calls[len(f.calls)-1])
-	require.Empty(t, s.opened)
+	require.Zero(t, s.OpenHandles())
 
 	f.calls = nil
-	_, err = a.GetEndpoint(t.Context(), "ep")
-	require.NoError(t, err)
+	getEndpoint(t, a, "ep")
 	require.Equal(t, reads(kindEndpoint, "ep"), f.calls, "it is held no more")
 	a.Hold(t.Context(), "EP")()
 }
@@ -51,10 +49,9 @@ func TestHold(t *testing.T) {
 func TestHoldSeesWhatChanged(t *testing.T) {
 	a, f, s := onThree(t)
 	defer a.Hold(t.Context(), "ep")()
+	getEndpoint(t, a, "ep")
+	s.deleteEndpoint(t, "ep")
 	_, err := a.GetEndpoint(t.Context(), "ep")
-	require.NoError(t, err)
-	require.NoError(t, s.sim.DeleteEndpoint("ep"))
-	_, err = a.GetEndpoint(t.Context(), "ep")
 	wantError(t, err, hns.ErrNotFound, "Endpoint/Get", hns.KindEndpoint, "ep", codeEndpointNotFound)
 	require.Equal(t, []string{openEp, queryEp, queryEp, closeEp, listEp}, f.calls)
 	err = a.AddACLs(t.Context(), "ep", []hns.ACL{webRule})
@@ -67,13 +64,11 @@ func TestHoldAfterAnError(t *testing.T) {
 		a, f, s := onThree(t)
 		f.before = failing("HcnModifyEndpoint", code, 1)
 		release := a.Hold(t.Context(), "ep")
-		_, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 		require.Error(t, a.AddACLs(t.Context(), "ep", []hns.ACL{webRule}))
-		require.Empty(t, s.opened)
+		require.Zero(t, s.OpenHandles())
 		require.NoError(t, a.AddACLs(t.Context(), "ep", []hns.ACL{webRule}))
-		_, err = a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 		release()
 		require.Equal(t, []string{openEp, queryEp, modifyEp, closeEp, openEp, modifyEp, queryEp, closeEp}, f.calls)
 	}
@@ -87,7 +82,7 @@ func TestHoldOfAnother(t *testing.T) {
 	f.library = shows{s, `{"ID":"other"}`}
 	_, err := a.GetEndpoint(t.Context(), "ep")
 	wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
-	require.Empty(t, s.opened)
+	require.Zero(t, s.OpenHandles())
 }
 
 func TestHoldTwice(t *testing.T) {
@@ -106,9 +101,8 @@ func TestReleaseWhileHung(t *testing.T) {
 		a, s := onSim(t, Options{Deadline: time.Minute})
 		f := newFaulty(s)
 		a.service = service{f}
-		require.NoError(t, s.sim.CreateEndpoint(newEndpoint("ep")))
-		_, err := a.Network(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, s.AddEndpoint(newEndpoint("ep")))
+		getNetwork(t, a)
 		back := make(chan struct{})
 		f.before = func(call string) error {
 			if strings.HasPrefix(call, "HcnModify") {
@@ -118,9 +112,8 @@ func TestReleaseWhileHung(t *testing.T) {
 		}
 		f.calls = nil
 		release := a.Hold(t.Context(), "ep")
-		_, err = a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
-		err = a.AddACLs(t.Context(), "ep", []hns.ACL{webRule})
+		getEndpoint(t, a, "ep")
+		err := a.AddACLs(t.Context(), "ep", []hns.ACL{webRule})
 		wantError(t, err, hns.ErrUnavailable, "ACL/Add", hns.KindEndpoint, "ep", 0)
 		start := time.Now()
 		release()
@@ -129,9 +122,8 @@ func TestReleaseWhileHung(t *testing.T) {
 		close(back)
 		synctest.Wait()
 		require.Equal(t, []string{openEp, queryEp, modifyEp, closeEp}, f.calls)
-		require.Empty(t, s.opened)
-		_, err = a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		require.Zero(t, s.OpenHandles())
+		getEndpoint(t, a, "ep")
 		require.Empty(t, f.misuses)
 	})
 }
@@ -140,10 +132,7 @@ func TestReleaseWhileHung(t *testing.T) {
 // close either, which comes after that call.
 func TestReleaseInAHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, s := onSim(t, Options{})
-		f := newFaulty(s)
-		a.service = service{f}
-		require.NoError(t, s.sim.CreateEndpoint(newEndpoint("ep")))
+		a, f, s := onFaulty(t)
 		f.before = func(call string) error {
 			if strings.HasPrefix(call, "HcnModify") {
 				time.Sleep(time.Minute)
@@ -159,8 +148,7 @@ func TestReleaseInAHurry(t *testing.T) {
 		release()
 		require.Equal(t, time.Second, time.Since(start))
 
-		_, err = a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 		require.Equal(t, time.Minute, time.Since(start))
 		require.Equal(t, slices.Concat([]string{openEp, modifyEp}, []string{closeEp}, reads(kindEndpoint, "ep"), readsNetwork(s.id)), f.calls)
 		require.Empty(t, f.misuses)
@@ -171,13 +159,9 @@ func TestReleaseInAHurry(t *testing.T) {
 // meanwhile.
 func TestReleaseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, s := onSim(t, Options{})
-		f := newFaulty(s)
-		a.service = service{f}
-		require.NoError(t, s.sim.CreateEndpoint(newEndpoint("ep")))
+		a, _, s := onFaulty(t)
 		release := a.Hold(t.Context(), "ep")
-		_, err := a.GetEndpoint(t.Context(), "ep")
-		require.NoError(t, err)
+		getEndpoint(t, a, "ep")
 		done := 0
 		start := time.Now()
 		first := began(t.Context(), a.worker, "x", slow(time.Second, &done))
@@ -185,7 +169,7 @@ func TestReleaseWaits(t *testing.T) {
 		a.Hold(t.Context(), "other")()
 		require.Zero(t, time.Since(start), "nothing was opened")
 		release()
-		require.Empty(t, s.opened)
+		require.Zero(t, s.OpenHandles())
 		require.LessOrEqual(t, time.Since(start), 2*time.Second, "no later than what waits already")
 		require.NoError(t, <-first)
 		require.NoError(t, <-second)
@@ -195,7 +179,7 @@ func TestReleaseWaits(t *testing.T) {
 // TestReleaseAfterClose: it returns, and leaves nothing that runs.
 func TestReleaseAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &simLibrary{opened: map[handle]string{}}
+		l := newSimNode(t, hnsd.Options{})
 		a := newAdapter(Options{Network: "azure"}, l)
 		release := a.Hold(t.Context(), "ep")
 		a.Close()

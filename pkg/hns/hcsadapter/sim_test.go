@@ -3,11 +3,8 @@ package hcsadapter
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,190 +16,61 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// simLibrary is the simulator behind the calls of the DLLs: handles, filters,
-// JSON and codes. It shows other networks and states too, as HNS does.
-type simLibrary struct {
-	ctx    context.Context
-	sim    *hnsfault.Sim
-	id     string            // GUID of the network
-	name   string            // of the network; "": azure
-	handle handle            // the last one
-	opened map[handle]string // open handles: kind and ID
+// simNode is a simulated node behind the calls of the DLLs.
+type simNode struct {
+	*hnsd.Server
+	sim *hnsfault.Sim // the node's own network
+	id  string        // GUID of that network
 }
 
-func (s *simLibrary) enumerate(k kind, query string) (string, error) {
-	var q struct{ Filter string }
-	var want struct {
-		Name, ID, VirtualNetwork string
-		State                    hnssim.EndpointState
+func newSimNode(t *testing.T, o hnsd.Options) *simNode {
+	t.Helper()
+	n := &simNode{Server: hnsd.New(o)}
+	if o.Bare {
+		return n
 	}
-	err := json.Unmarshal([]byte(query), &q)
-	if err == nil && q.Filter != "" {
-		err = json.Unmarshal([]byte(q.Filter), &want)
-	}
-	if err != nil {
-		return "", err
-	}
-	ids := []string{}
-	if k == kindNetwork {
-		n, err := s.sim.Network(s.ctx)
-		if err != nil {
-			return "", answer(err)
-		}
-		// Less strict than we are: whether HNS minds the case is not known.
-		if q.Filter == "" || strings.EqualFold(want.Name, n.Name) {
-			ids = append(ids, s.id)
-		}
-		return encode(ids)
-	}
-	for _, v := range s.sim.Endpoints() {
-		if (want.ID == "" || want.ID == v.ID) && (want.State == 0 || want.State == v.State) &&
-			(want.VirtualNetwork == "" || strings.EqualFold(want.VirtualNetwork, s.networkOf(v))) {
-			ids = append(ids, v.ID)
-		}
-	}
-	return encode(ids)
+	n.sim = n.Sim()
+	own, err := n.sim.Network(t.Context())
+	require.NoError(t, err)
+	n.id = own.ID
+	return n
 }
 
-func (s *simLibrary) open(k kind, id string) (handle, error) {
-	_, there := s.sim.Endpoint(id)
-	switch {
-	case k == kindNetwork && id != s.id:
-		return 0, &failure{code: codeNetworkNotFound, err: errors.New("no network " + id)}
-	case k == kindEndpoint && !there:
-		return 0, &failure{code: codeEndpointNotFound, err: errors.New("no endpoint " + id)}
-	}
-	s.handle++
-	s.opened[s.handle] = string(k) + " " + id
-	return s.handle, nil
+// remake gives the node's own network another GUID and name.
+func (n *simNode) remake(id, name string) {
+	n.id = id
+	n.RemakeNetwork(id, name)
 }
 
-// object returns the ID of what is open.
-func (s *simLibrary) object(k kind, h handle) (string, error) {
-	id, ok := strings.CutPrefix(s.opened[h], string(k)+" ")
-	if !ok {
-		return "", &failure{code: 0x80070006, err: fmt.Errorf("%d is no open %s", h, k)}
-	}
-	return id, nil
+// deleteEndpoint deletes an endpoint as a CNI does.
+func (n *simNode) deleteEndpoint(t *testing.T, id string) {
+	t.Helper()
+	_, err := n.do("HcnDeleteEndpoint", id, 0)
+	require.NoError(t, err)
 }
 
-func (s *simLibrary) query(k kind, h handle, query string) (string, error) {
-	id, err := s.object(k, h)
-	if err != nil {
-		return "", err
+// calls returns the number of calls of the DLLs so far.
+func (n *simNode) calls() (total int) {
+	for _, count := range n.Counts() {
+		total += count
 	}
-	if query != `{"SchemaVersion":{"Major":2,"Minor":0}}` {
-		return "", fmt.Errorf("a query of %s", query)
-	}
-	if k == kindNetwork {
-		n, err := s.sim.Network(s.ctx)
-		if err != nil {
-			return "", answer(err)
-		}
-		out := network{ID: s.id, Name: n.Name, Type: "L2Bridge", Policies: []hns.EndpointPolicy{{Type: "HostRoute", Settings: []byte(`{}`)}}}
-		out.Policies = append(out.Policies, setPolicies(n.Sets)...)
-		return encode(out)
-	}
-	v, ok := s.sim.Endpoint(id)
-	if !ok {
-		return "", &failure{code: codeEndpointNotFound, err: errors.New("no endpoint " + id)}
-	}
-	e := endpoint{ID: v.ID, HostComputeNetwork: s.networkOf(v), Policies: v.Policies}
-	if v.Remote {
-		e.Flags = remoteEndpoint
-	}
-	for _, addr := range v.Addrs {
-		e.IPConfigurations = append(e.IPConfigurations, ipConfig{addr.String()})
-	}
-	return encode(e)
-}
-
-// networkOf returns the ID of the network of an endpoint, which for one that is not
-// ours is the network's name.
-func (s *simLibrary) networkOf(v hnssim.EndpointView) string {
-	if v.Network != cmp.Or(s.name, "azure") {
-		return v.Network
-	}
-	return s.id
-}
-
-// setPolicies returns sets as HNS shows them.
-func setPolicies(sets []hns.SetPolicy) []hns.EndpointPolicy {
-	var sent struct {
-		Settings struct{ Policies []hns.EndpointPolicy }
-	}
-	if err := json.Unmarshal([]byte(encodeSets(hns.Add, sets)), &sent); err != nil {
-		panic(err)
-	}
-	return sent.Settings.Policies
-}
-
-func (s *simLibrary) modify(k kind, h handle, text string) error {
-	id, err := s.object(k, h)
-	if err != nil {
-		return err
-	}
-	var sent struct {
-		ResourceType string
-		RequestType  hns.Verb
-		Settings     struct{ Policies []hns.EndpointPolicy }
-	}
-	if err := json.Unmarshal([]byte(text), &sent); err != nil || sent.ResourceType != "Policy" {
-		return fmt.Errorf("%w in %s", err, text)
-	}
-	list := sent.Settings.Policies
-	switch {
-	case k == kindNetwork:
-		return answer(s.sim.ModifySets(s.ctx, sent.RequestType, network{Policies: list}.decode().Sets))
-	case sent.RequestType == hns.Update:
-		return answer(s.sim.ReplacePolicies(s.ctx, id, list))
-	}
-	var acls []hns.ACL
-	for _, p := range list {
-		a, err := p.ACL()
-		if err != nil {
-			return err
-		}
-		acls = append(acls, a)
-	}
-	return answer(s.sim.AddACLs(s.ctx, id, acls))
-}
-
-func (s *simLibrary) close(k kind, h handle) error {
-	_, err := s.object(k, h)
-	delete(s.opened, h)
-	return err
-}
-
-// answer is all that HNS tells of an error: its code and a text.
-func answer(err error) error {
-	if op, ok := errors.AsType[*hns.OpError](err); ok {
-		return &failure{code: op.Code, err: errors.New(err.Error())}
-	}
-	return err
+	return total
 }
 
 // onSim returns an adapter over the simulator. The test must leave nothing open.
-func onSim(t *testing.T, o Options) (*Adapter, *simLibrary) {
+func onSim(t *testing.T, o Options) (*Adapter, *simNode) {
 	t.Helper()
-	s := &simLibrary{
-		ctx: context.WithoutCancel(t.Context()),
-		sim: hnsfault.New(hnsfault.Options{}), id: "5C1D0D2E-7A53-4D2B-9A60-0F6C9E0F1A11",
-		opened: map[handle]string{},
-	}
+	s := newSimNode(t, hnsd.Options{})
 	o.Network = "azure"
 	a := newAdapter(o, s)
 	t.Cleanup(func() {
 		a.Close()
-		require.Empty(t, s.opened, "handles left open")
+		require.Zero(t, s.OpenHandles(), "handles left open")
 	})
 	return a, s
 }
 
-// wholeNode is a whole node behind the calls of the DLLs, for the contract suite.
-type wholeNode struct{ *hnsd.Server }
-
-func (n wholeNode) do(export, id string, h handle, texts ...string) (hnstest.CallAnswer, error) {
+func (n *simNode) do(export, id string, h handle, texts ...string) (hnstest.CallAnswer, error) {
 	a, err := n.Call(export, id, uint64(h), texts...)
 	if err == nil && int32(a.Code) < 0 {
 		err = &failure{code: a.Code, err: errors.New(a.Record)}
@@ -210,37 +78,37 @@ func (n wholeNode) do(export, id string, h handle, texts ...string) (hnstest.Cal
 	return a, err
 }
 
-func (n wholeNode) enumerate(k kind, query string) (string, error) {
+func (n *simNode) enumerate(k kind, query string) (string, error) {
 	a, err := n.do("HcnEnumerate"+string(k)+"s", "", 0, query)
 	return a.Output, err
 }
 
-func (n wholeNode) open(k kind, id string) (handle, error) {
+func (n *simNode) open(k kind, id string) (handle, error) {
 	a, err := n.do("HcnOpen"+string(k), id, 0)
 	return handle(a.Handle), err
 }
 
-func (n wholeNode) query(k kind, h handle, query string) (string, error) {
+func (n *simNode) query(k kind, h handle, query string) (string, error) {
 	a, err := n.do("HcnQuery"+string(k)+"Properties", "", h, query)
 	return a.Output, err
 }
 
-func (n wholeNode) modify(k kind, h handle, request string) error {
+func (n *simNode) modify(k kind, h handle, request string) error {
 	_, err := n.do("HcnModify"+string(k), "", h, request)
 	return err
 }
 
-func (n wholeNode) close(k kind, h handle) error {
+func (n *simNode) close(k kind, h handle) error {
 	_, err := n.do("HcnClose"+string(k), "", h)
 	return err
 }
 
 // TestContract runs the contract suite through everything but the DLLs.
 func TestContract(t *testing.T) {
-	s := hnsd.New(hnsd.Options{})
+	s := newSimNode(t, hnsd.Options{})
 	system := s.System()
 	system.Client = func(network string) (hns.Client, error) {
-		a := newAdapter(Options{Network: cmp.Or(network, "azure")}, wholeNode{s})
+		a := newAdapter(Options{Network: cmp.Or(network, "azure")}, s)
 		t.Cleanup(a.Close)
 		return a, nil
 	}
@@ -315,7 +183,7 @@ func TestLikeTheSimulator(t *testing.T) {
 			addr := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
 			for _, n := range []hnssim.NewEndpoint{{ID: "ep"}, {ID: "detached", State: hnssim.Detached}, {ID: "remote", Remote: true}} {
 				n.Addrs = addr
-				require.NoError(t, s.sim.CreateEndpoint(n))
+				require.NoError(t, s.AddEndpoint(n))
 			}
 			require.NoError(t, a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{set("there", "10.0.0.1")}))
 			require.NoError(t, a.AddACLs(t.Context(), "ep", []hns.ACL{rule("zero", "azure-npm-there")}))

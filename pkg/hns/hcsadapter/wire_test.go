@@ -44,6 +44,7 @@ func TestEncodePolicies(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
+	require.Equal(t, `{"SchemaVersion":{"Major":2,"Minor":0}}`, hcnQuery(""))
 	require.Equal(t, `{"State":3}`, filter("State", 3))
 	require.Equal(t, `{"Name":"a\"b"}`, filter("Name", `a"b`))
 }

@@ -1,6 +1,9 @@
 package oracletest
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,19 +15,47 @@ import (
 	"github.com/winnpm/winnpm/test/oracle/gen"
 )
 
-// What HNS does with every packet is what the oracle says, by the same policy,
-// however the dataplane came to know of the cluster. The command line's
-// -rapid.checks replaces the numbers.
+// TestOracle checks that HNS does with every packet what the oracle says, by the same policy,
+// however the dataplane came to know of the cluster. Clusters with tiers have ClusterNetworkPolicies:
+// both tiers, every action, equal priorities, nodes, networks, names of ports, and objects that are
+// not known. The command line's -rapid.checks replaces the numbers.
 func TestOracle(t *testing.T) {
-	draw := func(name string, quick, clusters int, prop property) {
-		t.Run(name, func(t *testing.T) {
-			effort.Checks(t, effort.Of(quick, clusters))
-			rapid.Check(t, func(t *rapid.T) { prop(gen.New(t, false), newWorld(t, drawSetup(t)), t) })
+	seen := map[string]int{}
+	for _, p := range []struct {
+		name            string
+		quick, clusters int
+		tiers           bool
+		prop            property
+	}{
+		{"Whole", 6, 1500, false, whole},
+		{"Pieces", 4, 1000, false, pieces},
+		{"History", 3, 600, false, history},
+		{"TiersWhole", 3, 1500, true, whole},
+		{"TiersPieces", 2, 1000, true, pieces},
+		{"TiersHistory", 2, 600, true, history},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			effort.Checks(t, effort.Of(p.quick, p.clusters))
+			rapid.Check(t, func(t *rapid.T) {
+				w := newWorld(t, drawSetup(t))
+				defer func() {
+					for what, n := range w.tiers {
+						seen[fmt.Sprintf("%s, tiers %t", what, p.tiers)] += n
+					}
+				}()
+				p.prop(gen.New(t, p.tiers), w, t)
+			})
 		})
 	}
-	draw("Whole", 6, 1500, whole)
-	draw("Pieces", 4, 1000, pieces)
-	draw("History", 3, 600, history)
+	for _, what := range slices.Sorted(maps.Keys(seen)) {
+		t.Logf("%8d %s", seen[what], what)
+	}
+	for _, what := range []string{
+		"allowed by Admin", "denied by Admin", "allowed by Baseline", "denied by Baseline", "allowed by another",
+		"denied by another", "passed, then allowed", "passed, then denied",
+	} {
+		ever(t, seen[what+", tiers true"], "never "+what)
+	}
 }
 
 // property brings what a generator draws into a world, and holds it against the oracle.

@@ -27,6 +27,7 @@ import (
 // Options says what the node looks like.
 type Options struct {
 	Network     string               // name of the node's own network; empty: "azure"
+	Bare        bool                 // the node has no network of its own
 	Foreign     []hns.EndpointPolicy // what HNS puts on an endpoint that is made without policies
 	Personality hnsfault.Personality // of the networks that clients make
 }
@@ -50,6 +51,9 @@ type Server struct {
 // New returns a server whose node has one network without endpoints. o.Personality is for networks of clients only.
 func New(o Options) *Server {
 	s := &Server{options: Options{Foreign: o.Foreign}, handles: map[uint64]*object{}, counts: map[string]int{}}
+	if o.Bare {
+		return s
+	}
 	own, err := s.create(request{operation: operation{kind: kindNetwork}, text: fmt.Sprintf(`{"Name":%q,"Type":"L2Bridge","Ipams":[{"Type":"Static",`+
 		`"Subnets":[{"IpAddressPrefix":"10.1.0.0/16","Routes":[{"NextHop":"10.1.0.1","DestinationPrefix":"0.0.0.0/0"}]}]}]}`, cmp.Or(o.Network, "azure"))})
 	if err != nil {
@@ -85,12 +89,49 @@ func (s *Server) System() hnstest.System {
 // CreateEndpoint makes an endpoint in the node's own network and attaches it
 // (State 3), as the CNI does for a pod. It returns the endpoint's GUID.
 func (s *Server) CreateEndpoint(addr netip.Addr) (string, error) {
-	o := &object{kind: kindEndpoint, id: s.newID(), network: s.own.id, sim: s.own.sim, made: settings{}}
-	if err := o.sim.CreateEndpoint(hnssim.NewEndpoint{ID: o.id, Addrs: []netip.Addr{addr}}); err != nil {
-		return "", err
+	id := s.newID()
+	return id, s.AddEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}})
+}
+
+// AddEndpoint makes any endpoint, in the node's own network unless it names another one.
+func (s *Server) AddEndpoint(e hnssim.NewEndpoint) error {
+	network := s.own
+	for _, n := range s.objects(kindNetwork) {
+		if n.name == e.Network {
+			network = n
+		}
+	}
+	o := &object{kind: kindEndpoint, id: e.ID, network: network.id, sim: network.sim, made: settings{}}
+	if e.Remote {
+		o.made["Flags"] = remoteFlag
+	}
+	if err := o.sim.CreateEndpoint(e); err != nil {
+		return err
 	}
 	_, err := s.add(o)
-	return o.id, err
+	return err
+}
+
+// AddNetwork makes another network, with a new GUID if id is empty.
+func (s *Server) AddNetwork(id, name, networkType string) (*hnsfault.Sim, error) {
+	text := encode(settings{"Name": name, "Type": networkType}).Output
+	o, err := s.create(request{operation: operation{kind: kindNetwork}, id: id, text: text})
+	if err != nil {
+		return nil, err
+	}
+	return o.sim, nil
+}
+
+// RemakeNetwork gives the node's own network another GUID and name. It keeps its sets and endpoints.
+func (s *Server) RemakeNetwork(id, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.all {
+		if o.network == s.own.id {
+			o.network = id
+		}
+	}
+	s.own.id, s.own.name = id, name
 }
 
 // Exists returns the kind, GUID and name of each object, for a test that looks for objects that a
