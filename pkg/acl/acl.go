@@ -6,9 +6,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// ACL is an ACL of HNS, with the sets that it names and the rules that it came from. It is
+// SourcedACL is an SourcedACL of HNS, with the sets that it names and the rules that it came from. It is
 // immutable, as endpoints share it.
-type ACL struct {
+type SourcedACL struct {
 	hns.ACL
 	Names []ipsets.Name
 	// Unused: a named port number that no pod serves any more. It matches
@@ -21,7 +21,7 @@ type ACL struct {
 
 // Owner returns the policy whose Id the ACL has, or the zero key for an ACL that belongs to no
 // policy.
-func (a *ACL) Owner() policy.Key {
+func (a *SourcedACL) Owner() policy.Key {
 	if a.From.Key == (policy.Key{}) && len(a.Via) > 0 {
 		return a.Via[len(a.Via)-1].Key
 	}
@@ -29,11 +29,11 @@ func (a *ACL) Owner() policy.Key {
 }
 
 // IsBlock reports whether the ACL blocks.
-func (a *ACL) IsBlock() bool { return a.Action == hns.Block }
+func (a *SourcedACL) IsBlock() bool { return a.Action == hns.Block }
 
 // quarantined returns the ACL in its place while its policy is quarantined: nil for one that
 // allows, and a block of the whole direction for one that blocks.
-func (a *ACL) quarantined() *ACL {
+func (a *SourcedACL) quarantined() *SourcedACL {
 	if !a.IsBlock() {
 		return nil
 	}
@@ -44,17 +44,17 @@ func (a *ACL) quarantined() *ACL {
 
 // List is the desired ACLs of one endpoint, for the pod that owns it.
 type List struct {
-	Shared []hns.ACL // base rules, and the rule that lets the node in
-	ACLs   []*ACL    // of policies, in the order of each direction
-	Unused []*ACL    // they need not be there, but may stay
-	Tiered bool      // a ClusterNetworkPolicy selects the pod
+	Shared []hns.ACL     // base rules, and the rule that lets the node in
+	ACLs   []*SourcedACL // of policies, in the order of each direction
+	Unused []*SourcedACL // they need not be there, but may stay
+	Tiered bool          // a ClusterNetworkPolicy selects the pod
 }
 
 // Without returns the ACLs of policies in order and without duplicates, with some policies
 // quarantined: what they accept is left out, and each of their denies blocks everything of its
 // direction. It omits all ACLs after one that blocks everything, because no packet reaches them.
-func (l *List) Without(out map[policy.Key]bool) []*ACL {
-	left := make([]*ACL, 0, len(l.ACLs))
+func (l *List) Without(out map[policy.Key]bool) []*SourcedACL {
+	left := make([]*SourcedACL, 0, len(l.ACLs))
 	ended, blocked := map[hns.Direction]bool{}, map[hns.ACL]bool{}
 	for _, a := range l.ACLs {
 		if len(out) > 0 && out[a.Owner()] {

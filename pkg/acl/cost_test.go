@@ -47,7 +47,7 @@ func allocated(do func()) uint64 {
 // TestRenderingIsLinear counts bytes, which stand for the work: a policy of many peers
 // and many ports costs their sum to compile, to measure and to render, not the product.
 func TestRenderingIsLinear(t *testing.T) {
-	render := func(peers, ports int) (bytes uint64, acls []*ACL) {
+	render := func(peers, ports int) (bytes uint64, acls []*SourcedACL) {
 		np := wide(peers, ports)
 		return allocated(func() {
 			c := policy.Compile(np)

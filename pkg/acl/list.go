@@ -31,15 +31,15 @@ type Options struct {
 // An ACL that allows matches a part of what it should when the plain sets hold less than what
 // belongs into them, and one that blocks at least what it should when the deny twins hold
 // more. So whatever sets are on their way, no packet is allowed that the rules deny.
-func Render(rules []Rule, o Options) (acls []*ACL, fits bool) {
-	l := list{Options: o, work: maxSteps, seen: map[hns.ACL]*ACL{}, ports: portTexts{}}
-	egress := slices.IndexFunc(rules, func(r Rule) bool { return r.Direction == policy.Egress })
+func Render(rules []ResolvedRule, o Options) (acls []*SourcedACL, fits bool) {
+	l := list{Options: o, work: maxSteps, seen: map[hns.ACL]*SourcedACL{}, ports: portTexts{}}
+	egress := slices.IndexFunc(rules, func(r ResolvedRule) bool { return r.Direction == policy.Egress })
 	if egress < 0 {
 		egress = len(rules)
 	}
 	fits = true
-	for _, rules := range [][]Rule{rules[:egress], rules[egress:]} {
-		if l.number, l.last = 0, ""; slices.ContainsFunc(rules, Rule.tiered) {
+	for _, rules := range [][]ResolvedRule{rules[:egress], rules[egress:]} {
+		if l.number, l.last = 0, ""; slices.ContainsFunc(rules, ResolvedRule.tiered) {
 			l.tiers(rules)
 			fits = fits && !l.over()
 			continue
@@ -53,7 +53,9 @@ func Render(rules []Rule, o Options) (acls []*ACL, fits bool) {
 }
 
 // tiered reports whether the rule is of a tier before or after the NetworkPolicies.
-func (r Rule) tiered() bool { return r.From.Tier == policy.Admin || r.From.Tier == policy.Baseline }
+func (r ResolvedRule) tiered() bool {
+	return r.From.Tier == policy.Admin || r.From.Tier == policy.Baseline
+}
 
 // maxSteps bounds the pairs of atoms that Render looks at. A list that takes more is far over
 // the limit, or most of its products are empty.
@@ -65,8 +67,8 @@ type list struct {
 	work   int        // steps that are left
 	number uint16     // the last priority in a direction with tiers, 0 in any other
 	last   hns.Action // of the last ACL with this priority
-	out    []*ACL
-	seen   map[hns.ACL]*ACL // without Ids
+	out    []*SourcedACL
+	seen   map[hns.ACL]*SourcedACL // without Ids
 	ports  portTexts
 }
 
@@ -80,20 +82,20 @@ func (l *list) over() bool {
 // Baseline tier, whose Pass allows, and an Accept of everything. A tail that has no rule for
 // everything is closed by a block. A Pass of the Admin tier has no ACL of its own: what a later rule of
 // the tier might decide otherwise is decided in its place as the tail does.
-func (l *list) tiers(rules []Rule) {
-	if deny := slices.IndexFunc(rules, func(r Rule) bool { return r.Action == policy.Deny }); l.IPv6 && deny >= 0 {
+func (l *list) tiers(rules []ResolvedRule) {
+	if deny := slices.IndexFunc(rules, func(r ResolvedRule) bool { return r.Action == policy.Deny }); l.IPv6 && deny >= 0 {
 		shield := l.head(&rules[deny], nil)
 		shield.Priority, shield.RemoteAddresses = hns.PriorityShield, hns.EveryIPv6
 		l.out = append(l.out, &shield)
 	}
-	tail := slices.IndexFunc(rules, func(r Rule) bool { return r.From.Tier != policy.Admin })
+	tail := slices.IndexFunc(rules, func(r ResolvedRule) bool { return r.From.Tier != policy.Admin })
 	if tail < 0 {
 		tail = len(rules)
 	}
 	admin, ended := cut(rules[:tail])
 	after, closed := cut(rules[tail:])
 	if !closed {
-		after = append(slices.Clone(after), Rule{Direction: rules[0].Direction, Action: policy.Deny, Atoms: []Atom{{}}})
+		after = append(slices.Clone(after), ResolvedRule{Direction: rules[0].Direction, Action: policy.Deny, Atoms: []Atom{{}}})
 	}
 	var via []Source
 	l.number = hns.PriorityTiers
@@ -122,7 +124,7 @@ func (l *list) tiers(rules []Rule) {
 
 // cut returns the rules up to the first that matches everything, of which one atom is
 // left: what comes after it is never reached. It reports whether there is one.
-func cut(rules []Rule) ([]Rule, bool) {
+func cut(rules []ResolvedRule) ([]ResolvedRule, bool) {
 	for i, r := range rules {
 		if at := slices.IndexFunc(r.Atoms, Atom.everything); at >= 0 {
 			r.Atoms = r.Atoms[at : at+1]
@@ -134,9 +136,9 @@ func cut(rules []Rule) ([]Rule, bool) {
 
 // overlapping returns the atoms that later rules of the tier decide otherwise, or might. All other
 // packets reach the tail anyway. When no steps are left, the remaining atoms count as overlapping.
-func (l *list) overlapping(atoms []Atom, later []Rule) (out []Atom) {
+func (l *list) overlapping(atoms []Atom, later []ResolvedRule) (out []Atom) {
 	for _, a := range atoms {
-		if l.work <= 0 || slices.ContainsFunc(later, func(r Rule) bool {
+		if l.work <= 0 || slices.ContainsFunc(later, func(r ResolvedRule) bool {
 			return r.Action != policy.Pass && slices.ContainsFunc(r.Atoms, func(b Atom) bool {
 				l.work -= steps(a, b)
 				_, ok := meet(a, b)
@@ -156,7 +158,7 @@ func steps(a, b Atom) int {
 
 // passed adds the ACLs with which the tail decides some atoms. The tail ends with a rule for everything,
 // so it decides each packet of them.
-func (l *list) passed(atoms []Atom, from Source, tail []Rule) {
+func (l *list) passed(atoms []Atom, from Source, tail []ResolvedRule) {
 	for i := range tail {
 		var left []Atom // for later rules
 		for _, a := range atoms {
@@ -184,7 +186,7 @@ func (a Atom) equal(whole Atom) bool {
 }
 
 // rule adds a rule as it is, but nothing to a list that is over its limit.
-func (l *list) rule(r *Rule, via []Source) {
+func (l *list) rule(r *ResolvedRule, via []Source) {
 	for _, a := range r.Atoms {
 		if len(l.out) > l.Limit {
 			return
@@ -196,7 +198,7 @@ func (l *list) rule(r *Rule, via []Source) {
 // decide adds the ACLs of a rule for the packets of an atom. A Pass here is one of the tail, and
 // allows, as no tier follows. The final rule that allows everything has no ACL: the
 // allow-all pair of the CNI or ours does that.
-func (l *list) decide(r *Rule, a Atom, via []Source) {
+func (l *list) decide(r *ResolvedRule, a Atom, via []Source) {
 	rule := l.head(r, via)
 	rule.Unused = a.Unused
 	atoms := []Atom{a}
@@ -229,8 +231,8 @@ func (l *list) decide(r *Rule, a Atom, via []Source) {
 }
 
 // head returns the ACL of a rule without peers, ports and priority.
-func (l *list) head(r *Rule, via []Source) ACL {
-	out := ACL{From: r.From, Via: via, ACL: hns.ACL{Action: hns.Allow, Direction: DirectionOf(r.Direction), RuleType: hns.Switch}}
+func (l *list) head(r *ResolvedRule, via []Source) SourcedACL {
+	out := SourcedACL{From: r.From, Via: via, ACL: hns.ACL{Action: hns.Allow, Direction: DirectionOf(r.Direction), RuleType: hns.Switch}}
 	switch r.Action {
 	case policy.Accept:
 	case policy.Deny:

@@ -263,7 +263,7 @@ func TestMeetBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw(t), draw(t)
 		admin := acl.Source{Tier: policy.Admin, Name: "p"}
-		got := render([]acl.Rule{
+		got := render([]acl.ResolvedRule{
 			{Action: policy.Pass, Atoms: []acl.Atom{{Blocks: a}}, From: admin}, {Action: policy.Deny, Atoms: []acl.Atom{{}}, From: admin},
 			{Action: policy.Accept, Atoms: []acl.Atom{{Blocks: b}}, From: acl.Source{Tier: policy.Baseline}},
 		})

@@ -237,10 +237,10 @@ func drawClause(t *rapid.T) clause {
 	return c
 }
 
-func rulesFrom(tier policy.Tier, rules []rule) []acl.Rule {
-	var out []acl.Rule
+func rulesFrom(tier policy.Tier, rules []rule) []acl.ResolvedRule {
+	var out []acl.ResolvedRule
 	for _, r := range rules {
-		to := acl.Rule{Action: policy.Action(r.action), From: acl.Source{Tier: tier, Name: r.from}}
+		to := acl.ResolvedRule{Action: policy.Action(r.action), From: acl.Source{Tier: tier, Name: r.from}}
 		for _, c := range r.clauses {
 			var a acl.Atom
 			for _, t := range c.terms {
@@ -312,7 +312,7 @@ func (w world) truth(n ipsets.Name, addr netip.Addr) bool {
 
 // verdict plays the ACLs as HNS does: the first that matches decides, and where none does the
 // allow-all pair.
-func verdict(t *rapid.T, acls []*acl.ACL, in members, p packet) (allowed bool, at int) {
+func verdict(t *rapid.T, acls []*acl.SourcedACL, in members, p packet) (allowed bool, at int) {
 	protocol := map[string]uint8{"TCP": 6, "UDP": 17, "ICMP": 1}[p.protocol]
 	is := match.Packet{Src: p.peer.addr, Dst: netip.MustParseAddr("10.9.9.9"), Protocol: protocol, DstPort: uint16(p.port)}
 	for i, a := range acls {
@@ -339,7 +339,7 @@ func verdict(t *rapid.T, acls []*acl.ACL, in members, p packet) (allowed bool, a
 }
 
 // checkRuns: the numbers grow, and two actions never have one.
-func checkRuns(t *rapid.T, acls []*acl.ACL) {
+func checkRuns(t *rapid.T, acls []*acl.SourcedACL) {
 	for i := 1; i < len(acls); i++ {
 		if before, a := acls[i-1], acls[i]; before.Priority > a.Priority || before.Priority == a.Priority && before.Action != a.Action {
 			t.Fatalf("ACL %d has a number before the last one's, or that of another action:\n%s", i, textOf(acls))

@@ -15,7 +15,7 @@ import (
 // add adds one ACL. A second one that matches the same with the same number adds its rule to the
 // first, if it is of the same policy. With set Ids Local is the source and Remote the destination; a
 // literal is always Remote.
-func (l *list) add(rule ACL, match portMatch, peer peerText) {
+func (l *list) add(rule SourcedACL, match portMatch, peer peerText) {
 	in := rule.Direction == hns.In
 	rule.Protocols = match.protocol
 	if in {
@@ -141,7 +141,7 @@ const bytesPerACL = 192
 const longACL = 320
 
 // Size returns as how many ACLs those of policies count. The block at the end does not count.
-func Size(all []*ACL) (n int) {
+func Size(all []*SourcedACL) (n int) {
 	for _, a := range all {
 		if !a.Unused && a.Owner() != (policy.Key{}) {
 			bytes := bytesPerACL + len(a.ID) + len(a.LocalAddresses) + len(a.RemoteAddresses) + len(a.LocalPorts) + len(a.RemotePorts)

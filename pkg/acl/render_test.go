@@ -42,14 +42,14 @@ func compiled(t testing.TB, spec string) policy.Policy {
 	return policy.Compile(&np)
 }
 
-func resolved(c policy.Policy) (out []Rule) {
+func resolved(c policy.Policy) (out []ResolvedRule) {
 	for _, r := range c.Rules {
 		out = append(out, Resolve(r, Source{Tier: policy.Namespaced, Key: c.Key, Index: r.Index}, c.Key.Namespace, fakePorts{}))
 	}
 	return out
 }
 
-func aclsOf(c policy.Policy, id func(ipsets.Name) string) []*ACL {
+func aclsOf(c policy.Policy, id func(ipsets.Name) string) []*SourcedACL {
 	acls, _ := Render(resolved(c), Options{ID: id, Limit: 1 << 20})
 	return acls
 }

@@ -36,11 +36,11 @@ func (a Atom) everything() bool {
 // everyone reports whether blocks hold every address; IPv6 is not considered.
 func everyone(blocks []netip.Prefix) bool { return len(blocks) == 0 || blocks[0].Bits() == 0 }
 
-// Rule is a rule of a policy that is about one endpoint, with numbers for its named
+// ResolvedRule is a rule of a policy that is about one endpoint, with numbers for its named
 // ports. Where the name is one of a port of the peer, the addresses in doubt may serve it
 // under any number. So such a rule that denies or passes has atoms of its own for these:
 // Doubt, and all ports of the protocol.
-type Rule struct {
+type ResolvedRule struct {
 	Direction policy.Direction
 	Action    policy.Action
 	Atoms     []Atom // an OR; none match nothing
@@ -84,8 +84,8 @@ type ServedPort struct {
 
 // Resolve returns a rule with numbers for its named ports. Peers of one reach have the same
 // numbers. The cost grows with the ports that the pods serve, not with the ports that the rule has.
-func Resolve(r policy.Rule, from Source, own string, ports Ports) Rule {
-	out := Rule{Direction: r.Direction, Action: r.Action, From: from}
+func Resolve(r policy.Rule, from Source, own string, ports Ports) ResolvedRule {
+	out := ResolvedRule{Direction: r.Direction, Action: r.Action, From: from}
 	numbers, asked, found := numbered(r, ports.Own), map[policy.Port]bool{}, map[Reach][]Atom{}
 	if r.Direction == policy.Egress {
 		for _, p := range NamedPorts(r.Ports) {

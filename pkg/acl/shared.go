@@ -19,8 +19,8 @@ const (
 )
 
 // Isolation returns the ACL that blocks a direction for all NetworkPolicies that isolate a pod.
-func Isolation(dir policy.Direction) *ACL {
-	return &ACL{From: Source{Tier: policy.Namespaced}, ACL: hns.ACL{
+func Isolation(dir policy.Direction) *SourcedACL {
+	return &SourcedACL{From: Source{Tier: policy.Namespaced}, ACL: hns.ACL{
 		ID: idOfBlock[dir], Action: hns.Block, Direction: DirectionOf(dir), RuleType: hns.Switch, Priority: hns.PriorityBlock,
 	}}
 }

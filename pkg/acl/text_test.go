@@ -19,12 +19,12 @@ import (
 // rulesOf reads rules, one a line: "Pass p: ns-x TCP/80 | 10.0.0.0/8", of the Admin tier and of what
 // follows it. An atom's words are sets by their names, blocks and ports; * is everything, and - is
 // no atom.
-func rulesOf(t *testing.T, admin, tail string) []acl.Rule {
+func rulesOf(t *testing.T, admin, tail string) []acl.ResolvedRule {
 	t.Helper()
 	return append(tierOf(t, policy.Admin, admin), tierOf(t, policy.Baseline, tail)...)
 }
 
-func tierOf(t *testing.T, tier policy.Tier, text string) (out []acl.Rule) {
+func tierOf(t *testing.T, tier policy.Tier, text string) (out []acl.ResolvedRule) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		head, body, ok := strings.Cut(strings.TrimSpace(line), ":")
@@ -33,7 +33,7 @@ func tierOf(t *testing.T, tier policy.Tier, text string) (out []acl.Rule) {
 			continue
 		}
 		action, from, _ := strings.Cut(head, " ")
-		r := acl.Rule{Action: policy.Action(action), From: acl.Source{Tier: tier, Name: from}}
+		r := acl.ResolvedRule{Action: policy.Action(action), From: acl.Source{Tier: tier, Name: from}}
 		for atom := range strings.SplitSeq(body, "|") {
 			if strings.TrimSpace(atom) != "-" {
 				r.Atoms = append(r.Atoms, atomOf(t, atom))
@@ -45,7 +45,7 @@ func tierOf(t *testing.T, tier policy.Tier, text string) (out []acl.Rule) {
 }
 
 // render renders rules, with the names of sets for Ids and many ACLs.
-func render(rules []acl.Rule) []*acl.ACL {
+func render(rules []acl.ResolvedRule) []*acl.SourcedACL {
 	acls, fits := acl.Render(rules, acl.Options{ID: ipsets.Name.String, Limit: 1000})
 	if !fits {
 		panic("over the limit")
@@ -100,7 +100,7 @@ func portOf(t *testing.T, word string) policy.Port {
 
 // textOf writes ACLs, one a line: "block 0 ns-x TCP/80 by d via p", with the number of the run, and
 // "tail" before those of the tail.
-func textOf(acls []*acl.ACL) string {
+func textOf(acls []*acl.SourcedACL) string {
 	var b strings.Builder
 	for _, a := range acls {
 		b.WriteString(strings.ToLower(string(a.Action)))

@@ -130,10 +130,10 @@ type Controller struct {
 	allNodes   *nodeWatch
 	informers  []*informer // of all kinds but allNodes
 
-	queue    *queue
-	claims   claims
-	finished finishedPods
-	synced   chan struct{} // closed when every informer is
+	queue     *queue
+	claims    claims
+	finished  finishedPods
+	synced    chan struct{} // closed when every informer is
 	addressed chan struct{} // a signal that the Node object has an address, of capacity 1
 	status    status
 }

@@ -99,7 +99,7 @@ type nodeState struct {
 
 	cache     *ipsets.Cache    // desired and actual sets
 	desired   *desired.State   // objects of the cluster, and the rules that follow from them
-	endpoints *endpoints.State // desired and actual endpoints, and the queue of their updates
+	endpoints *endpoints.Table // desired and actual endpoints, and the queue of their updates
 
 	setWork
 	looks      looks

@@ -94,7 +94,7 @@ func (r *run) update(id string) error {
 
 // step makes one request for an endpoint, with the version that it was planned from, and records
 // the outcome. done is false if the rest has to be planned anew.
-func (r *run) step(ep *endpoints.Endpoint, s acl.Step) (done bool, err error) {
+func (r *run) step(ep *endpoints.Tracked, s acl.Step) (done bool, err error) {
 	w := r.endpoints.Writer(ep.ID)
 	w.Ask, w.Unchecked = r.ask, r.cfg.Unchecked
 	write, reached := w.Replace, s.ACLs
@@ -162,7 +162,7 @@ func (r *run) isolate(id string) {
 
 // isolateBy tries one way to isolate an endpoint. It reports whether HNS may have rejected the
 // rules, and whether HNS took them although the endpoint cannot be read.
-func (r *run) isolateBy(ep *endpoints.Endpoint, s acl.Step) (answered, blind bool) {
+func (r *run) isolateBy(ep *endpoints.Tracked, s acl.Step) (answered, blind bool) {
 	if ep.Known() {
 		done, err := r.step(ep, s)
 		if s.Verb == hns.Update || !errors.Is(err, versioned.ErrUnread) {

@@ -30,7 +30,7 @@ type policyState struct {
 	views map[acl.Reach][]*view
 	// acls are those of a NetworkPolicy on every endpoint; nil when it is not rendered, or when they
 	// differ between pods.
-	acls []*acl.ACL
+	acls []*acl.SourcedACL
 	// huge: on every pod its ACLs are more than a pod may have.
 	huge bool
 }

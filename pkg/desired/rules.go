@@ -37,22 +37,22 @@ func (d *State) ListOf(home []*PodState, ipv6 bool) acl.List {
 			out.ACLs = append(out.ACLs, list...)
 		}
 	}
-	out.Unused = slices.DeleteFunc(slices.Clone(out.ACLs), func(a *acl.ACL) bool { return !a.Unused })
-	out.ACLs = slices.DeleteFunc(out.ACLs, func(a *acl.ACL) bool { return a.Unused })
-	if slices.ContainsFunc(out.ACLs, func(a *acl.ACL) bool { return a.Direction == hns.In }) { // the node may connect whatever the rules say
+	out.Unused = slices.DeleteFunc(slices.Clone(out.ACLs), func(a *acl.SourcedACL) bool { return !a.Unused })
+	out.ACLs = slices.DeleteFunc(out.ACLs, func(a *acl.SourcedACL) bool { return a.Unused })
+	if slices.ContainsFunc(out.ACLs, func(a *acl.SourcedACL) bool { return a.Direction == hns.In }) { // the node may connect whatever the rules say
 		out.Shared = append(out.Shared, acl.Node(d.nodeAddrs)...)
 	}
 	return out
 }
 
 // blocks returns the ACLs of a list that block.
-func blocks(list []*acl.ACL) []*acl.ACL {
-	return slices.DeleteFunc(slices.Clone(list), func(a *acl.ACL) bool { return !a.IsBlock() })
+func blocks(list []*acl.SourcedACL) []*acl.SourcedACL {
+	return slices.DeleteFunc(slices.Clone(list), func(a *acl.SourcedACL) bool { return !a.IsBlock() })
 }
 
 // shields returns the ACLs of a list that block, with a priority before the list of another
 // pod to which the endpoint may belong.
-func shields(list []*acl.ACL) []*acl.ACL {
+func shields(list []*acl.SourcedACL) []*acl.SourcedACL {
 	out := blocks(list)
 	for i := range out {
 		first := *out[i]
@@ -76,7 +76,7 @@ func (p *PodState) Isolated() [2]bool {
 
 // aclsOn returns the ACLs of a NetworkPolicy on a pod that it selects, and false if they are more than
 // a pod may have. A policy without named ports is rendered once for all pods.
-func (d *State) aclsOn(ps *policyState, p *PodState) ([]*acl.ACL, bool) {
+func (d *State) aclsOn(ps *policyState, p *PodState) ([]*acl.SourcedACL, bool) {
 	if ps.acls != nil || ps.huge {
 		return ps.acls, !ps.huge
 	}
@@ -93,8 +93,8 @@ func (d *State) aclsOn(ps *policyState, p *PodState) ([]*acl.ACL, bool) {
 }
 
 // entries returns the rules of a NetworkPolicy for a pod.
-func (ps *policyState) entries(p *PodState) []acl.Rule {
-	out := make([]acl.Rule, 0, len(ps.Rules))
+func (ps *policyState) entries(p *PodState) []acl.ResolvedRule {
+	out := make([]acl.ResolvedRule, 0, len(ps.Rules))
 	for _, r := range ps.Rules {
 		out = append(out, ps.resolve(p, r))
 	}
@@ -102,7 +102,7 @@ func (ps *policyState) entries(p *PodState) []acl.Rule {
 }
 
 // resolve returns a rule of the policy with the numbers that its named ports have for a pod.
-func (ps *policyState) resolve(p *PodState, r policy.Rule) acl.Rule {
+func (ps *policyState) resolve(p *PodState, r policy.Rule) acl.ResolvedRule {
 	from := acl.Source{Tier: ps.Tier, Key: ps.Key, Index: r.Index, Name: r.Name}
 	return acl.Resolve(r, from, ps.own(), podPorts{p, ps})
 }
@@ -117,7 +117,7 @@ var numbersEach = [...]int{maxNumbers, 16, 4, 1, 0}
 // so that they isolate it and allow nothing, because all of them are in the pod's own namespace; with only
 // the Deny rules of ClusterNetworkPolicies. If that is still too much, one rule of each direction blocks
 // everything.
-func (d *State) aclsOf(p *PodState, ipv6 bool) []*acl.ACL {
+func (d *State) aclsOf(p *PodState, ipv6 bool) []*acl.SourcedACL {
 	tiered := p.Tiered()
 	if tiered {
 		d.note("listing tiers", "Pod", p.Namespace, p.Name)
@@ -125,7 +125,7 @@ func (d *State) aclsOf(p *PodState, ipv6 bool) []*acl.ACL {
 	for p.cut, p.closed, p.silent = 0, false, false; ; {
 		list, fits := d.plain(p)
 		if fits && tiered {
-			var tiers []*acl.ACL
+			var tiers []*acl.SourcedACL
 			tiers, fits = acl.Render(p.rules(), acl.Options{ID: d.cache.ID, Limit: d.cfg.Budgets.ACLs, IPv6: ipv6})
 			list = append(list, tiers...)
 		}
@@ -158,7 +158,7 @@ func (p *PodState) namesEgressPorts() bool {
 
 // plain returns the ACLs of the directions of a pod in which no ClusterNetworkPolicy has a rule, and
 // false if they are more than the pod may have.
-func (d *State) plain(p *PodState) (out []*acl.ACL, fits bool) {
+func (d *State) plain(p *PodState) (out []*acl.SourcedACL, fits bool) {
 	n := 0
 	if !p.closed {
 		for _, s := range p.of(policy.Namespaced) {
@@ -179,20 +179,20 @@ func (d *State) plain(p *PodState) (out []*acl.ACL, fits bool) {
 	}
 	for _, dir := range policy.Directions {
 		if p.tieredIn(dir) {
-			out = slices.DeleteFunc(out, func(a *acl.ACL) bool { return a.Direction == acl.DirectionOf(dir) })
+			out = slices.DeleteFunc(out, func(a *acl.SourcedACL) bool { return a.Direction == acl.DirectionOf(dir) })
 		}
 	}
 	return out, true
 }
 
 // rules returns the ordered rules of each direction in which a ClusterNetworkPolicy has a rule.
-func (p *PodState) rules() (out []acl.Rule) {
+func (p *PodState) rules() (out []acl.ResolvedRule) {
 	for _, dir := range policy.Directions {
 		if p.tieredIn(dir) {
 			// The first rule matches nothing. It keeps the direction one of tiers when none of their
 			// rules is left, so that all IPv6 is blocked where something may be denied.
-			first := acl.Rule{Direction: dir, Action: policy.Accept, From: acl.Source{Tier: policy.Admin}}
-			out = slices.Concat(out, []acl.Rule{first}, p.clusterRules(policy.Admin, dir), p.tail(dir))
+			first := acl.ResolvedRule{Direction: dir, Action: policy.Accept, From: acl.Source{Tier: policy.Admin}}
+			out = slices.Concat(out, []acl.ResolvedRule{first}, p.clusterRules(policy.Admin, dir), p.tail(dir))
 		}
 	}
 	return out
@@ -202,7 +202,7 @@ func (p *PodState) rules() (out []acl.Rule) {
 // On a silent pod only Deny rules remain, which never opens anything: a packet that no Deny
 // matches goes on to the next tier. Of a policy that may select the pod, and may not, Accept
 // rules are left out, and Pass rules deny.
-func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction) (out []acl.Rule) {
+func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction) (out []acl.ResolvedRule) {
 	for _, s := range p.of(tier) {
 		for _, r := range s.Rules {
 			switch {
@@ -220,18 +220,18 @@ func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction) (out []a
 // rulesFor returns a rule of the policy for the list of a pod. For a rule of a ClusterNetworkPolicy
 // with named ports of peers it returns two rules: the second one denies the traffic whose port
 // numbers are not known.
-func (ps *policyState) rulesFor(p *PodState, r policy.Rule) []acl.Rule {
+func (ps *policyState) rulesFor(p *PodState, r policy.Rule) []acl.ResolvedRule {
 	whole, named := ps.resolve(p, r), acl.NamedPorts(r.Ports)
 	whole.Atoms = slices.DeleteFunc(whole.Atoms, func(a acl.Atom) bool { return a.Unused })
 	if r.Direction != policy.Egress || len(named) == 0 || r.Action == policy.Accept {
-		return []acl.Rule{whole}
+		return []acl.ResolvedRule{whole}
 	}
 	doubt := acl.Atom{Sets: []ipsets.Name{ipsets.Doubt()}} // the numbers of an address in doubt are unknown
 	for _, port := range named {
 		doubt.Ports = append(doubt.Ports, policy.Port{Protocol: port.Protocol})
 	}
 	doubt.Ports = policy.Fewest(doubt.Ports)
-	closed := acl.Rule{Direction: r.Direction, Action: policy.Deny, From: whole.From, Atoms: []acl.Atom{doubt}}
+	closed := acl.ResolvedRule{Direction: r.Direction, Action: policy.Deny, From: whole.From, Atoms: []acl.Atom{doubt}}
 	for _, peer := range r.Peers {
 		for _, v := range ps.views[acl.ReachOf(ps.own(), peer)] {
 			if slices.Contains(named, v.port.named()) {
@@ -239,7 +239,7 @@ func (ps *policyState) rulesFor(p *PodState, r policy.Rule) []acl.Rule {
 			}
 		}
 	}
-	return []acl.Rule{whole, closed}
+	return []acl.ResolvedRule{whole, closed}
 }
 
 // allPorts returns the traffic of a protocol to all pods of a peer in the namespaces over, which
@@ -262,9 +262,9 @@ func allPorts(peer policy.Peer, protocol policy.Protocol, over []string) (out []
 
 // tail returns the rules after the Admin tier in a direction: those of the NetworkPolicies and a
 // block of everything if they isolate the pod, otherwise those of the Baseline tier.
-func (p *PodState) tail(dir policy.Direction) (out []acl.Rule) {
+func (p *PodState) tail(dir policy.Direction) (out []acl.ResolvedRule) {
 	if !p.Isolated()[dir] {
-		return append(p.clusterRules(policy.Baseline, dir), acl.Rule{Direction: dir, Action: policy.Accept, Atoms: []acl.Atom{{}}})
+		return append(p.clusterRules(policy.Baseline, dir), acl.ResolvedRule{Direction: dir, Action: policy.Accept, Atoms: []acl.Atom{{}}})
 	}
 	for _, s := range p.of(policy.Namespaced) {
 		for _, r := range s.Rules {
@@ -273,7 +273,7 @@ func (p *PodState) tail(dir policy.Direction) (out []acl.Rule) {
 			}
 		}
 	}
-	return append(out, acl.Rule{Direction: dir, Action: policy.Deny, Atoms: []acl.Atom{{}}, From: acl.Source{Tier: policy.Namespaced}})
+	return append(out, acl.ResolvedRule{Direction: dir, Action: policy.Deny, Atoms: []acl.Atom{{}}, From: acl.Source{Tier: policy.Namespaced}})
 }
 
 // tieredIn reports whether a ClusterNetworkPolicy that selects the pod has a rule of a

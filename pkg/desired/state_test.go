@@ -105,7 +105,7 @@ func TestACLsAreShared(t *testing.T) {
 		})
 	}
 	d.Stage(&tx, time.Time{})
-	acls := func(addr netip.Addr) []*acl.ACL { return d.ListOf(d.Home([]netip.Addr{addr}), false).ACLs }
+	acls := func(addr netip.Addr) []*acl.SourcedACL { return d.ListOf(d.Home([]netip.Addr{addr}), false).ACLs }
 	one, two := acls(addrs[0]), acls(addrs[1])
 	require.Len(t, one, 3)
 	require.Len(t, two, 3)

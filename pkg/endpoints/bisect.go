@@ -27,7 +27,7 @@ type bisection struct {
 }
 
 // trial returns the list of the next request.
-func (d *State) trial(ep *Endpoint) []hns.ACL {
+func (d *Table) trial(ep *Tracked) []hns.ACL {
 	out := maps.Clone(ep.out)
 	for _, key := range ep.suspects[ep.testing:] {
 		out[key] = true
@@ -37,7 +37,7 @@ func (d *State) trial(ep *Endpoint) []hns.ACL {
 
 // bisectSteps returns the next request of a bisection, or none when no suspect is left and the
 // endpoint has the list.
-func (d *State) bisectSteps(ep *Endpoint) []acl.Step {
+func (d *Table) bisectSteps(ep *Tracked) []acl.Step {
 	for {
 		list := d.trial(ep)
 		switch added, removed := acl.Diff(ep.Actual, list); {
@@ -60,7 +60,7 @@ func (b *bisection) tested() {
 
 // suspect makes policies suspects of a rejection: first those that the endpoint lacks, then all. It
 // returns false if the next request would be the same as before.
-func (d *State) suspect(ep *Endpoint) bool {
+func (d *Table) suspect(ep *Tracked) bool {
 	before := d.trial(ep)
 	for ep.widened < 2 {
 		ep.widened++
@@ -74,7 +74,7 @@ func (d *State) suspect(ep *Endpoint) bool {
 
 // suspectsOf returns the policies of an endpoint, or those of which it lacks a rule. Policies that
 // deny come first, because nothing after a quarantined deny is tested.
-func (d *State) suspectsOf(ep *Endpoint, all bool) []policy.Key {
+func (d *Table) suspectsOf(ep *Tracked, all bool) []policy.Key {
 	have := acl.Count(ep.Actual)
 	var keys []policy.Key
 	lacks, denies := map[policy.Key]bool{}, map[policy.Key]bool{}
@@ -93,7 +93,7 @@ func (d *State) suspectsOf(ep *Endpoint, all bool) []policy.Key {
 
 // refused handles a write that HNS answered and did not carry out. After an unknown code the same
 // rules are sent once more, unless the endpoint is open.
-func (d *State) refused(ep *Endpoint, sent []hns.ACL, err *versioned.Refused) error {
+func (d *Table) refused(ep *Tracked, sent []hns.ACL, err *versioned.Refused) error {
 	if !ep.Bisecting() {
 		ep.state.bisect()
 		if errors.Is(err, hns.ErrUnlisted) && !ep.Open() || d.suspect(ep) {
@@ -118,13 +118,13 @@ func (d *State) refused(ep *Endpoint, sent []hns.ACL, err *versioned.Refused) er
 }
 
 // rejectedWhole ends a bisection in which HNS rejected even the list without any policy.
-func (d *State) rejectedWhole(ep *Endpoint, err error) error {
+func (d *Table) rejectedWhole(ep *Tracked, err error) error {
 	ep.endBisection()
 	return fmt.Errorf("the rules that all policies share: %w", err)
 }
 
 // endBisection makes the next request the desired list.
-func (ep *Endpoint) endBisection() {
+func (ep *Tracked) endBisection() {
 	ep.bisection = bisection{}
 	ep.state.update = min(ep.state.update, updatePending)
 }

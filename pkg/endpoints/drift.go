@@ -144,7 +144,7 @@ func (l *driftLog) flapping(now time.Time) (out []drifting) {
 
 // FoundSets records which sets a look found changed. A change of a set that nothing needs does
 // no harm, unless it made the set: then it has to be removed.
-func (d *State) FoundSets(drifted []ipsets.Drift) {
+func (d *Table) FoundSets(drifted []ipsets.Drift) {
 	for _, s := range drifted {
 		if (s.Needed || s.Appeared) && d.cache.Outstanding(s.Name) {
 			d.drift.foundSet(s, d.now)
@@ -155,7 +155,7 @@ func (d *State) FoundSets(drifted []ipsets.Drift) {
 // foundACLs records that a known endpoint was read, with these rules of ours.
 // An update that it needs from now on is a repair. An endpoint without a pod is
 // never written, so nothing is found there.
-func (d *State) foundACLs(ep *Endpoint, ours []hns.ACL) {
+func (d *Table) foundACLs(ep *Tracked, ours []hns.ACL) {
 	if !ep.Pending() {
 		ep.repair = true
 	}
@@ -165,20 +165,20 @@ func (d *State) foundACLs(ep *Endpoint, ours []hns.ACL) {
 }
 
 // WroteSet records that the agent wrote a set, or may have.
-func (d *State) WroteSet(n ipsets.Name) {
+func (d *Table) WroteSet(n ipsets.Name) {
 	if len(d.drift.objects) > 0 {
 		d.drift.wrote(drifting{set: n})
 	}
 }
 
 // PausedSet reports whether the repair of a set waits, because another program keeps changing it.
-func (d *State) PausedSet(n ipsets.Name) bool {
+func (d *Table) PausedSet(n ipsets.Name) bool {
 	return !d.drift.pausedUntil(drifting{set: n}, d.now).IsZero()
 }
 
 // resume returns when the repair of an endpoint is due, zero for at once. Until then another program may change more, so it is read again before it is
 // written.
-func (d *State) resume(ep *Endpoint) time.Time {
+func (d *Table) resume(ep *Tracked) time.Time {
 	until := d.drift.pausedUntil(drifting{endpoint: ep.ID}, d.now)
 	if !until.IsZero() {
 		ep.state.check = true
@@ -188,7 +188,7 @@ func (d *State) resume(ep *Endpoint) time.Time {
 
 // repairs returns the objects that a transaction repaired, by kind and name. Its cost is linear
 // in the objects that another program changed of late.
-func (d *State) repairs() (repairs []state.Repair) {
+func (d *Table) repairs() (repairs []state.Repair) {
 	for object, is := range d.drift.objects {
 		ep := d.byID[object.endpoint]
 		outstanding := ep != nil && ep.Outstanding()
@@ -210,7 +210,7 @@ func (d *State) repairs() (repairs []state.Repair) {
 }
 
 // countDrift sets the numbers of objects that another program changed.
-func (d *State) countDrift(s *state.Stats) {
+func (d *Table) countDrift(s *state.Stats) {
 	s.DriftFound, s.DriftRepaired = maps.Clone(d.drift.found), maps.Clone(d.drift.repaired)
 	s.Damped = map[string]int{driftSet: 0, driftACL: 0}
 	for _, object := range d.drift.flapping(d.Clock) {
@@ -219,7 +219,7 @@ func (d *State) countDrift(s *state.Stats) {
 }
 
 // warnOfDrift appends a warning for each object that another program keeps changing.
-func (d *State) warnOfDrift(out []state.Warning) []state.Warning {
+func (d *Table) warnOfDrift(out []state.Warning) []state.Warning {
 	for _, object := range d.drift.flapping(d.Clock) {
 		w := state.Warning{Object: object.String(), Kind: "Set", Reason: state.ReasonForeignWrites}
 		what := "the set"

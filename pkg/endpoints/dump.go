@@ -20,14 +20,14 @@ import (
 // Copied is the endpoints of a State at one moment. It shares only values that State
 // replaces and never changes.
 type Copied struct {
-	byID    map[string]*Endpoint
+	byID    map[string]*Tracked
 	pods    map[types.UID]string // names of the local pods that own endpoints
 	waiting []*desired.PodState
 }
 
 // Copy returns the endpoints as they are now.
-func (d *State) Copy() Copied {
-	out := Copied{byID: make(map[string]*Endpoint, len(d.byID)), pods: map[types.UID]string{}, waiting: d.Waiting()}
+func (d *Table) Copy() Copied {
+	out := Copied{byID: make(map[string]*Tracked, len(d.byID)), pods: map[types.UID]string{}, waiting: d.Waiting()}
 	for id, ep := range d.byID {
 		is := *ep
 		is.rejected, is.holds = maps.Clone(ep.rejected), nil
@@ -67,7 +67,7 @@ func (s *Copied) Pending(sets *ipsets.Copy) []state.Pending {
 }
 
 // pending returns the endpoints with an outstanding update, in the order of their turns.
-func pending(endpoints map[string]*Endpoint) (out []*Endpoint) {
+func pending(endpoints map[string]*Tracked) (out []*Tracked) {
 	for _, ep := range endpoints {
 		if ep.Pending() {
 			out = append(out, ep)
@@ -103,7 +103,7 @@ func (s *Copied) Dump() []state.EndpointDump {
 
 // net returns the sets that only the desired rules name (join), and those that only the
 // possible actual rules name (leave).
-func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
+func net(ep *Tracked, sets *ipsets.Copy) (join, leave []string) {
 	minus := func(a, b []ipsets.Name) []string {
 		out := []string{}
 		for _, n := range a {
@@ -121,8 +121,8 @@ func net(ep *Endpoint, sets *ipsets.Copy) (join, leave []string) {
 
 // explain adds the desired rules, and where each came from, for tools that explain
 // verdicts.
-func explain(ed *state.EndpointDump, ep *Endpoint) {
-	from := map[hns.ACL]*acl.ACL{}
+func explain(ed *state.EndpointDump, ep *Tracked) {
+	from := map[hns.ACL]*acl.SourcedACL{}
 	for _, a := range ep.desired.Without(ep.out) {
 		if _, twice := from[a.ACL]; !twice { // of equal ones the first one decides
 			from[a.ACL] = a
@@ -133,7 +133,7 @@ func explain(ed *state.EndpointDump, ep *Endpoint) {
 	}
 	ed.Sources = make([]state.RuleSource, len(ep.list))
 	for i, a := range ep.list {
-		is := cmp.Or(from[a], &acl.ACL{})
+		is := cmp.Or(from[a], &acl.SourcedACL{})
 		source := state.RuleSource{TierSource: is.From.Dump(), Rules: is.Rules}
 		for _, by := range is.Via {
 			source.Passed = append(source.Passed, by.Dump())
@@ -149,7 +149,7 @@ func explain(ed *state.EndpointDump, ep *Endpoint) {
 }
 
 // next returns the state that decides when and how the endpoint is written next.
-func (ep *Endpoint) next() state.Next {
+func (ep *Tracked) next() state.Next {
 	next := state.Next{
 		Version: ep.Version, Due: ep.retryAt, Attempts: ep.tries, Turn: ep.turn,
 		Exposed: ep.exposed,
@@ -169,7 +169,7 @@ func (ep *Endpoint) next() state.Next {
 }
 
 // DumpDue adds the unread endpoints to a dump, with the time of their next read.
-func (d *State) DumpDue(due *state.DueDump) {
+func (d *Table) DumpDue(due *state.DueDump) {
 	for _, id := range slices.Sorted(maps.Keys(d.unread)) {
 		n := d.unread[id]
 		nd := state.Unread{ID: id, Came: n.came, RetryDump: state.RetryDump{Attempts: n.Tries, At: n.At}}

@@ -16,9 +16,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Endpoint is one local HNS endpoint. Its actual state belongs to its GUID, its desired
+// Tracked is one local HNS endpoint. Its actual state belongs to its GUID, its desired
 // rules to the pod that owns its address.
-type Endpoint struct {
+type Tracked struct {
 	ID    string
 	addrs []netip.Addr // IPv4 addresses
 	ipv6  []netip.Addr // IPv6 addresses
@@ -74,25 +74,25 @@ type Endpoint struct {
 
 // Known reports whether the rules in HNS are known. While the outcome of a write is unknown,
 // only a block is written (TakeBlindAdd).
-func (ep *Endpoint) Known() bool { return ep.state.rules == rulesKnown }
+func (ep *Tracked) Known() bool { return ep.state.rules == rulesKnown }
 
 // Pending reports whether the endpoint waits in the queue of pending updates.
-func (ep *Endpoint) Pending() bool { return ep.state.update != updateSettled }
+func (ep *Tracked) Pending() bool { return ep.state.update != updateSettled }
 
 // Bisecting reports whether the endpoint's policies are being bisected.
-func (ep *Endpoint) Bisecting() bool { return ep.state.update == updateBisecting }
+func (ep *Tracked) Bisecting() bool { return ep.state.update == updateBisecting }
 
 // Fought reports whether a conflict must not lead to isolation, for one of two reasons. Either
 // another program undoes the writes to an endpoint that was right before: then the first retry
 // comes without delay and has the block, and later ones are damped as for any object that another
 // program keeps changing. Or HNS accepts every write and shows none, so each further Add might
 // only add another copy.
-func (ep *Endpoint) Fought(c *versioned.Conflict) bool {
+func (ep *Tracked) Fought(c *versioned.Conflict) bool {
 	return ep.writtenFor == ep.owner || c.Written && c.Cause == nil && ep.conflicts >= quietConflicts
 }
 
 // possible returns every list of ours that may be on the endpoint.
-func (ep *Endpoint) possible() [][]hns.ACL {
+func (ep *Tracked) possible() [][]hns.ACL {
 	if ep.Known() {
 		return [][]hns.ACL{ep.Actual}
 	}
@@ -103,10 +103,10 @@ func (ep *Endpoint) possible() [][]hns.ACL {
 var ErrSetsNotReady = errors.New("waits for a set that could not be written")
 
 // waitsForSets reports whether the last try failed because sets were not ready.
-func (ep *Endpoint) waitsForSets() bool { return errors.Is(ep.lastErr, ErrSetsNotReady) }
+func (ep *Tracked) waitsForSets() bool { return errors.Is(ep.lastErr, ErrSetsNotReady) }
 
 // quietConflicts is how many conflicts in a row cause no warning.
 const quietConflicts = 2
 
 // Outstanding reports whether there is something to write to the endpoint.
-func (ep *Endpoint) Outstanding() bool { return ep.owner != "" && (ep.Pending() || !ep.Known()) }
+func (ep *Tracked) Outstanding() bool { return ep.owner != "" && (ep.Pending() || !ep.Known()) }

@@ -28,9 +28,9 @@ type Dependencies struct {
 	Desired *desired.State
 }
 
-// State has the endpoints of a node: their actual and desired rules, and the queue of those that
+// Table has the endpoints of a node: their actual and desired rules, and the queue of those that
 // wait for an update. The endpoints in HNS bound its size. It is not safe for concurrent use.
-type State struct {
+type Table struct {
 	Spellings Spellings // of rules and of sets
 	Clock     time.Time // callers set it whenever time passed
 
@@ -42,10 +42,10 @@ type State struct {
 	now        time.Time // when the last transaction began
 	generation uint64    // of transactions
 
-	byID      map[string]*Endpoint
-	byAddr    map[netip.Addr][]*Endpoint
+	byID      map[string]*Tracked
+	byAddr    map[netip.Addr][]*Tracked
 	fresh     map[string]*hns.Endpoint // as this transaction read them, until a write may have changed them
-	dirty     map[*Endpoint]bool       // to be rendered again
+	dirty     map[*Tracked]bool        // to be rendered again
 	turn      uint64                   // of the queue of pending updates: the last that was served
 	lastTurns map[string]uint64        // by flow: the last turn that is taken, if it was not served
 	listing   listing
@@ -58,13 +58,13 @@ type State struct {
 }
 
 // New returns a State without endpoints, which enumerates them first.
-func New(cfg Settings, with Dependencies) *State {
-	d := &State{
+func New(cfg Settings, with Dependencies) *Table {
+	d := &Table{
 		cfg: cfg, cache: with.Cache, desired: with.Desired, drift: newDriftLog(),
-		byID:      map[string]*Endpoint{},
-		byAddr:    map[netip.Addr][]*Endpoint{},
+		byID:      map[string]*Tracked{},
+		byAddr:    map[netip.Addr][]*Tracked{},
 		fresh:     map[string]*hns.Endpoint{},
-		dirty:     map[*Endpoint]bool{},
+		dirty:     map[*Tracked]bool{},
 		lastTurns: map[string]uint64{},
 		unread:    map[string]*unreadEndpoint{},
 		strangers: map[string]backoff.Again{},
@@ -74,7 +74,7 @@ func New(cfg Settings, with Dependencies) *State {
 }
 
 // Begin records the start of a transaction.
-func (d *State) Begin(generation uint64, now time.Time) {
+func (d *Table) Begin(generation uint64, now time.Time) {
 	d.generation, d.now = generation, now
 	clear(d.fresh)
 	maps.DeleteFunc(d.lastTurns, func(_ string, turn uint64) bool { return turn <= d.turn })
@@ -82,15 +82,15 @@ func (d *State) Begin(generation uint64, now time.Time) {
 
 // Writer returns what writes an endpoint, but for what makes the requests. An Add needs no other read
 // before if this transaction read the endpoint, and no write may have changed it since.
-func (d *State) Writer(id string) versioned.Writer {
+func (d *Table) Writer(id string) versioned.Writer {
 	return versioned.Writer{Seen: d.fresh[id], Cut: d.Spellings.cut, Parts: d.Spellings.Parts, Learn: d.Spellings.Learn}
 }
 
 // Endpoint returns the endpoint with a GUID, nil for none.
-func (d *State) Endpoint(id string) *Endpoint { return d.byID[id] }
+func (d *Table) Endpoint(id string) *Tracked { return d.byID[id] }
 
 // Wake makes the endpoints that wait for sets due in this transaction.
-func (d *State) Wake() {
+func (d *Table) Wake() {
 	for _, ep := range d.byID {
 		if ep.waitsForSets() {
 			ep.retryAt = time.Time{}
@@ -100,7 +100,7 @@ func (d *State) Wake() {
 
 // SetsSeen updates the references and pins of all endpoints after the sets were read, because
 // rules may name sets that were unknown before.
-func (d *State) SetsSeen() {
+func (d *Table) SetsSeen() {
 	for _, ep := range d.byID {
 		d.hold(ep, ipsets.RefActual, namesOf(d.cache.Lookup, ep.Actual))
 		d.pin(ep)
@@ -108,7 +108,7 @@ func (d *State) SetsSeen() {
 }
 
 // podOf returns the name of the local pod that an endpoint belongs to, "" for none.
-func (d *State) podOf(ep *Endpoint) string {
+func (d *Table) podOf(ep *Tracked) string {
 	if ep == nil {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 
 // Open reports whether the endpoint was never right for its pod, or lost its block, and lacks a block
 // that it should have, as far as known. Then the block goes first.
-func (ep *Endpoint) Open() bool {
+func (ep *Tracked) Open() bool {
 	newborn := ep.writtenFor != ep.owner || ep.exposed
 	return newborn && ep.owner != "" && ep.state.rules != rulesShielded && ep.leavesOpen(ep.Actual, ep.shield)
 }
@@ -21,7 +21,7 @@ func (ep *Endpoint) Open() bool {
 // direction that no other rule of ours closes (the predecessor's blocks have other Ids);
 // otherwise nil. An endpoint whose actual list is unknown counts as one that lacks
 // all of them.
-func (ep *Endpoint) Unblocked(shared []hns.ACL) []hns.ACL {
+func (ep *Tracked) Unblocked(shared []hns.ACL) []hns.ACL {
 	if !ep.leavesOpen(ep.Actual, shared) {
 		return nil
 	}
@@ -41,7 +41,7 @@ const soonTries = 12
 const maxBlind = 8
 
 // soon lets an open endpoint wait no longer than openPause.
-func (d *State) soon(ep *Endpoint) {
+func (d *Table) soon(ep *Tracked) {
 	if soon := d.Clock.Add(openPause); ep.Open() && ep.retryAt.After(soon) {
 		ep.retryAt = soon
 	}
@@ -53,7 +53,7 @@ const Isolations = 5
 // Isolation returns one of the ways to close an open endpoint. Each is tried if the one before failed;
 // those after the first two only if HNS answered. A block alone closes more than is desired. It closes
 // its direction even if HNS rejects the rule of the other direction, or the allow-all pair.
-func (ep *Endpoint) Isolation(try int) (verb hns.Verb, rules []hns.ACL) {
+func (ep *Tracked) Isolation(try int) (verb hns.Verb, rules []hns.ACL) {
 	switch try {
 	case 0:
 		return hns.Add, ep.shield
@@ -68,7 +68,7 @@ func (ep *Endpoint) Isolation(try int) (verb hns.Verb, rules []hns.ACL) {
 }
 
 // block returns the shared rule that closes a direction, none if the direction is not isolated.
-func (ep *Endpoint) block(dir hns.Direction) []hns.ACL {
+func (ep *Tracked) block(dir hns.Direction) []hns.ACL {
 	return slices.DeleteFunc(slices.Clone(ep.shield), func(a hns.ACL) bool { return a.Direction != dir || !acl.BlocksAll(a) })
 }
 
@@ -83,7 +83,7 @@ func SaysOfRules(err error) bool {
 // rules still wait for other sets. Meanwhile a deny of a stuck set blocks its whole direction.
 // Without this Update, a pod that left a stuck set would stay in it as the rules see it, and
 // could join no other set.
-func (d *State) closingSteps(ep *Endpoint) []acl.Step {
+func (d *Table) closingSteps(ep *Tracked) []acl.Step {
 	_, removed := acl.Diff(ep.Actual, ep.list)
 	going := map[hns.ACL]int{}
 	for _, a := range removed {
@@ -116,7 +116,7 @@ func (d *State) closingSteps(ep *Endpoint) []acl.Step {
 // stuck reports whether other sets wait for a set because HNS does not let members leave it, or
 // join it if it is a deny twin. While the members of a deny twin in HNS are only unknown, its
 // rules stay: the next read tells.
-func (d *State) stuck(n ipsets.Name) bool {
+func (d *Table) stuck(n ipsets.Name) bool {
 	if n.Denies() {
 		return d.cache.Rejected(n)
 	}
@@ -126,12 +126,12 @@ func (d *State) stuck(n ipsets.Name) bool {
 // closes reports whether a step removes rules that name a stuck set. Members that have to leave
 // that set wait for this step before they join other sets, so the step may name sets that lack
 // them.
-func (d *State) closes(steps []acl.Step, removed []hns.ACL) bool {
+func (d *Table) closes(steps []acl.Step, removed []hns.ACL) bool {
 	return len(steps) == 1 && steps[0].Verb == hns.Update && slices.ContainsFunc(namesOf(d.cache.Lookup, removed), d.stuck)
 }
 
 // TakeBlindAdd records the outcome of an Add to an endpoint that cannot be read.
-func (d *State) TakeBlindAdd(ep *Endpoint, acls []hns.ACL, err error) {
+func (d *Table) TakeBlindAdd(ep *Tracked, acls []hns.ACL, err error) {
 	d.unknown(ep, acl.Canonical(slices.Concat(ep.Actual, acls)))
 	ep.blind++
 	if err == nil || ep.blind >= maxBlind {
@@ -146,7 +146,7 @@ const closeAfter = 30 * time.Second
 // for old labels of these namespaces; otherwise it returns nil. A label change can make a namespace
 // both the subject of another ClusterNetworkPolicy and a peer in it. Until the endpoint has its new
 // rules, the namespace must not join a nested set that the old rules name.
-func (d *State) stale(ep *Endpoint) (leaves []ipsets.Name) {
+func (d *Table) stale(ep *Tracked) (leaves []ipsets.Name) {
 	ofTiers := func(a hns.ACL) bool { // only rules of ClusterNetworkPolicies depend on these labels
 		return a.Priority >= hns.PriorityTiers && a.Priority < hns.PriorityDefault && a.Priority != hns.PriorityBlock
 	}
@@ -162,7 +162,7 @@ func (d *State) stale(ep *Endpoint) (leaves []ipsets.Name) {
 
 // shut reports whether the endpoint has the shield: block rules before all tiers, which drop every
 // packet that the tiers may deny.
-func (ep *Endpoint) shut() bool {
+func (ep *Tracked) shut() bool {
 	if !ep.desired.Tiered {
 		return false
 	}
@@ -174,7 +174,7 @@ func (ep *Endpoint) shut() bool {
 
 // closeStale marks a stale endpoint to be closed by its next write, if members of sets wait for the
 // endpoint and its updates have failed for closeAfter.
-func (d *State) closeStale(ep *Endpoint) {
+func (d *Table) closeStale(ep *Tracked) {
 	if d.Clock.Sub(ep.since) >= closeAfter && d.cache.Awaited(ep.ID) {
 		ep.exposed = true
 	}

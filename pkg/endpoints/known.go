@@ -16,10 +16,10 @@ import (
 // read records a read of an endpoint, in place of all that was recorded before, and creates the
 // state of a new endpoint. If the rules were known before, changes of our rules
 // are drift.
-func (d *State) read(e hns.Endpoint) *Endpoint {
+func (d *Table) read(e hns.Endpoint) *Tracked {
 	ep := d.byID[e.ID]
 	if ep == nil {
-		ep = &Endpoint{
+		ep = &Tracked{
 			ID: e.ID, holds: map[ipsets.RefKind][]ipsets.Name{},
 			rejected:  map[policy.Key]quarantine{},
 			changedIn: state.Span{From: d.generation, To: d.generation}, // also for an endpoint that has rules of ours and should have none
@@ -53,9 +53,9 @@ func (d *State) read(e hns.Endpoint) *Endpoint {
 }
 
 // address gives an endpoint its addresses, in place of those that it had.
-func (d *State) address(ep *Endpoint, addrs []netip.Addr) {
+func (d *Table) address(ep *Tracked, addrs []netip.Addr) {
 	for _, addr := range ep.addrs {
-		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *Endpoint) bool { return o == ep })
+		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *Tracked) bool { return o == ep })
 		if len(d.byAddr[addr]) == 0 {
 			delete(d.byAddr, addr)
 		}
@@ -68,7 +68,7 @@ func (d *State) address(ep *Endpoint, addrs []netip.Addr) {
 
 // applied records the actual rules of an endpoint, and its version with
 // them.
-func (d *State) applied(ep *Endpoint, acls []hns.ACL, version hns.Version) {
+func (d *Table) applied(ep *Tracked, acls []hns.ACL, version hns.Version) {
 	ep.Actual, ep.Version, ep.attempts = acls, version, nil
 	d.hold(ep, ipsets.RefActual, namesOf(d.cache.Lookup, acls))
 }
@@ -76,7 +76,7 @@ func (d *State) applied(ep *Endpoint, acls []hns.ACL, version hns.Version) {
 // unknown records a write with an unknown outcome: the endpoint may now have this list, or any
 // that it may have had before. Only pins hold the sets of these lists until the endpoint is read.
 // As that may never happen, a list that is tried again is kept once.
-func (d *State) unknown(ep *Endpoint, list []hns.ACL) {
+func (d *Table) unknown(ep *Tracked, list []hns.ACL) {
 	ep.attempts = ep.possible()
 	if !slices.ContainsFunc(ep.attempts, func(other []hns.ACL) bool { return slices.Equal(other, list) }) {
 		ep.attempts = append(slices.Clip(ep.attempts), list)
@@ -89,7 +89,7 @@ func (d *State) unknown(ep *Endpoint, list []hns.ACL) {
 }
 
 // gone drops the state of an endpoint that no longer exists.
-func (d *State) gone(id string) {
+func (d *Table) gone(id string) {
 	ep := d.byID[id]
 	if ep == nil {
 		return
@@ -110,13 +110,13 @@ func (d *State) gone(id string) {
 
 // HasAddr reports whether HNS has an endpoint with an address. It also returns true while this is
 // unknown, because the endpoints could not be listed or some of them are unread.
-func (d *State) HasAddr(addr netip.Addr) bool {
+func (d *Table) HasAddr(addr netip.Addr) bool {
 	return len(d.byAddr[addr]) > 0 || len(d.unread) > 0 || d.listing.err != nil || d.listing.unsettled
 }
 
 // TakeLook records the result of a look at an endpoint. If the look failed, the next transaction
 // reads the endpoint.
-func (d *State) TakeLook(id string, e hns.Endpoint, err error) {
+func (d *Table) TakeLook(id string, e hns.Endpoint, err error) {
 	switch ep := d.byID[id]; {
 	case ep == nil:
 	case err != nil:
@@ -128,8 +128,8 @@ func (d *State) TakeLook(id string, e hns.Endpoint, err error) {
 
 // Oldest returns the endpoint that was read longest ago, "" for none, when that was, and the
 // number of endpoints that need looks. Endpoints that a transaction will read do not.
-func (d *State) Oldest() (id string, seen time.Time, n int) {
-	var oldest *Endpoint
+func (d *Table) Oldest() (id string, seen time.Time, n int) {
+	var oldest *Tracked
 	for _, ep := range d.byID {
 		if ep.Pending() || !ep.Known() || ep.state.check {
 			continue
@@ -146,7 +146,7 @@ func (d *State) Oldest() (id string, seen time.Time, n int) {
 }
 
 // LookAge returns the time since the oldest last read of a known endpoint.
-func (d *State) LookAge() (age time.Duration) {
+func (d *Table) LookAge() (age time.Duration) {
 	for _, ep := range d.byID {
 		if ep.Known() {
 			age = max(age, d.Clock.Sub(ep.seen))
@@ -156,4 +156,4 @@ func (d *State) LookAge() (age time.Duration) {
 }
 
 // Lost returns when an endpoint was last found without its block.
-func (d *State) Lost() time.Time { return d.lost }
+func (d *Table) Lost() time.Time { return d.lost }

@@ -19,7 +19,7 @@ var testStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // follow stages objects, hands on what follows for endpoints, and renders them, as a
 // transaction does.
-func (d *State) follow(do func(*desired.Objects)) {
+func (d *Table) follow(do func(*desired.Objects)) {
 	in := desired.NewObjects()
 	do(&in)
 	d.desired.Stage(&in, d.Clock)
@@ -29,12 +29,12 @@ func (d *State) follow(do func(*desired.Objects)) {
 // begun returns a State in whose first transaction HNS listed these endpoints, each with an
 // address and a local pod of its own, and showed them without any rule. No policy selects
 // the pods, so that all is right.
-func begun(t require.TestingT, ids ...string) *State {
+func begun(t require.TestingT, ids ...string) *Table {
 	return begunWith(t, func(*desired.Objects) {}, ids...)
 }
 
 // begunWith is begun with more objects than the pods.
-func begunWith(t require.TestingT, more func(*desired.Objects), ids ...string) *State {
+func begunWith(t require.TestingT, more func(*desired.Objects), ids ...string) *Table {
 	d := newTestEndpoints()
 	d.cfg.MaxBatchedACLs = 30
 	d.Clock = testStart
@@ -59,44 +59,44 @@ func testAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(
 // TestListings: what an enumeration says of an endpoint, by what it has.
 func TestListings(t *testing.T) {
 	t.Parallel()
-	list := func(ids ...string) func(*State) {
-		return func(d *State) { d.TakeList(ids, nil) }
+	list := func(ids ...string) func(*Table) {
+		return func(d *Table) { d.TakeList(ids, nil) }
 	}
-	read := func(id string, err error) func(*State) {
-		return func(d *State) { d.TakeRead(id, hns.Endpoint{ID: id, Addrs: []netip.Addr{testAddr(0)}}, err) }
+	read := func(id string, err error) func(*Table) {
+		return func(d *Table) { d.TakeRead(id, hns.Endpoint{ID: id, Addrs: []netip.Addr{testAddr(0)}}, err) }
 	}
-	readOf := func(id string, err error) func(*State) {
-		return func(d *State) { d.TakeRead(id, hns.Endpoint{}, err) }
+	readOf := func(id string, err error) func(*Table) {
+		return func(d *Table) { d.TakeRead(id, hns.Endpoint{}, err) }
 	}
 	gone := &hns.OpError{Kind: hns.KindEndpoint, Err: hns.ErrNotFound}
 	tests := map[string]struct {
-		steps     []func(*State)
+		steps     []func(*Table)
 		state     string // of endpoint a; "" when it is not known
 		due       string // what is to be read now
 		unsettled bool
 		unread    string
 	}{
-		"shown":                      {[]func(*State){list("a", "b")}, "known, settled", "", false, ""},
-		"in the other case":          {[]func(*State){list("A", "B")}, "known, settled", "", false, ""},
-		"lacked and believed":        {[]func(*State){list("b")}, "known, settled, lacked", "a", false, ""},
-		"lacked, then shown":         {[]func(*State){list("b"), list("a", "b")}, "known, settled", "a", false, ""},
-		"lacked, then read":          {[]func(*State){list("b"), read("a", nil)}, "known, settled, lacked", "", false, ""},
-		"lacked, then not found":     {[]func(*State){list("b"), read("a", gone)}, "", "", false, ""},
-		"lacked, then any answer":    {[]func(*State){list("b"), read("a", hns.ErrUnlisted)}, "", "", false, ""},
-		"lacked, then no answer":     {[]func(*State){list("b"), read("a", hns.ErrUnavailable)}, "known, settled, lacked", "", false, ""},
-		"shown, then any answer":     {[]func(*State){read("a", hns.ErrUnlisted)}, "known, settled", "", false, ""},
-		"empty is not believed":      {[]func(*State){list()}, "known, settled", "", true, ""},
-		"missed, then shown":         {[]func(*State){list(), list("a", "b")}, "known, settled", "a b", false, ""},
-		"missed, then lacked":        {[]func(*State){list(), list("b")}, "known, settled, lacked", "a b", false, ""},
-		"missed, then any answer":    {[]func(*State){list(), read("a", hns.ErrUnlisted)}, "known, settled", "", true, ""},
-		"empty once no pod is left":  {[]func(*State){noPods, list()}, "known, settled, lacked", "a b", false, ""},
-		"a new one":                  {[]func(*State){list("a", "b", "c")}, "known, settled", "c", false, "c"},
-		"another GUID":               {[]func(*State){list("a2", "b"), read("a", gone)}, "", "a2", false, "a2"},
-		"a new one that went again":  {[]func(*State){list("a", "b", "c"), list("a", "b")}, "known, settled", "c", false, "c"},
-		"a new one that is gone":     {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", gone)}, "known, settled", "", false, ""},
-		"a new one that is lacked":   {[]func(*State){list("a", "b", "c"), list("a", "b"), readOf("c", hns.ErrUnlisted)}, "known, settled", "", false, "c"},
-		"an enumeration that failed": {[]func(*State){func(d *State) { d.TakeList(nil, hns.ErrUnavailable) }}, "known, settled", "", false, ""},
-		"elsewhere is no more ours":  {[]func(*State){read("a", hns.ErrElsewhere), list("a", "b")}, "", "", false, ""},
+		"shown":                      {[]func(*Table){list("a", "b")}, "known, settled", "", false, ""},
+		"in the other case":          {[]func(*Table){list("A", "B")}, "known, settled", "", false, ""},
+		"lacked and believed":        {[]func(*Table){list("b")}, "known, settled, lacked", "a", false, ""},
+		"lacked, then shown":         {[]func(*Table){list("b"), list("a", "b")}, "known, settled", "a", false, ""},
+		"lacked, then read":          {[]func(*Table){list("b"), read("a", nil)}, "known, settled, lacked", "", false, ""},
+		"lacked, then not found":     {[]func(*Table){list("b"), read("a", gone)}, "", "", false, ""},
+		"lacked, then any answer":    {[]func(*Table){list("b"), read("a", hns.ErrUnlisted)}, "", "", false, ""},
+		"lacked, then no answer":     {[]func(*Table){list("b"), read("a", hns.ErrUnavailable)}, "known, settled, lacked", "", false, ""},
+		"shown, then any answer":     {[]func(*Table){read("a", hns.ErrUnlisted)}, "known, settled", "", false, ""},
+		"empty is not believed":      {[]func(*Table){list()}, "known, settled", "", true, ""},
+		"missed, then shown":         {[]func(*Table){list(), list("a", "b")}, "known, settled", "a b", false, ""},
+		"missed, then lacked":        {[]func(*Table){list(), list("b")}, "known, settled, lacked", "a b", false, ""},
+		"missed, then any answer":    {[]func(*Table){list(), read("a", hns.ErrUnlisted)}, "known, settled", "", true, ""},
+		"empty once no pod is left":  {[]func(*Table){noPods, list()}, "known, settled, lacked", "a b", false, ""},
+		"a new one":                  {[]func(*Table){list("a", "b", "c")}, "known, settled", "c", false, "c"},
+		"another GUID":               {[]func(*Table){list("a2", "b"), read("a", gone)}, "", "a2", false, "a2"},
+		"a new one that went again":  {[]func(*Table){list("a", "b", "c"), list("a", "b")}, "known, settled", "c", false, "c"},
+		"a new one that is gone":     {[]func(*Table){list("a", "b", "c"), list("a", "b"), readOf("c", gone)}, "known, settled", "", false, ""},
+		"a new one that is lacked":   {[]func(*Table){list("a", "b", "c"), list("a", "b"), readOf("c", hns.ErrUnlisted)}, "known, settled", "", false, "c"},
+		"an enumeration that failed": {[]func(*Table){func(d *Table) { d.TakeList(nil, hns.ErrUnavailable) }}, "known, settled", "", false, ""},
+		"elsewhere is no more ours":  {[]func(*Table){read("a", hns.ErrElsewhere), list("a", "b")}, "", "", false, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestListings(t *testing.T) {
 }
 
 // noPods has all pods of begun end, without what that asks of their endpoints.
-func noPods(d *State) {
+func noPods(d *Table) {
 	in := desired.NewObjects()
 	for _, id := range []string{"a", "b"} {
 		in.DeletePod(desired.PodKey{Namespace: "x", Name: id})

@@ -19,12 +19,12 @@ import (
 // queue plays the queue of pending updates by itself: endpoints "namespace/name" of pods that
 // no policy selects, which are right.
 type queue struct {
-	*State
+	*Table
 	served []string
 }
 
 func newQueue() *queue {
-	q := &queue{State: newTestEndpoints()}
+	q := &queue{Table: newTestEndpoints()}
 	q.Clock = testStart
 	q.Begin(2, testStart)
 	return q
@@ -72,7 +72,7 @@ func (q *queue) next() string {
 }
 
 // endpoint returns an endpoint, which is made when it is named first.
-func (q *queue) endpoint(id string) *Endpoint {
+func (q *queue) endpoint(id string) *Tracked {
 	if ep := q.byID[id]; ep != nil {
 		return ep
 	}
@@ -80,7 +80,7 @@ func (q *queue) endpoint(id string) *Endpoint {
 	in := desired.NewObjects()
 	in.SetPod(desired.Pod{Namespace: ns, Name: name, UID: types.UID(id), Addr: testAddr(len(q.byID)), Local: true})
 	q.desired.Stage(&in, testStart)
-	q.byID[id] = &Endpoint{ID: id, owner: types.UID(id), writtenFor: types.UID(id), state: endpointState{rules: rulesKnown}}
+	q.byID[id] = &Tracked{ID: id, owner: types.UID(id), writtenFor: types.UID(id), state: endpointState{rules: rulesKnown}}
 	return q.byID[id]
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Failed schedules the next try of an endpoint's update; ep is nil if the endpoint is gone, and may
 // have become right by itself. setsAt is when sets are written again, zero for immediately.
-func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
+func (d *Table) Failed(ep *Tracked, err error, setsAt time.Time) {
 	now := d.Clock
 	if ep == nil || !ep.Pending() {
 		return
@@ -47,7 +47,7 @@ func (d *State) Failed(ep *Endpoint, err error, setsAt time.Time) {
 
 // conflicted schedules the next try after a conflict. The first retry is immediate. After
 // quietConflicts in a row, a conflict counts as any other error.
-func (ep *Endpoint) conflicted(err error, now time.Time) {
+func (ep *Tracked) conflicted(err error, now time.Time) {
 	ep.conflicts++
 	switch {
 	case ep.conflicts == 1:
@@ -63,7 +63,7 @@ func (ep *Endpoint) conflicted(err error, now time.Time) {
 // must never see the old members of one set with the new ones of another. A rule
 // that denies may name sets with surplus members. On a stale endpoint, a rule that allows may name
 // sets that lack members, because these members may be waiting for this update.
-func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
+func (d *Table) ready(ep *Tracked, steps []acl.Step) bool {
 	var all []hns.ACL
 	for _, s := range steps {
 		all = append(all, s.ACLs...)
@@ -81,7 +81,7 @@ func (d *State) ready(ep *Endpoint, steps []acl.Step) bool {
 // conflict records the endpoint as a conflict showed it, in place of all that was recorded before:
 // its list, the policies of other programs, its addresses, and with these the references,
 // the pins and the desired rules.
-func (d *State) conflict(ep *Endpoint, reached []hns.ACL, c *versioned.Conflict) {
+func (d *Table) conflict(ep *Tracked, reached []hns.ACL, c *versioned.Conflict) {
 	if c.Written {
 		d.conflicts.After++
 		d.drift.wrote(drifting{endpoint: ep.ID})
@@ -98,7 +98,7 @@ func (d *State) conflict(ep *Endpoint, reached []hns.ACL, c *versioned.Conflict)
 
 // Wrote records the outcome of a write of sent. If HNS took it, the endpoint has the list reached,
 // with the version in is. done reports whether it was written; the error is for Failed.
-func (d *State) Wrote(ep *Endpoint, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
+func (d *Table) Wrote(ep *Tracked, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
 	var conflict *versioned.Conflict
 	var refused *versioned.Refused
 	switch {
@@ -154,7 +154,7 @@ func refusedObject(err error) string {
 }
 
 // fail records a failed try and when the next one is due.
-func (ep *Endpoint) fail(err error, now time.Time) {
+func (ep *Tracked) fail(err error, now time.Time) {
 	ep.tries++
 	ep.lastErr = err
 	ep.retryAt = now.Add(backoff.Spread(ep.ID, ep.tries))
@@ -162,7 +162,7 @@ func (ep *Endpoint) fail(err error, now time.Time) {
 
 // NextSteps plans an endpoint's update. Without steps the update is done, or cannot go on
 // now. ready is false if the steps have to wait for sets.
-func (d *State) NextSteps(id string) (ep *Endpoint, steps []acl.Step, ready bool) {
+func (d *Table) NextSteps(id string) (ep *Tracked, steps []acl.Step, ready bool) {
 	ep = d.byID[id]
 	if ep == nil || !ep.Pending() || !ep.Known() {
 		return ep, nil, true

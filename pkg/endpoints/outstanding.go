@@ -23,7 +23,7 @@ type Outstanding struct {
 }
 
 // Outstanding returns what the endpoints wait for.
-func (d *State) Outstanding() (out Outstanding) {
+func (d *Table) Outstanding() (out Outstanding) {
 	if err := d.listing.err; err != nil {
 		out.Warnings = append(out.Warnings, state.Warning{Object: d.cfg.Node, Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: oneLine(err)})
 	}
@@ -62,7 +62,7 @@ func (d *State) Outstanding() (out Outstanding) {
 }
 
 // outstandingAt adds what one endpoint waits for.
-func (d *State) outstandingAt(ep *Endpoint, out *Outstanding) {
+func (d *Table) outstandingAt(ep *Tracked, out *Outstanding) {
 	if ep.Pending() {
 		out.Pending++
 		out.Oldest = max(out.Oldest, d.Clock.Sub(ep.since))
@@ -93,7 +93,7 @@ func merged(spans []state.Span) (out []state.Span) {
 }
 
 // Waiting returns the local pods whose endpoint was not seen yet, by name.
-func (d *State) Waiting() []*desired.PodState {
+func (d *Table) Waiting() []*desired.PodState {
 	var out []*desired.PodState
 	for p := range d.desired.Locals() {
 		if len(d.byAddr[p.Addr]) == 0 && !p.IsLost() {
@@ -109,13 +109,13 @@ func (d *State) Waiting() []*desired.PodState {
 // Unsettled reports whether there may be unknown endpoints whose rules need sets: the last
 // enumeration failed, or was empty although pods run, or listed an endpoint that is not
 // read yet.
-func (d *State) Unsettled() bool {
+func (d *Table) Unsettled() bool {
 	return d.listing.unsettled || d.listing.err != nil || len(d.unread) > 0 && d.hasUnread()
 }
 
 // Report adds what happened since the last report: the endpoints that were seen for the first time,
 // the pods that have their rules for the first time, by name, repairs and learned spellings.
-func (d *State) Report(rep *state.Report) {
+func (d *Table) Report(rep *state.Report) {
 	rep.NewEndpoints, rep.Starts = d.found, d.ruled
 	d.found, d.ruled = nil, nil
 	slices.SortFunc(rep.Starts, func(a, b state.PodStart) int { return cmp.Compare(a.Pod, b.Pod) })
@@ -127,7 +127,7 @@ func (d *State) Report(rep *state.Report) {
 }
 
 // Count sets the numbers about endpoints.
-func (d *State) Count(s *state.Stats) {
+func (d *Table) Count(s *state.Stats) {
 	out := d.Outstanding()
 	s.Pending, s.OldestPending, s.Conflicts = out.Pending, out.Oldest, d.conflicts
 	for _, ep := range d.byID {

@@ -30,7 +30,7 @@ func fromApp(name, app string) *networkingv1.NetworkPolicy {
 }
 
 // step returns the next step of an endpoint's update, and the list that it leads to.
-func step(t require.TestingT, d *State, id string) (s acl.Step, reached []hns.ACL) {
+func step(t require.TestingT, d *Table, id string) (s acl.Step, reached []hns.ACL) {
 	ep, steps, _ := d.NextSteps(id)
 	require.NotEmpty(t, steps)
 	s, reached = steps[0], steps[0].ACLs
@@ -208,7 +208,7 @@ func TestUnlistedRefusals(t *testing.T) {
 	running := begun(t, "a")
 	running.follow(isolated)
 	for name, tt := range map[string]struct {
-		d    *State
+		d    *Table
 		same bool
 	}{
 		"open":    {begunWith(t, isolated, "a"), false},

@@ -31,7 +31,7 @@ func essential(a hns.ACL) bool {
 }
 
 // owned yields the desired rules that a quarantine changes, with the policy of each.
-func (ep *Endpoint) owned() iter.Seq2[policy.Key, hns.ACL] {
+func (ep *Tracked) owned() iter.Seq2[policy.Key, hns.ACL] {
 	return func(yield func(policy.Key, hns.ACL) bool) {
 		for _, a := range ep.desired.Shared {
 			if !yield(acl.RuleKey(a), a) {
@@ -47,7 +47,7 @@ func (ep *Endpoint) owned() iter.Seq2[policy.Key, hns.ACL] {
 }
 
 // rulesOf returns the desired rules of a policy, without what depends on other policies.
-func (ep *Endpoint) rulesOf(key policy.Key) (out []hns.ACL) {
+func (ep *Tracked) rulesOf(key policy.Key) (out []hns.ACL) {
 	for owner, a := range ep.owned() {
 		if owner == key {
 			a.ID, a.Priority = "", 0
@@ -58,7 +58,7 @@ func (ep *Endpoint) rulesOf(key policy.Key) (out []hns.ACL) {
 }
 
 // quarantine quarantines a policy, until its rules change or HNS takes them.
-func (d *State) quarantine(ep *Endpoint, key policy.Key, err error) {
+func (d *Table) quarantine(ep *Tracked, key policy.Key, err error) {
 	q := ep.rejected[key]
 	q.rules, q.trying = ep.rulesOf(key), false
 	q.Failed(err, d.Clock)
@@ -68,12 +68,12 @@ func (d *State) quarantine(ep *Endpoint, key policy.Key, err error) {
 }
 
 // forgetChanged ends the quarantines of policies whose rules are not those that HNS rejected.
-func (ep *Endpoint) forgetChanged() {
+func (ep *Tracked) forgetChanged() {
 	maps.DeleteFunc(ep.rejected, func(key policy.Key, q quarantine) bool { return !slices.Equal(q.rules, ep.rulesOf(key)) })
 }
 
 // dueQuarantine reports whether HNS can be asked again about a policy of the endpoint.
-func (ep *Endpoint) dueQuarantine(now time.Time) bool {
+func (ep *Tracked) dueQuarantine(now time.Time) bool {
 	if ep.Pending() || !ep.Known() || ep.owner == "" {
 		return false
 	}
@@ -87,7 +87,7 @@ func (ep *Endpoint) dueQuarantine(now time.Time) bool {
 
 // DueQuarantines returns the endpoints with quarantined policies that HNS is to be asked about
 // again now, in order.
-func (d *State) DueQuarantines(now time.Time) (due []string) {
+func (d *Table) DueQuarantines(now time.Time) (due []string) {
 	for id, ep := range d.byID {
 		if len(ep.rejected) > 0 && ep.dueQuarantine(now) {
 			due = append(due, id)
@@ -99,7 +99,7 @@ func (d *State) DueQuarantines(now time.Time) (due []string) {
 
 // TryQuarantined queues an update of an endpoint that tests its quarantined policies which are due
 // again.
-func (d *State) TryQuarantined(id string, now time.Time) {
+func (d *Table) TryQuarantined(id string, now time.Time) {
 	ep := d.byID[id]
 	if ep == nil || !ep.dueQuarantine(now) {
 		return

@@ -19,7 +19,7 @@ const (
 )
 
 // flowOf returns the flow in which an endpoint waits, or would.
-func (d *State) flowOf(ep *Endpoint) string {
+func (d *Table) flowOf(ep *Tracked) string {
 	switch {
 	case ep.tries > 0:
 		return flowOfRetries
@@ -34,7 +34,7 @@ func (d *State) flowOf(ep *Endpoint) string {
 
 // Join puts an endpoint behind all others of its flow. One that failed goes behind all
 // endpoints that wait, as its calls may take long.
-func (d *State) Join(ep *Endpoint) {
+func (d *Table) Join(ep *Tracked) {
 	was := ep.state.update
 	d.leave(ep)
 	ep.flow = d.flowOf(ep)
@@ -51,7 +51,7 @@ func (d *State) Join(ep *Endpoint) {
 
 // leave takes an endpoint out of the queue. If it leaves its place unserved, the endpoints behind it
 // in its flow move up.
-func (d *State) leave(ep *Endpoint) {
+func (d *Table) leave(ep *Tracked) {
 	if ep.turn > d.turn {
 		d.lastTurns[ep.flow]--
 		for _, other := range d.byID {
@@ -65,7 +65,7 @@ func (d *State) leave(ep *Endpoint) {
 }
 
 // Serve records that it is the turn of an endpoint.
-func (d *State) Serve(id string) {
+func (d *Table) Serve(id string) {
 	if ep := d.byID[id]; ep != nil {
 		d.turn = max(d.turn, ep.turn)
 	}
@@ -73,9 +73,9 @@ func (d *State) Serve(id string) {
 
 // sortByTurn sorts endpoints by their turns. Within a turn, updates for events come first, then
 // repairs, then failed updates.
-func sortByTurn(eps []*Endpoint) {
-	rank := func(ep *Endpoint) int { return slices.Index([]string{flowOfRepairs, flowOfRetries}, ep.flow) }
-	slices.SortFunc(eps, func(a, b *Endpoint) int {
+func sortByTurn(eps []*Tracked) {
+	rank := func(ep *Tracked) int { return slices.Index([]string{flowOfRepairs, flowOfRetries}, ep.flow) }
+	slices.SortFunc(eps, func(a, b *Tracked) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.ID, b.ID))
 	})
 }
@@ -88,8 +88,8 @@ const maxAhead = 16
 // everything every endpoint needs a repair, so one transaction makes only some repairs. An open
 // endpoint goes before all others, once: each new pod is open once. A tenant that starts pods all
 // the time has maxAhead of them served before others that wait.
-func (d *State) Due(now time.Time) []*Endpoint {
-	var due []*Endpoint
+func (d *Table) Due(now time.Time) []*Tracked {
+	var due []*Tracked
 	for _, ep := range d.byID {
 		if ep.Pending() && !ep.retryAt.After(now) {
 			due = append(due, ep)
@@ -100,7 +100,7 @@ func (d *State) Due(now time.Time) []*Endpoint {
 	}
 	sortByTurn(due)
 	repairs := 0
-	due = slices.DeleteFunc(due, func(ep *Endpoint) bool {
+	due = slices.DeleteFunc(due, func(ep *Tracked) bool {
 		if ep.repair {
 			repairs++
 		}
@@ -119,10 +119,10 @@ func (d *State) Due(now time.Time) []*Endpoint {
 		before[ep.flow]++
 	}
 	sortByTurn(due)
-	ahead := func(ep *Endpoint) bool {
+	ahead := func(ep *Tracked) bool {
 		return ep.tries == 0 && ep.Open() && next[ep.flow] <= due[0].turn+maxAhead
 	}
 	return slices.Concat(
-		slices.DeleteFunc(slices.Clone(due), func(ep *Endpoint) bool { return !ahead(ep) }),
+		slices.DeleteFunc(slices.Clone(due), func(ep *Tracked) bool { return !ahead(ep) }),
 		slices.DeleteFunc(slices.Clone(due), ahead))
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // newTestEndpoints returns a State that knows nothing.
-func newTestEndpoints() *State {
+func newTestEndpoints() *Table {
 	cache := ipsets.NewCache()
 	return New(Settings{}, Dependencies{
 		Cache: cache, Desired: desired.New(desired.Settings{Budgets: policy.DefaultBudgets()}, cache, func(string, string, string, string) {}),
@@ -36,18 +36,18 @@ func TestNamespacesAlternate(t *testing.T) {
 				id := fmt.Sprintf("ep-%d-%d", ns, i)
 				uid := types.UID(id)
 				tx.SharePod(&desired.Pod{Namespace: fmt.Sprint("ns", ns), Name: id, UID: uid, Local: true, Addr: netip.AddrFrom4([4]byte{10, 0, byte(ns), byte(i)})})
-				d.byID[id] = &Endpoint{ID: id, owner: uid, writtenFor: uid}
+				d.byID[id] = &Tracked{ID: id, owner: uid, writtenFor: uid}
 			}
 		}
 		d.desired.Stage(&tx, time.Time{})
-		pick := func() *Endpoint {
+		pick := func() *Tracked {
 			id := fmt.Sprintf("ep-%d-%d", rapid.IntRange(0, namespaces-1).Draw(t, "namespace"), rapid.IntRange(0, pods-1).Draw(t, "pod"))
 			return d.byID[id]
 		}
 		waits := map[string]map[string]int{} // flow → how often another one was served meanwhile
 		left := func(flow string) {          // an endpoint that waited in it
 			delete(waits, flow)
-			if slices.ContainsFunc(pending(d.byID), func(ep *Endpoint) bool { return ep.flow == flow }) {
+			if slices.ContainsFunc(pending(d.byID), func(ep *Tracked) bool { return ep.flow == flow }) {
 				waits[flow] = map[string]int{}
 			}
 		}

@@ -39,7 +39,7 @@ const unreadTries = 5
 // may need sets that nothing else needs, and it may belong to a pod that waits. An endpoint
 // that cannot be read for long does not count: HNS itself refuses to remove the sets that
 // its rules name.
-func (d *State) hasUnread() bool {
+func (d *Table) hasUnread() bool {
 	for _, n := range d.unread {
 		if n.Tries <= unreadTries {
 			return true
@@ -60,7 +60,7 @@ const (
 // Singles returns the endpoints that are due to be read by their GUIDs now: first the unread ones,
 // as pods may wait for them. Within each group the one that has been due longest is first, so
 // one whose reads fail slowly does not keep others from being read.
-func (d *State) Singles(now time.Time) []string {
+func (d *Table) Singles(now time.Time) []string {
 	type read struct {
 		id   string
 		due  time.Time
@@ -90,7 +90,7 @@ func (d *State) Singles(now time.Time) []string {
 // listSoon has the endpoints enumerated, as a pod runs on whose endpoint is gone: HNS may have
 // another one for it. It is at most once in listAgain, because HNS may also go on listing an
 // endpoint that it does not find.
-func (d *State) listSoon() {
+func (d *Table) listSoon() {
 	if d.Clock.Sub(d.listing.gone) >= listAgain {
 		d.listing.gone, d.listing.wanted = d.Clock, true
 		return
@@ -102,7 +102,7 @@ func (d *State) listSoon() {
 
 // admit makes an endpoint that HNS enumerates unread, unless it is among the known ones. It returns
 // false for a stranger.
-func (d *State) admit(id string, known map[string]bool) bool {
+func (d *Table) admit(id string, known map[string]bool) bool {
 	key := strings.ToLower(id)
 	if stranger, is := d.strangers[key]; is && !d.strangerDue(stranger) {
 		return false
@@ -115,7 +115,7 @@ func (d *State) admit(id string, known map[string]bool) bool {
 
 // knownIDs returns the GUIDs of the known and unread endpoints in lower case, as HNS may write a
 // GUID in upper or lower case.
-func (d *State) knownIDs() map[string]bool {
+func (d *Table) knownIDs() map[string]bool {
 	known := make(map[string]bool, len(d.byID)+len(d.unread))
 	for id := range d.byID {
 		known[strings.ToLower(id)] = true
@@ -128,13 +128,13 @@ func (d *State) knownIDs() map[string]bool {
 
 // strangerDue reports whether a stranger is read once more: a local pod lacks its endpoint, and
 // that may be a stranger only because of one wrong read.
-func (d *State) strangerDue(s backoff.Again) bool {
+func (d *Table) strangerDue(s backoff.Again) bool {
 	return !s.At.After(d.Clock) && len(d.Waiting()) > 0
 }
 
 // LookAgain plans the next enumeration for the pods without an endpoint of their own, none if
 // all have one. Unread endpoints are read by then.
-func (d *State) LookAgain() {
+func (d *Table) LookAgain() {
 	now := d.Clock
 	if d.listing.err != nil {
 		return // it is tried again
@@ -145,7 +145,7 @@ func (d *State) LookAgain() {
 			continue
 		}
 		eps := d.byAddr[p.Addr]
-		own := d.hasOwn(p) || p.InDoubt() && slices.ContainsFunc(eps, func(ep *Endpoint) bool { return ep.bornFor == ep.owner }) // claimed by several pods when the endpoint came
+		own := d.hasOwn(p) || p.InDoubt() && slices.ContainsFunc(eps, func(ep *Tracked) bool { return ep.bornFor == ep.owner }) // claimed by several pods when the endpoint came
 		switch {
 		case own && (p.Sandbox.ID == "" || !p.Listed.IsZero()), d.foundOwn(p):
 		case own:
@@ -167,7 +167,7 @@ func (d *State) LookAgain() {
 
 // TakeListDue reports whether the endpoints are to be enumerated now, and records that they
 // will be.
-func (d *State) TakeListDue() bool {
+func (d *Table) TakeListDue() bool {
 	at := d.listing.retry.At
 	due := d.listing.wanted || !at.IsZero() && !at.After(d.now)
 	d.listing.wanted = false
@@ -179,7 +179,7 @@ func (d *State) TakeListDue() bool {
 // may have been made anew under their GUIDs. It keeps unread endpoints that the enumeration lacks,
 // because HNS does not list an endpoint that no container uses yet: only a read shows whether it is
 // gone. It forgets strangers that are not enumerated any more.
-func (d *State) TakeList(ids []string, err error) {
+func (d *Table) TakeList(ids []string, err error) {
 	if d.listing.err = err; err != nil {
 		d.listing.retry.Failed(d.now, d.Clock)
 		if latest := d.Clock.Add(listFailed); d.listing.retry.At.After(latest) {
@@ -205,7 +205,7 @@ func (d *State) TakeList(ids []string, err error) {
 
 // TakeRead records the result of a read of an endpoint. It reports whether the endpoint is open
 // and could not be read.
-func (d *State) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
+func (d *Table) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 	ep, n := d.byID[id], d.unread[id]
 	switch {
 	case errors.Is(err, hns.ErrElsewhere):

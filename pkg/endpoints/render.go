@@ -14,7 +14,7 @@ import (
 // Render applies the effects of a change of the desired state: it starts the search for the
 // endpoints of new pods, marks endpoints to be read again, and renders those whose rules may have
 // changed, in order of their GUIDs, because the order decides their turns in the queue.
-func (d *State) Render(came desired.Effects) {
+func (d *Table) Render(came desired.Effects) {
 	for _, p := range came.Came {
 		d.seek(p)
 	}
@@ -33,14 +33,14 @@ func (d *State) Render(came desired.Effects) {
 			d.dirty[ep] = true
 		}
 	}
-	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *Endpoint) int { return cmp.Compare(a.ID, b.ID) }) {
+	for _, ep := range slices.SortedFunc(maps.Keys(d.dirty), func(a, b *Tracked) int { return cmp.Compare(a.ID, b.ID) }) {
 		d.render(ep)
 	}
 	clear(d.dirty)
 }
 
 // MarkHolders marks the endpoints whose rules name a set, desired or actual.
-func (d *State) MarkHolders(n ipsets.Name) {
+func (d *Table) MarkHolders(n ipsets.Name) {
 	for _, ref := range d.cache.Refs(n) {
 		if ep := d.byID[ref.Owner]; ep != nil && (ref.Kind == ipsets.RefRule || ref.Kind == ipsets.RefActual) {
 			d.dirty[ep] = true
@@ -50,7 +50,7 @@ func (d *State) MarkHolders(n ipsets.Name) {
 
 // render computes the desired rules of an endpoint, holds the sets that they
 // name, and queues or unqueues the update.
-func (d *State) render(ep *Endpoint) {
+func (d *Table) render(ep *Tracked) {
 	d.relist(ep) // other defaults of the CNI, or sets that HNS rejects now, are no change of the desired rules
 	before := ep.list
 	home := d.desired.Home(ep.addrs)

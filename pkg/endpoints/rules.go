@@ -10,7 +10,7 @@ import (
 
 // relist computes the list that the endpoint should have now. Policies that HNS rejects, or that
 // name rejected sets, are quarantined in it. The shield names no set and no policy.
-func (d *State) relist(ep *Endpoint) {
+func (d *Table) relist(ep *Tracked) {
 	ep.out = map[policy.Key]bool{}
 	for key, q := range ep.rejected {
 		if !q.trying {
@@ -29,14 +29,14 @@ func (d *State) relist(ep *Endpoint) {
 		if ep.desired.Tiered {
 			block.Priority = hns.PriorityShield
 		}
-		if slices.ContainsFunc(ep.desired.ACLs, func(a *acl.ACL) bool { return a.IsBlock() && a.Direction == block.Direction }) {
+		if slices.ContainsFunc(ep.desired.ACLs, func(a *acl.SourcedACL) bool { return a.IsBlock() && a.Direction == block.Direction }) {
 			ep.shield = append(ep.shield, block)
 		}
 	}
 }
 
 // listWithout returns the complete list of our ACLs with some policies quarantined.
-func (ep *Endpoint) listWithout(out map[policy.Key]bool) []hns.ACL {
+func (ep *Tracked) listWithout(out map[policy.Key]bool) []hns.ACL {
 	acls := ep.shared(out)
 	for _, a := range ep.desired.Without(out) {
 		acls = append(acls, a.ACL)
@@ -47,7 +47,7 @@ func (ep *Endpoint) listWithout(out map[policy.Key]bool) []hns.ACL {
 // shared returns the rules that belong to no policy: base rules, the node's rule, and where the CNI
 // gives none, the allow-all pair, because any first ACL makes an endpoint deny by default. An endpoint
 // that its CNI made closed has the pair even if no policy selects its pod. The slice is the caller's.
-func (ep *Endpoint) shared(out map[policy.Key]bool) []hns.ACL {
+func (ep *Tracked) shared(out map[policy.Key]bool) []hns.ACL {
 	shared := ep.desired.Shared
 	if len(shared)+len(ep.desired.ACLs) == 0 && (ep.owner == "" || !ep.open.Closed) {
 		return nil
@@ -59,20 +59,20 @@ func (ep *Endpoint) shared(out map[policy.Key]bool) []hns.ACL {
 }
 
 // essentials returns the rules of the shield that are essential.
-func (ep *Endpoint) essentials() []hns.ACL {
+func (ep *Tracked) essentials() []hns.ACL {
 	return slices.DeleteFunc(slices.Clone(ep.shield), func(a hns.ACL) bool { return !essential(a) })
 }
 
 // leavesOpen reports whether a list leaves a direction open that one of the shared rules closes: it
 // neither blocks everything there, nor has every desired ACL that blocks.
-func (ep *Endpoint) leavesOpen(list, shared []hns.ACL) bool {
+func (ep *Tracked) leavesOpen(list, shared []hns.ACL) bool {
 	return slices.ContainsFunc(shared, func(block hns.ACL) bool {
 		closes := func(a hns.ACL) bool { return a.Direction == block.Direction && acl.BlocksAll(a) }
 		if !closes(block) || slices.ContainsFunc(list, closes) {
 			return false
 		}
 		have := acl.Count(list)
-		return slices.ContainsFunc(ep.desired.Without(ep.out), func(a *acl.ACL) bool {
+		return slices.ContainsFunc(ep.desired.Without(ep.out), func(a *acl.SourcedACL) bool {
 			return a.Direction == block.Direction && a.IsBlock() && have[a.Canonical()] == 0
 		})
 	})

@@ -16,7 +16,7 @@ import (
 
 // seek starts the search for the endpoint of a new pod. The pod may have one even if another pod
 // owns the address. How long the pods of the first transaction were open is unknown.
-func (d *State) seek(p *desired.PodState) {
+func (d *Table) seek(p *desired.PodState) {
 	d.listing.wanted, d.listing.retry = true, backoff.Retry{}
 	p.Listed, p.Search = time.Time{}, backoff.Retry{}
 	p.Placed, p.Start = d.now, nil
@@ -27,7 +27,7 @@ func (d *State) seek(p *desired.PodState) {
 
 // started ends the start of an endpoint's pod, if the endpoint is right for the first
 // time.
-func (d *State) started(ep *Endpoint) {
+func (d *Table) started(ep *Tracked) {
 	p := d.desired.Local(ep.owner)
 	switch {
 	case p == nil || p.Start == nil || !p.Start.Until.IsZero() || !ep.Known() || ep.state.check:
@@ -59,7 +59,7 @@ const (
 const madeBefore = 5 * time.Second
 
 // bearFor records the first pod that owns an endpoint, and its sandbox.
-func (ep *Endpoint) bearFor(p *desired.PodState) {
+func (ep *Tracked) bearFor(p *desired.PodState) {
 	ep.bornFor = p.UID
 	if told := p.Sandbox.Told; told.IsZero() || ep.came.IsZero() || !ep.came.Before(told.Add(-madeBefore)) {
 		ep.bornIn = p.Sandbox.ID // else it was there before the sandbox
@@ -68,7 +68,7 @@ func (ep *Endpoint) bearFor(p *desired.PodState) {
 
 // isOwn reports whether an endpoint with the pod's address belongs to the present sandbox of the
 // pod, as far as known.
-func (d *State) isOwn(ep *Endpoint, p *desired.PodState) bool {
+func (d *Table) isOwn(ep *Tracked, p *desired.PodState) bool {
 	if d.tellsNetns(p) {
 		return strings.EqualFold(ep.netns, p.Sandbox.Netns)
 	}
@@ -77,7 +77,7 @@ func (d *State) isOwn(ep *Endpoint, p *desired.PodState) bool {
 
 // tellsNetns reports whether network namespaces tell which endpoint is the pod's own: the CNI
 // reported the pod's, and HNS shows that of any endpoint. Its cost is linear in the endpoints.
-func (d *State) tellsNetns(p *desired.PodState) bool {
+func (d *Table) tellsNetns(p *desired.PodState) bool {
 	if p.Sandbox.Netns != "" {
 		for _, ep := range d.byID {
 			if ep.netns != "" {
@@ -89,21 +89,21 @@ func (d *State) tellsNetns(p *desired.PodState) bool {
 }
 
 // hasOwn reports whether an endpoint of the pod's own is known.
-func (d *State) hasOwn(p *desired.PodState) bool {
-	return slices.ContainsFunc(d.byAddr[p.Addr], func(ep *Endpoint) bool { return d.isOwn(ep, p) })
+func (d *Table) hasOwn(p *desired.PodState) bool {
+	return slices.ContainsFunc(d.byAddr[p.Addr], func(ep *Tracked) bool { return d.isOwn(ep, p) })
 }
 
 // foundOwn reports whether the search for a starting pod's own endpoint is over. If namespaces do
 // not tell, there may be another one until all endpoints were listed after the CNI reported
 // the pod.
-func (d *State) foundOwn(p *desired.PodState) bool {
+func (d *Table) foundOwn(p *desired.PodState) bool {
 	return d.hasOwn(p) && (d.tellsNetns(p) || !p.Listed.IsZero())
 }
 
 // inherits plans the search for a pod whose address only endpoints of other pods have: a new pause
 // begins when the last one is over, and these endpoints are read again, as their namespace may be
 // set later. It returns the end of the pause, zero if the search is over.
-func (d *State) inherits(p *desired.PodState, eps []*Endpoint) time.Time {
+func (d *Table) inherits(p *desired.PodState, eps []*Tracked) time.Time {
 	told := d.tellsNetns(p)
 	if p.Search.Tries >= maxRelistsTold || !told && p.Search.Tries >= maxRelists {
 		return time.Time{}
@@ -131,7 +131,7 @@ var (
 // Starting returns the pods whose CNI reported a sandbox, and whose search for an endpoint of
 // that sandbox is not over. The number of local pods bounds the
 // result.
-func (d *State) Starting() []*desired.PodState {
+func (d *Table) Starting() []*desired.PodState {
 	var out []*desired.PodState
 	for p := range d.desired.Locals() {
 		if p.Sandbox.ID != "" && !d.foundOwn(p) {
@@ -145,7 +145,7 @@ func (d *State) Starting() []*desired.PodState {
 // so if the endpoints were not listed since the CNI reported the pod's sandbox, or if one that was
 // listed then is unread. If reads of an endpoint failed for long, it counts only for pods whose CNI
 // may have created it. unseen returns false if network namespaces identify the pod's endpoint.
-func (d *State) unseen(p *desired.PodState) bool {
+func (d *Table) unseen(p *desired.PodState) bool {
 	if d.tellsNetns(p) {
 		return false
 	}
@@ -163,7 +163,7 @@ func (d *State) unseen(p *desired.PodState) bool {
 
 // PodReady returns nil when the endpoint of a pod's sandbox has its desired rules, and every set
 // that rules see has the pod's address if and only if it should. An error says what is missing.
-func (d *State) PodReady(key desired.PodKey, uid types.UID, sandbox state.Sandbox) error {
+func (d *Table) PodReady(key desired.PodKey, uid types.UID, sandbox state.Sandbox) error {
 	p := d.desired.Pod(key)
 	switch {
 	case p == nil || p.UID != uid || p.Sandbox.ID != sandbox.ID || p.Sandbox.Round < sandbox.Round:
@@ -199,12 +199,12 @@ func (d *State) PodReady(key desired.PodKey, uid types.UID, sandbox state.Sandbo
 }
 
 // right reports whether the endpoint is known to have the desired rules of its pod.
-func (ep *Endpoint) right() bool {
+func (ep *Tracked) right() bool {
 	return ep.Known() && !ep.state.check && !ep.Pending() && ep.writtenFor == ep.owner && !ep.exposed && ep.owner != ""
 }
 
 // late says why an endpoint is not right.
-func (d *State) late(ep *Endpoint) error {
+func (d *Table) late(ep *Tracked) error {
 	err := fmt.Errorf("its endpoint %s is %s", ep.ID, ep.state)
 	if ep.lastErr != nil {
 		err = fmt.Errorf("%w: %w", err, ep.lastErr)
@@ -214,7 +214,7 @@ func (d *State) late(ep *Endpoint) error {
 
 // TakeNewList records the result of an enumeration of endpoints that no container uses yet, for
 // starting pods.
-func (d *State) TakeNewList(ids []string, err error, starting []*desired.PodState) {
+func (d *Table) TakeNewList(ids []string, err error, starting []*desired.PodState) {
 	known := d.knownIDs()
 	for _, id := range ids {
 		d.admit(id, known)

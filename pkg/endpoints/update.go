@@ -12,7 +12,7 @@ import (
 )
 
 // steps returns the requests of the endpoint's update.
-func (d *State) steps(ep *Endpoint) []acl.Step {
+func (d *Table) steps(ep *Tracked) []acl.Step {
 	c := acl.Change{
 		Actual: ep.Actual, Desired: ep.list, Batch: d.cfg.MaxBatchedACLs,
 		Whole: ep.conflicts > quietConflicts, // what was added is not shown, or not all
@@ -33,7 +33,7 @@ func (d *State) steps(ep *Endpoint) []acl.Step {
 // queue of pending updates, and pins every set that it may need. Any other endpoint leaves the queue.
 // An endpoint without an owner is only read again, never
 // written.
-func (d *State) Queue(ep *Endpoint) {
+func (d *Table) Queue(ep *Tracked) {
 	pending := ep.owner != "" && (!ep.Known() || len(d.steps(ep)) > 0)
 	switch {
 	case pending && !ep.Pending():
@@ -59,7 +59,7 @@ func (d *State) Queue(ep *Endpoint) {
 
 // pin pins what a pending update may need: the sets of every list that
 // may be on the endpoint and of the desired one.
-func (d *State) pin(ep *Endpoint) {
+func (d *Table) pin(ep *Tracked) {
 	var pins []ipsets.Name
 	if ep.Pending() || !ep.Known() {
 		pins = namesOf(d.cache.Lookup, append(slices.Clip(ep.possible()), ep.list)...)
@@ -78,7 +78,7 @@ func (d *State) pin(ep *Endpoint) {
 // hold makes the endpoint hold exactly these sets with one kind of reference. It holds the new
 // ones before it releases the old ones, and defines the orphaned sets that rules in HNS turn
 // out to name.
-func (d *State) hold(ep *Endpoint, kind ipsets.RefKind, names []ipsets.Name) {
+func (d *Table) hold(ep *Tracked, kind ipsets.RefKind, names []ipsets.Name) {
 	ref := ipsets.Ref{Kind: kind, Owner: ep.ID}
 	for _, n := range names {
 		d.desired.Hold(n, ref)

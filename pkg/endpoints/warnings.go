@@ -13,7 +13,7 @@ import (
 )
 
 // warn appends the warnings about an endpoint.
-func (d *State) warn(out []state.Warning, ep *Endpoint) []state.Warning {
+func (d *Table) warn(out []state.Warning, ep *Tracked) []state.Warning {
 	for key, q := range ep.rejected {
 		out = append(out, d.ofQuarantine(ep, key, q.Code))
 	}
@@ -33,7 +33,7 @@ func (d *State) warn(out []state.Warning, ep *Endpoint) []state.Warning {
 
 // blocksIPv6 returns the directions in which the endpoint's policies block IPv6. It returns nil for
 // an endpoint without IPv6 addresses.
-func (ep *Endpoint) blocksIPv6() (dirs []string) {
+func (ep *Tracked) blocksIPv6() (dirs []string) {
 	if len(ep.ipv6) == 0 || ep.owner == "" {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (ep *Endpoint) blocksIPv6() (dirs []string) {
 }
 
 // ofQuarantine returns the warning that HNS rejects a policy, or a shared rule, on an endpoint.
-func (d *State) ofQuarantine(ep *Endpoint, key policy.Key, code uint32) state.Warning {
+func (d *Table) ofQuarantine(ep *Tracked, key policy.Key, code uint32) state.Warning {
 	switch {
 	case key == policy.Key{}:
 		return d.onEndpoint(ep, state.ReasonHNSRejected, fmt.Sprintf(
@@ -62,7 +62,7 @@ func (d *State) ofQuarantine(ep *Endpoint, key policy.Key, code uint32) state.Wa
 }
 
 // onEndpoint returns a warning about an endpoint, or the pod that owns it.
-func (d *State) onEndpoint(ep *Endpoint, reason state.Reason, message string) state.Warning {
+func (d *Table) onEndpoint(ep *Tracked, reason state.Reason, message string) state.Warning {
 	if pod := d.podOf(ep); pod != "" {
 		return state.Warning{Object: pod, Kind: "Pod", Reason: reason, Message: message}
 	}
