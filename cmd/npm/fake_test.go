@@ -272,12 +272,16 @@ func startInMemory(t *testing.T, policies string, prepare func(*fakeService), pl
 			_ = write.Close()
 			s.ended <- err
 		}()
-		defer func() {
-			s.stop()
-			require.NoError(t, <-s.ended)
-		}()
+		defer s.end()
 		play(t, m)
 	})
+}
+
+// end stops the agent, which succeeds.
+func (s *started) end() {
+	s.t.Helper()
+	s.stop()
+	require.NoError(s.t, <-s.ended)
 }
 
 // listens waits until the HTTP endpoint is there.

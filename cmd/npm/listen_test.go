@@ -45,6 +45,5 @@ func TestStartWithTakenPorts(t *testing.T) {
 	s.becomes("/healthz", 200, "ok\n")
 	code, _ := s.get("/node-metrics")
 	require.Equal(t, 404, code, "the probes' port has the health pages alone")
-	s.stop()
-	require.NoError(t, <-s.ended)
+	s.end()
 }

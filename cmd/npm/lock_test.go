@@ -25,15 +25,12 @@ func TestStartWaitsForAnotherAgent(t *testing.T) {
 	// One that is stopped while it waits leaves the lock where it is.
 	third := start(t, fake, "{}")
 	third.log("waiting for another agent on this node to end")
-	third.stop()
-	require.NoError(t, <-third.ended)
+	third.end()
 	require.Len(t, fake.holders, 1)
 
-	first.stop()
-	require.NoError(t, <-first.ended)
+	first.end()
 	second.log("no other agent is on this node")
 	second.becomes("/readyz", 200, "ok\n")
-	second.stop()
-	require.NoError(t, <-second.ended)
+	second.end()
 	require.Empty(t, fake.holders, "the lock is free")
 }

@@ -60,8 +60,7 @@ func TestStart(t *testing.T) {
 	fake.set(func() { fake.sick = nil })
 	s.becomes("/healthz", 200, "ok\n")
 
-	s.stop()
-	require.NoError(t, <-s.ended)
+	s.end()
 	s.log("stopped")
 	require.True(t, fake.closed)
 }
@@ -80,8 +79,7 @@ func TestStartDryRun(t *testing.T) {
 	s.log("dry run: endpoint e1 of pod x/a gets 3000 block in azure-acl-npm-block-in")
 	s.becomes("/readyz", 503, "dry run: nothing is written to HNS\n")
 	s.becomes("/healthz", 200, "ok\n")
-	s.stop()
-	require.NoError(t, <-s.ended)
+	s.end()
 	require.Equal(t, before, fake.Dump())
 	require.Empty(t, told)
 }
@@ -96,8 +94,7 @@ func TestStartTellsOfPolicies(t *testing.T) {
 	for _, part := range []string{"IPv6Peer", "NetworkPolicy", "six", "u6", "win-1", "fd00::/8"} {
 		require.Contains(t, got, part)
 	}
-	s.stop()
-	require.NoError(t, <-s.ended)
+	s.end()
 }
 
 // TestStartWaitsForTheNetwork: without its network the agent is healthy, but not ready.
@@ -136,8 +133,7 @@ func TestStartStopsWhileACallHangs(t *testing.T) {
 		}()
 		synctest.Wait()
 		began := time.Now()
-		s.stop()
-		require.NoError(t, <-s.ended)
+		s.end()
 		require.Equal(t, shutdownWait, time.Since(began))
 		s.log("HNS has not returned from a call, ending without waiting for it")
 	})
@@ -169,8 +165,7 @@ func TestStartSettings(t *testing.T) {
 				code, _ := s.get(path)
 				require.Equal(t, want, code, path)
 			}
-			s.stop()
-			require.NoError(t, <-s.ended)
+			s.end()
 		})
 	}
 }

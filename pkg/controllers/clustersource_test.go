@@ -57,14 +57,20 @@ func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func clusterSourceOf(t *testing.T, h http.Handler) clusterSource {
+// sourceOf returns the sources of an API server.
+func sourceOf(t *testing.T, server http.Handler, node string) Source {
 	t.Helper()
-	web := httptest.NewServer(h)
+	web := httptest.NewServer(server)
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections)
-	source, err := ClusterSource(&rest.Config{Host: web.URL}, "")
+	source, err := ClusterSource(&rest.Config{Host: web.URL}, node)
 	require.NoError(t, err)
-	return source.ClusterPolicies.(clusterSource)
+	return source
+}
+
+func clusterSourceOf(t *testing.T, h http.Handler) clusterSource {
+	t.Helper()
+	return sourceOf(t, h, "").ClusterPolicies.(clusterSource)
 }
 
 // TestNoKind: no list but one that the server's own list of kinds explains counts as one of

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -33,11 +33,17 @@ import (
 // encodedList is a PodList as Kubernetes itself encodes it.
 func encodedList(t *testing.T, items ...corev1.Pod) []byte {
 	t.Helper()
+	return encoded(t, &corev1.PodList{TypeMeta: kind("v1", "PodList"), ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: "more"}, Items: items})
+}
+
+// encoded returns an object as Kubernetes itself encodes it in protobuf.
+func encoded(t *testing.T, object k8sruntime.Object) []byte {
+	t.Helper()
 	scheme := k8sruntime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(scheme))
-	list := &corev1.PodList{TypeMeta: kind("v1", "PodList"), ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: "more"}, Items: items}
+	require.NoError(t, networkingv1.AddToScheme(scheme))
 	var out bytes.Buffer
-	require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(list, &out))
+	require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(object, &out))
 	return out.Bytes()
 }
 
@@ -95,7 +101,7 @@ func TestEachPodStops(t *testing.T) {
 		k8sruntime.ContentTypeProtobuf: encodedList(t, *newPod("a", "")),
 		k8sruntime.ContentTypeJSON:     []byte(`{"apiVersion": "v1", "kind": "PodList", "items": [{}]}`),
 	} {
-		_, err := newInformer(KindPod, nil, answeredBy(t, contentType, list).Pods, klog.Logger{}).page(t.Context(), metav1.ListOptions{}, func(k8sruntime.Object) error { return enough })
+		_, err := newInformer(KindPod, nil, sourceOf(t, &oneAnswer{contentType, list}, "n1").Pods, klog.Logger{}).page(t.Context(), metav1.ListOptions{}, func(k8sruntime.Object) error { return enough })
 		require.ErrorIs(t, err, enough)
 	}
 }
@@ -103,7 +109,7 @@ func TestEachPodStops(t *testing.T) {
 // Something else that comes with a 200 is not a cluster without pods.
 func TestAnswerOfAnotherKind(t *testing.T) {
 	for _, answer := range []string{`{"kind": "Status", "status": "Failure"}`, `{"items": []}`} {
-		_, err := newInformer(KindPod, nil, answeredBy(t, k8sruntime.ContentTypeJSON, []byte(answer)).Pods, klog.Logger{}).page(t.Context(), metav1.ListOptions{}, nil)
+		_, err := newInformer(KindPod, nil, sourceOf(t, &oneAnswer{k8sruntime.ContentTypeJSON, []byte(answer)}, "n1").Pods, klog.Logger{}).page(t.Context(), metav1.ListOptions{}, nil)
 		require.Error(t, err, answer)
 	}
 	for answer, kind := range map[string]string{
@@ -118,13 +124,8 @@ func TestAnswerOfAnotherKind(t *testing.T) {
 // Over the wire the pods are what they are, and those of a workload share their labels.
 func TestFirstListOverTheWire(t *testing.T) {
 	f := fleet{pods: 300, workloads: 20}
-	web := httptest.NewServer(server{fleet: f})
-	defer web.Close()
-	defer web.CloseClientConnections()
-	source, err := ClusterSource(&rest.Config{Host: web.URL}, "node-000")
-	require.NoError(t, err)
 	r := &recorder{}
-	cfg := Config{Source: source, Applier: r, Node: "node-000"}
+	cfg := Config{Source: sourceOf(t, server{fleet: f}, "node-000"), Applier: r, Node: "node-000"}
 	applied := firstApplied(&cfg)
 	c := New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,6 +157,7 @@ func TestFirstListOverTheWire(t *testing.T) {
 type forgetful struct {
 	server
 	watches, lists *atomic.Int32
+	gone           []byte // what an API server says of a history that was compacted
 }
 
 func (s forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -165,12 +167,12 @@ func (s forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path != "/api/v1/pods":
 	case watches && s.watches.Add(1) == 1:
 		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf+";stream=watch")
-		frame(w, watch.Error, encodedGone())
+		frame(w, watch.Error, s.gone)
 		return
 	case !watches && query.Get("resourceVersion") == "1000000":
 		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf)
 		w.WriteHeader(http.StatusGone)
-		_, _ = w.Write(encodedGone())
+		_, _ = w.Write(s.gone)
 		return
 	case !watches && s.lists.Add(1) > 1:
 		s.fleet.pods--
@@ -178,24 +180,13 @@ func (s forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.server.ServeHTTP(w, r)
 }
 
-// encodedGone is what an API server says of a history that was compacted.
-func encodedGone() []byte {
-	gone := &metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired}
-	scheme := k8sruntime.NewScheme()
-	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
-	var out bytes.Buffer
-	if err := protobuf.NewSerializer(scheme, scheme).Encode(gone, &out); err != nil {
-		panic(err)
-	}
-	return out.Bytes()
-}
-
 // An error of a list stays what it is: a reflector that is told of a history that is
 // lost asks for any list, and what went meanwhile is deleted.
 func TestHistoryIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, listener := fleet{pods: 3, workloads: 1}, gatetest.New()
-		web := &http.Server{Handler: forgetful{server{fleet: f}, &atomic.Int32{}, &atomic.Int32{}}}
+		gone := &metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired}
+		web := &http.Server{Handler: forgetful{server{fleet: f}, &atomic.Int32{}, &atomic.Int32{}, encoded(t, gone)}}
 		go func() { _ = web.Serve(listener) }() // until Close
 		defer web.Close()
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.Dial(ctx) }
@@ -255,30 +246,22 @@ func TestFirstListInPages(t *testing.T) {
 	})
 }
 
-// answeredBy returns the sources of an API server that answers every request with one text.
-func answeredBy(t *testing.T, contentType string, body []byte) Source {
-	t.Helper()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(body)
-	}))
-	t.Cleanup(web.Close)
-	source, err := ClusterSource(&rest.Config{Host: web.URL}, "n1")
-	require.NoError(t, err)
-	return source
+// oneAnswer is an API server that answers every request alike.
+type oneAnswer struct {
+	contentType string
+	body        []byte
+}
+
+func (a *oneAnswer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", a.contentType)
+	_, _ = w.Write(a.body)
 }
 
 // TestCutOffJSONLists checks that a list of JSON that ends before its last brace is an error,
 // wherever that is. What came until then is no whole list.
 func TestCutOffJSONLists(t *testing.T) {
-	var body string
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", k8sruntime.ContentTypeJSON)
-		_, _ = w.Write([]byte(body))
-	}))
-	defer web.Close()
-	source, err := ClusterSource(&rest.Config{Host: web.URL}, "n1")
-	require.NoError(t, err)
+	answer := &oneAnswer{contentType: k8sruntime.ContentTypeJSON}
+	source := sourceOf(t, answer, "n1")
 	for kind, of := range map[string]struct {
 		version string
 		from    cache.ListerWatcher
@@ -299,14 +282,14 @@ func TestCutOffJSONLists(t *testing.T) {
 			`{"items": [{"metadata": {"name": "a"}}], "metadata": {"resourceVersion": "7"}, "apiVersion": "VERSION", "kind": "LIST"}`,
 		} {
 			whole = strings.NewReplacer("VERSION", of.version, "LIST", kind).Replace(whole)
-			body = whole
+			answer.body = []byte(whole)
 			objects, err := read()
 			require.NoError(t, err, kind)
 			require.Equal(t, strings.Count(whole, "name"), objects)
 			for n := range whole {
-				body = whole[:n]
+				answer.body = []byte(whole[:n])
 				_, err := read()
-				require.Error(t, err, "%s", body)
+				require.Error(t, err, "%s", answer.body)
 			}
 		}
 	}

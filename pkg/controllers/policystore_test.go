@@ -1,11 +1,9 @@
 package controllers
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,8 +14,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
@@ -208,38 +204,30 @@ func TestPoliciesAreKeptWithoutLabels(t *testing.T) {
 }
 
 // policyServer answers for policies as an API server does.
-func policyServer(t *testing.T, policies ...*networkingv1.NetworkPolicy) *httptest.Server {
+func policyServer(t *testing.T, policies ...*networkingv1.NetworkPolicy) http.Handler {
 	t.Helper()
-	scheme := k8sruntime.NewScheme()
-	require.NoError(t, networkingv1.AddToScheme(scheme))
 	list := &networkingv1.NetworkPolicyList{TypeMeta: kind("networking.k8s.io/v1", "NetworkPolicyList"), ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
 	for _, np := range policies {
 		list.Items = append(list.Items, *np)
 	}
-	var encoded bytes.Buffer
-	require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(list, &encoded))
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	body := encoded(t, list)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" {
 			w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf)
-			_, _ = w.Write(encoded.Bytes())
+			_, _ = w.Write(body)
 			return
 		}
 		w.Header().Set("Content-Type", k8sruntime.ContentTypeProtobuf+";stream=watch")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-	}))
-	t.Cleanup(web.Close)
-	t.Cleanup(web.CloseClientConnections)
-	return web
+	})
 }
 
 // Over the wire policies are what they are, and those that are over their budget closed.
 func TestPoliciesOverTheWire(t *testing.T) {
 	ok := ofRules("x", "ok", 2, 5)
 	ok.Spec.PodSelector.MatchLabels = map[string]string{"app": "a"}
-	web := policyServer(t, ok, ofRules("x", "big", 5000, 6))
-	source, err := ClusterSource(&rest.Config{Host: web.URL}, "")
-	require.NoError(t, err)
+	source := sourceOf(t, policyServer(t, ok, ofRules("x", "big", 5000, 6)), "")
 	s := storeOf(keptPolicies(few), &keys{})
 	informer := newInformer(KindPolicy, s, source.Policies, klog.Logger{})
 	ctx, cancel := context.WithCancel(t.Context())

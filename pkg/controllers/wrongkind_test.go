@@ -1,10 +1,7 @@
 package controllers
 
 import (
-	"bytes"
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -22,9 +17,6 @@ import (
 // TestListOfAnotherKind: an answer with code 200 and another kind is an error, and not a cluster
 // without such objects.
 func TestListOfAnotherKind(t *testing.T) {
-	scheme := k8sruntime.NewScheme()
-	require.NoError(t, corev1.AddToScheme(scheme))
-	require.NoError(t, networkingv1.AddToScheme(scheme))
 	at := metav1.ListMeta{ResourceVersion: "7"}
 	answers := map[string]k8sruntime.Object{
 		"PodList":           &corev1.PodList{TypeMeta: kind("v1", "PodList"), ListMeta: at},
@@ -34,15 +26,8 @@ func TestListOfAnotherKind(t *testing.T) {
 		"List":              &corev1.List{TypeMeta: kind("v1", "List"), ListMeta: at},
 		"Status":            &metav1.Status{TypeMeta: kind("v1", "Status"), ListMeta: at, Status: metav1.StatusSuccess},
 	}
-	var body []byte
-	var contentType string
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(body)
-	}))
-	defer web.Close()
-	source, err := ClusterSource(&rest.Config{Host: web.URL}, "n1")
-	require.NoError(t, err)
+	said := &oneAnswer{}
+	source := sourceOf(t, said, "n1")
 	for _, asked := range []struct {
 		name, kind string
 		of         cache.ListerWatcher
@@ -64,15 +49,13 @@ func TestListOfAnotherKind(t *testing.T) {
 			return err
 		}
 		for name, answer := range answers {
-			var encoded bytes.Buffer
-			require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(answer, &encoded))
 			text, err := json.Marshal(answer)
 			require.NoError(t, err)
-			for contentType, body = range map[string][]byte{k8sruntime.ContentTypeProtobuf: encoded.Bytes(), k8sruntime.ContentTypeJSON: text} {
+			for said.contentType, said.body = range map[string][]byte{k8sruntime.ContentTypeProtobuf: encoded(t, answer), k8sruntime.ContentTypeJSON: text} {
 				if name == asked.kind {
-					require.NoError(t, list(), "%s as %s", asked.name, contentType)
+					require.NoError(t, list(), "%s as %s", asked.name, said.contentType)
 				} else {
-					require.Error(t, list(), "%s for %s as %s", name, asked.name, contentType)
+					require.Error(t, list(), "%s for %s as %s", name, asked.name, said.contentType)
 				}
 			}
 		}
