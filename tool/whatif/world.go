@@ -37,7 +37,8 @@ type World struct {
 	PeersUnknown    bool
 	// Nodes are the nodes whose writes are planned.
 	Nodes []Node
-	// Now is the time of this state. The simulated clock starts at it.
+	// Now is the time of this state, at which the simulated clock starts. Start times after it are
+	// ignored, unless it is zero.
 	Now time.Time
 	// Warnings are about objects that the plan treats otherwise than a user would expect.
 	Warnings []state.Warning
