@@ -94,12 +94,12 @@ func (o *bundleOptions) write(ctx context.Context, std cli.Streams, to io.Writer
 		return simulate.Bundle(ctx, o.simulation(std), to)
 	}
 	return o.fetch(ctx, debug.BundlePath, func(body io.Reader) error {
-		_, err := io.Copy(to, io.LimitReader(body, bundle.MaxSize+1)) // more is no bundle
+		_, err := io.Copy(to, io.LimitReader(body, bundle.MaxSize+1)) // a larger file is not a bundle
 		return err
 	})
 }
 
-// strange matches characters that are not allowed in the names of nodes and of bundle files.
+// strange matches characters that are not allowed in the names of nodes and bundle files.
 var strange = regexp.MustCompile(`[^A-Za-z0-9.-]+|^\.+`)
 
 // fileName returns a file name with the node and the time of a bundle. It does not trust the bundle:

@@ -28,7 +28,7 @@ type planOptions struct {
 	prune     bool
 	all       bool
 	failOn    string
-	failing   bool // --fail-on is given, also with an empty value
+	failing   bool // --fail-on is given, even with an empty value
 	output    string
 }
 
@@ -107,7 +107,7 @@ func (o *planOptions) validate() error {
 	return o.source.validate()
 }
 
-// run prints the plan. It returns an error of one line if it cannot make one.
+// run prints the plan. Its errors are one line.
 func (o *planOptions) run(ctx context.Context, std cli.Streams) error {
 	p, complete, err := o.plan(ctx, std)
 	if err == nil {
@@ -157,7 +157,7 @@ func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []state.Warnin
 	return objects, loaded, err
 }
 
-// plan returns the plan, and whether all objects can be applied and programmed.
+// plan returns the plan, and reports whether all objects can be applied and programmed.
 func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, bool, error) {
 	objects, loaded, err := o.objects(std)
 	if err != nil {

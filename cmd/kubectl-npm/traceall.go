@@ -17,7 +17,7 @@ import (
 // traces holds the answers to a question that names workloads, Services or named ports.
 type traces struct {
 	Verdict explain.Verdict  `json:"verdict"` // the worst
-	Notes   []string         `json:"notes"`   // what stands for what
+	Notes   []string         `json:"notes"`   // which pod represents which workload or Service
 	Answers []explain.Answer `json:"answers"`
 }
 
@@ -62,13 +62,13 @@ func (t traces) write(w io.Writer) error {
 		if b.Len() > 0 {
 			fmt.Fprintln(&b)
 		}
-		_ = a.WriteText(&b) // a buffer takes everything
+		_ = a.WriteText(&b) // writing to a buffer does not fail
 	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
 
-// inManifests has the objects of manifests.
+// inManifests is the catalog of the objects in manifests.
 type inManifests struct{ objects manifest.Objects }
 
 func (m inManifests) Pods(_ context.Context, namespace string) ([]corev1.Pod, error) {
@@ -87,5 +87,5 @@ func (m inManifests) Service(_ context.Context, namespace, name string) (*corev1
 			return s, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // that it is not there is an answer
+	return nil, nil //nolint:nilnil // nil means that it does not exist
 }
