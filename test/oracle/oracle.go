@@ -95,7 +95,7 @@ type packet struct {
 // end is an address with its pods.
 type end struct {
 	addr netip.Addr
-	// pod is the pod that peers in rules match, nil if there is none or it is unknown.
+	// pod is the pod that peers in rules match, nil if no pod has the address or the owner is unknown.
 	pod *corev1.Pod
 	// doubtful reports that several pods have the address, so it is unknown which one it means.
 	doubtful bool
