@@ -281,7 +281,7 @@ func (e end) service(ctx context.Context, c catalog) (*corev1.Service, error) {
 	case svc.Spec.Type == corev1.ServiceTypeExternalName:
 		return nil, fmt.Errorf("service %s is a name for %s: ask about its addresses", e, svc.Spec.ExternalName)
 	case len(svc.Spec.Selector) == 0:
-		return nil, fmt.Errorf("service %s selects no pods, somebody else says where it leads: ask about the addresses in kubectl -n %s get endpointslices", e, e.namespace)
+		return nil, fmt.Errorf("service %s has no selector: ask about the addresses in kubectl -n %s get endpointslices", e, e.namespace)
 	}
 	return svc, nil
 }

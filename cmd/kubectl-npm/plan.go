@@ -94,7 +94,7 @@ func (o *planOptions) validate() error {
 	case len(o.files) == 0 && o.kustomize == "":
 		return errors.New("nothing to plan: give -f PATH of objects, or -k DIR of a kustomization")
 	case o.prune && len(o.manifests) == 0:
-		return errors.New("--prune deletes what --manifests has and these objects have not: give --manifests OLD, as nobody knows what of another cluster is of these files")
+		return errors.New("--prune needs --manifests OLD: it deletes the objects in OLD that are not in these files")
 	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
 	}

@@ -23,7 +23,7 @@ type traces struct {
 
 func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (traces, error) {
 	if _, plain, _ := a.plain(); !plain && o.dump != "" {
-		return traces{}, errors.New("what a dump knows has no workloads, Services and names of ports: name a pod and the number of a port, or ask a cluster or manifests")
+		return traces{}, errors.New("a dump has no workloads, Services and port names: name a pod and a port number, or ask a cluster or manifests")
 	}
 	c, err := o.open(ctx, std)
 	if err != nil {

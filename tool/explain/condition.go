@@ -100,9 +100,9 @@ func (c *Cluster) isMember(cond condition, e End) (truth, string) {
 	case cond.kind == ipsets.KindNodes:
 		return c.isNode(cond.reqs, e.addr)
 	case cond.kind == ipsets.KindDoubt && c.unclear(e):
-		return yes, fmt.Sprintf("nobody knows to which sets %s belongs", e.pod.Pod)
+		return yes, fmt.Sprintf("the sets that contain %s are not known", e.pod.Pod)
 	case cond.kind == ipsets.KindDoubt:
-		return no, "it is known to which sets the address belongs"
+		return no, "the sets that contain the address are known"
 	case e.pod == nil:
 		return no, e.Name + " is no pod that sets have"
 	case e.pod.OverBudget != "":

@@ -219,7 +219,7 @@ func (x explainer) allowed(s *State, own End, isolating []string) {
 // name returns the policy of the rule and the rule's path in it.
 func (r Rule) name() string {
 	if len(r.Path) == 0 {
-		return r.Policy + " (a rule that it has no more)"
+		return r.Policy + " (a rule that it no longer has)"
 	}
 	return r.Policy + " " + list(r.Path, "and")
 }

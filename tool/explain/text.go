@@ -42,7 +42,7 @@ func (a Answer) WriteText(w io.Writer) error {
 func (a Answer) writeContested(p *cli.Page) {
 	for _, s := range []Side{a.Egress, a.Ingress} {
 		if s.Contested && a.Verdict == Unknown {
-			p.Line(0, "It is not known to be %s that has its address: what is allowed to the address need not be allowed to the pod.", s.End)
+			p.Line(0, "%s may not own its address: the verdict for the address may be wrong for the pod.", s.End)
 		}
 	}
 }

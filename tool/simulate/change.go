@@ -270,7 +270,7 @@ func (a *applying) warnPod(p *corev1.Pod) {
 	case !there && !reflect.ValueOf(p.Status).IsZero() && (p.Status.PodIP == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed):
 		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, "its status says that it has finished, or has no address, so its connections are not counted; what applies it drops the status: leave it out")
 	case a.before.FromManifests && len(old.Owners) > 0 && len(Owners(p, a.makers)) == 0:
-		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, fmt.Sprintf("it is called as a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))
+		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, fmt.Sprintf("it has the name of a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))
 	}
 }
 

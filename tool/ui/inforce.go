@@ -95,10 +95,10 @@ func (t *findings) endpoint(ep *state.EndpointDump) {
 	}
 	for a := range differ {
 		if name := policyOf(a.ID); name != "" {
-			t.pending[policyMark+name] = "its rules at " + ep.Pod + " are not in HNS as they should be yet"
+			t.pending[policyMark+name] = "its rules at " + ep.Pod + " are not up to date in HNS yet"
 		}
 		if ep.Pod != "" && t.pending[ep.Pod] == "" {
-			t.pending[ep.Pod] = "its rules are not in HNS as they should be yet"
+			t.pending[ep.Pod] = "its rules are not up to date in HNS yet"
 		}
 	}
 }
