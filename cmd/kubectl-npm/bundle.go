@@ -29,7 +29,7 @@ func newSupportBundle(std cli.Streams) *cobra.Command {
 	o := bundleOptions{}
 	cmd := &cobra.Command{
 		Use:   "support-bundle (--node NODE | --manifests PATH) [-o FILE]",
-		Short: "Write all that an agent knows into one zip file",
+		Short: "Save the data of an agent to one zip file",
 		Long: `Writes one zip file with what the agent of a node knows: its state, its last
 transactions with every request to HNS, settings, health, metrics and goroutines.
 README.txt in it says what each file is.

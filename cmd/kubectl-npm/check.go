@@ -31,7 +31,7 @@ func newCheck(std cli.Streams) *cobra.Command {
 	o := checkOptions{}
 	cmd := &cobra.Command{
 		Use:   "check POLICY",
-		Short: "Say on how many nodes a NetworkPolicy is in force, as it is in the cluster now",
+		Short: "Show on how many nodes the current version of a NetworkPolicy is in force",
 		Long: `Asks the agent of every node for a NetworkPolicy, through the cluster's API server: whether it
 knows the policy as the API server has it now, whether all of it can be programmed, and
 whether the pods that it selects there have their rules and sets in HNS. With --wait it

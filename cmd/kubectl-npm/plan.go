@@ -39,7 +39,7 @@ func newPlan(std cli.Streams) *cobra.Command {
 	o := planOptions{}
 	cmd := &cobra.Command{
 		Use:   "plan (-f PATH... | -k DIR) [--delete | --prune]",
-		Short: "Say what applying or deleting objects would change; nothing is changed",
+		Short: "Show what applying or deleting objects would change, without changing anything",
 		Long: `Says what applying objects, or with --delete deleting them, would change: which
 connections flip, on which ports and by which policy, and what would be written to HNS on
 which node. Objects are NetworkPolicies, ClusterNetworkPolicies, Namespaces, Nodes, Pods, and

@@ -49,7 +49,7 @@ func (s *source) manifestFlags(cmd *cobra.Command) {
 func (s *source) listFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.cluster.kubectlFlags(cmd)
-	f.Lookup("node").Usage = "with --manifests or a cluster: this `node` alone is of interest (default: all that run Windows)"
+	f.Lookup("node").Usage = "with --manifests or a cluster: plan only for this `node` (default: all that run Windows)"
 	clustersAlone(cmd)
 	s.listsObjects = true
 }

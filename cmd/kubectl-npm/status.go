@@ -33,7 +33,7 @@ func newStatus(std cli.Streams) *cobra.Command {
 	o := statusOptions{}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the agents of a cluster are: ready or why not, and what is not in force",
+		Short: "Show the status of every agent of a cluster, and what is not in force",
 		Long: `Asks the agent of every node, through the cluster's API server, at the same time: its
 version, whether it is ready or why not, what it has still to write, its warnings, and the
 policies that are not in force. The worst node comes first. An agent that does not answer
@@ -62,7 +62,7 @@ list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
 
 func (o *statusOptions) flags(cmd *cobra.Command) {
 	o.cluster.agentFlags(cmd)
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "maximum time to wait for an agent's answer")
 }
 
 func (o *statusOptions) validate() error {

@@ -32,7 +32,7 @@ func newTrace(std cli.Streams) *cobra.Command {
 	o := traceOptions{}
 	cmd := &cobra.Command{
 		Use:   "trace 'FROM -> TO:PORT/PROTO' | trace FROM TO:PORT/PROTO",
-		Short: "Say why a connection is allowed or blocked, and what would allow it",
+		Short: "Explain why a connection is allowed or blocked, and what would allow it",
 		Long: `Says what becomes of a connection, in both directions: the rule that decides, its
 policy, the sets and why each end is in them or not; over what is in HNS and over
 what should be; and which single label or port would have allowed it.
