@@ -29,7 +29,7 @@ func newSupportBundle(std cli.Streams) *cobra.Command {
 	o := bundleOptions{}
 	cmd := &cobra.Command{
 		Use:   "support-bundle (--node NODE | --manifests PATH) [-o FILE]",
-		Short: "Write all that an agent knows into one zip file",
+		Short: "Save the data of an agent to one zip file",
 		Long: `Writes one zip file with what the agent of a node knows: its state, its last
 transactions with every request to HNS, settings, health, metrics and goroutines.
 README.txt in it says what each file is.
@@ -94,12 +94,12 @@ func (o *bundleOptions) write(ctx context.Context, std cli.Streams, to io.Writer
 		return simulate.Bundle(ctx, o.simulation(std), to)
 	}
 	return o.fetch(ctx, debug.BundlePath, func(body io.Reader) error {
-		_, err := io.Copy(to, io.LimitReader(body, bundle.MaxSize+1)) // more is no bundle
+		_, err := io.Copy(to, io.LimitReader(body, bundle.MaxSize+1)) // a larger file is not a bundle
 		return err
 	})
 }
 
-// strange matches characters that are not allowed in the names of nodes and of bundle files.
+// strange matches characters that are not allowed in the names of nodes and bundle files.
 var strange = regexp.MustCompile(`[^A-Za-z0-9.-]+|^\.+`)
 
 // fileName returns a file name with the node and the time of a bundle. It does not trust the bundle:

@@ -31,7 +31,7 @@ func newCheck(std cli.Streams) *cobra.Command {
 	o := checkOptions{}
 	cmd := &cobra.Command{
 		Use:   "check POLICY",
-		Short: "Say on how many nodes a NetworkPolicy is in force, as it is in the cluster now",
+		Short: "Show on how many nodes the current version of a NetworkPolicy is in force",
 		Long: `Asks the agent of every node for a NetworkPolicy, through the cluster's API server: whether it
 knows the policy as the API server has it now, whether all of it can be programmed, and
 whether the pods that it selects there have their rules and sets in HNS. With --wait it
@@ -54,7 +54,7 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 			if err := cmp.Or(oneOf(o.output, "text", "wide", "name", "json", "yaml"), o.validate()); err != nil {
 				return err
 			}
-			if o.interval <= 0 { // without a pause it would ask the API server and every agent without an end
+			if o.interval <= 0 { // without a pause it would flood the API server and the agents
 				return fmt.Errorf("--interval %v: it must be above 0", o.interval)
 			}
 			return o.run(cmd.Context(), std, namespace, name)
@@ -70,7 +70,8 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 	return cmd
 }
 
-// run prints where the policy is in force; with wait as soon as it is everywhere.
+// run prints where the policy is in force. If wait is set, it waits until the policy is in force on all
+// nodes.
 func (o *checkOptions) run(ctx context.Context, std cli.Streams, namespace, name string) error {
 	cluster, err := o.cluster.open()
 	if err != nil {
@@ -135,8 +136,8 @@ func (o *checkOptions) ask(ctx context.Context, cluster *agents.Cluster, namespa
 	return c, nil
 }
 
-// notInForce says why a policy is not in force on the node of a dump, "" when it is. Where it
-// selects nothing it is in force as soon as it is known.
+// notInForce says why a policy is not in force on the node of a dump, "" if it is. A policy that selects no
+// pod there is in force as soon as the agent knows it.
 func notInForce(d state.Dump, np *networkingv1.NetworkPolicy) string {
 	name := np.Namespace + "/" + np.Name
 	i := slices.IndexFunc(d.Policies, func(p state.PolicyDump) bool { return p.Policy == name })

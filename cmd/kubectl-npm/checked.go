@@ -17,23 +17,23 @@ const (
 	nodeUnknown    inForce = "unknown"
 )
 
-// code is the exit code of a node. The higher one is the worse.
+// code returns the exit code of a node. A higher one is worse.
 func (f inForce) code() int {
 	return map[inForce]int{nodeInForce: exitAllowed, nodeNotInForce: exitBlocked, nodeUnknown: exitUnknown}[f]
 }
 
-// nodeCheck is what is known of a policy on one node.
+// nodeCheck is the state of a policy on one node.
 type nodeCheck struct {
 	Node  string  `json:"node"`
 	State inForce `json:"state"`
-	Why   string  `json:"why,omitempty"` // where it is not in force, or nobody knows
+	Why   string  `json:"why,omitempty"` // the reason if it is not in force or unknown
 }
 
-// checked is where a policy is in force, the worst node first.
+// checked is the state of a policy on all nodes, the worst first.
 type checked struct {
 	Policy string      `json:"policy"`
 	Nodes  []nodeCheck `json:"nodes"`
-	Note   string      `json:"note,omitempty"` // what was not looked for
+	Note   string      `json:"note,omitempty"` // which nodes were not looked for
 }
 
 func (c checked) on(f inForce) int {
@@ -46,7 +46,7 @@ func (c checked) on(f inForce) int {
 	return n
 }
 
-// code is the exit code of the worst node, which is the first.
+// code returns the exit code of the worst node, which is the first.
 func (c checked) code() int {
 	if c.Note != "" {
 		return exitUnknown
@@ -54,7 +54,7 @@ func (c checked) code() int {
 	return c.Nodes[0].State.code()
 }
 
-// write prints the name of the policy for scripts, or for people where it is in force.
+// write prints only the name of the policy for -o name, or else the state on each node.
 func (c checked) write(w io.Writer, form string) error {
 	if form == "name" {
 		_, name, _ := strings.Cut(c.Policy, "/")

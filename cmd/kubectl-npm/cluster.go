@@ -18,14 +18,14 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// clusterOptions say which agents of which cluster a command asks.
+// clusterOptions say which cluster and which agents a command asks.
 type clusterOptions struct {
 	loading             *clientcmd.ClientConfigLoadingRules
 	overrides           clientcmd.ConfigOverrides
-	namespace, selector string // of the agents
+	namespace, selector string // of the agents' pods
 }
 
-// kubectlFlags adds kubectl's own flags for the way to a cluster to a command.
+// kubectlFlags adds kubectl's flags for connecting to a cluster to a command.
 func (c *clusterOptions) kubectlFlags(cmd *cobra.Command) {
 	c.loading = clientcmd.NewDefaultClientConfigLoadingRules()
 	cmd.Flags().StringVar(&c.loading.ExplicitPath, "kubeconfig", "", "`file` with the address of the cluster (default: as kubectl)")
@@ -53,16 +53,16 @@ func (c *clusterOptions) kubectl() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.loading, &c.overrides)
 }
 
-// inNamespace returns the namespace of -n, or else that of the kubeconfig's context.
+// inNamespace returns the namespace of -n, or else of the kubeconfig's context.
 func (c *clusterOptions) inNamespace() string {
 	namespace, _, err := c.kubectl().Namespace()
-	if err != nil { // the command that needs the kubeconfig says what is wrong with it
+	if err != nil { // the command reports it when it uses the kubeconfig
 		return corev1.NamespaceDefault
 	}
 	return namespace
 }
 
-// config returns the way to the API server. It does not talk to it.
+// config returns the configuration for the API server. It does not connect.
 func (c *clusterOptions) config() (*rest.Config, error) {
 	api, err := c.kubectl().ClientConfig()
 	switch {
@@ -74,23 +74,22 @@ func (c *clusterOptions) config() (*rest.Config, error) {
 	return api, nil
 }
 
-// agentFlags adds the flags for the way to the agents of a cluster to a command.
+// agentFlags adds the flags for finding the agents of a cluster to a command.
 func (c *clusterOptions) agentFlags(cmd *cobra.Command) {
 	c.kubectlFlags(cmd)
 	cmd.Flags().StringVar(&c.namespace, "agent-namespace", agents.DefaultNamespace, "`namespace` of the agents")
 	cmd.Flags().StringVar(&c.selector, "selector", agents.DefaultSelector, "`labels` of the agents' pods")
 }
 
-// clusterFlags lets a command ask the agents of a cluster too. It comes after
-// flags.
+// clusterFlags adds the flags for asking the agents of a cluster. Call it after flags.
 func (s *source) clusterFlags(cmd *cobra.Command) {
 	s.cluster.agentFlags(cmd)
 	cmd.Flags().Lookup("node").Usage += "; of a cluster: the agent of this node is asked"
 	clustersAlone(cmd)
 }
 
-// clustersAlone refuses the flags for the way to a cluster beside another source. It comes after
-// the flags of both.
+// clustersAlone makes a command reject flags for a cluster together with another source. Call it after the
+// flags of both are added.
 func clustersAlone(cmd *cobra.Command) {
 	for _, other := range []string{"manifests", "dump"} {
 		for _, flag := range []string{"kubeconfig", "context", "as", "as-group", "request-timeout", "agent-namespace", "selector"} {
@@ -101,15 +100,15 @@ func clustersAlone(cmd *cobra.Command) {
 	}
 }
 
-// live reports whether the agents of a cluster are the source.
+// live reports whether the command asks the agents of a cluster.
 func (s *source) live() bool {
 	return !s.listsObjects && s.bare()
 }
 
-// bare reports whether no flag names another source than a cluster.
+// bare reports whether no flag names manifests or a dump.
 func (s *source) bare() bool { return len(s.manifests) == 0 && s.dump == "" }
 
-// inNamespace returns the namespace of names without one: that of -n, or else, for a cluster, that of the
+// inNamespace returns the namespace for names without one: -n, or else, for a cluster, the namespace of the
 // kubeconfig's context.
 func (s *source) inNamespace() string {
 	if s.bare() {
@@ -123,11 +122,11 @@ func (c clusterOptions) open() (*agents.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	api.Timeout = cmp.Or(api.Timeout, agents.Timeout) // of what is looked up
+	api.Timeout = cmp.Or(api.Timeout, agents.Timeout) // limits requests for objects
 	return agents.New(api, c.namespace, c.selector)
 }
 
-// advise adds to the error that there is no agent how to find them.
+// advise adds to a missing agent's error how to find the agents.
 func (c clusterOptions) advise(err error) error {
 	if errors.Is(err, agents.ErrNoAgent) {
 		return fmt.Errorf("%w: kubectl -n %s get pods -o wide -l %s shows where they are", err, c.namespace, c.selector)
@@ -135,8 +134,8 @@ func (c clusterOptions) advise(err error) error {
 	return err
 }
 
-// ask asks the agents on the nodes of both ends, at the same time, and joins their
-// answers. A half without an answer is unknown.
+// ask asks the agents on the nodes of both ends concurrently, and joins their answers. The verdict at an
+// end without an answer is Unknown.
 func (s *source) ask(ctx context.Context, cluster *agents.Cluster, q explain.Question) (explain.Answer, error) {
 	from, to, err := s.places(ctx, cluster, q)
 	if err != nil {
@@ -160,20 +159,20 @@ func (s *source) ask(ctx context.Context, cluster *agents.Cluster, q explain.Que
 	case from.hidden != nil && ingress.Egress.Judged:
 		return ingress, nil
 	}
-	return explain.Join(orSilent(egress, egressErr, q, from.node), orSilent(ingress, ingressErr, q, to.node)), nil
+	return explain.Join(orUnanswered(egress, egressErr, q, from.node), orUnanswered(ingress, ingressErr, q, to.node)), nil
 }
 
-// place is where an end is judged.
+// place is the node where an end is judged.
 type place struct {
 	node   string
-	hidden error // not nil: whoever asks may not know where that is
+	hidden error // if set: the user may not read the pod, so the node is unknown
 }
 
-// none reports whether it is that of an end that is no pod.
+// none reports whether the end is not a pod.
 func (p place) none() bool { return p.node == "" && p.hidden == nil }
 
-// orSilent returns an answer, or a substitute for the answer of a node without one.
-func orSilent(a explain.Answer, err error, q explain.Question, node string) explain.Answer {
+// orUnanswered returns an answer, or a substitute if err is set.
+func orUnanswered(a explain.Answer, err error, q explain.Question, node string) explain.Answer {
 	switch {
 	case err == nil:
 		return a
@@ -184,9 +183,9 @@ func orSilent(a explain.Answer, err error, q explain.Question, node string) expl
 	}
 }
 
-// places returns where a question is judged. An end that is no pod is judged where the other
-// one is. Of pods in a namespace that one may not read nobody says where they are: with the rights
-// for one namespace half of an answer is known.
+// places returns the nodes where the ends of a question are judged. An end that is not a pod is judged on
+// the node of the other end. If the user may not read a pod, its place is hidden, so the answer has one
+// half only.
 func (s *source) places(ctx context.Context, cluster *agents.Cluster, q explain.Question) (from, to place, err error) {
 	if s.node != "" {
 		from.node = s.node

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// What shells complete, from the cluster that the command line names so far.
+// The limits of shell completions, which come from the cluster that the command line names.
 var (
 	podResource       = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -21,9 +21,9 @@ var (
 )
 
 const (
-	// completeWithin is how long a person waits for a completion.
+	// completeWithin limits the time of a completion.
 	completeWithin = 2 * time.Second
-	// mostCompletions is how many objects are asked for.
+	// mostCompletions limits the objects that are requested.
 	mostCompletions = 500
 )
 
@@ -45,7 +45,7 @@ func completions(cmd *cobra.Command, c *clusterOptions) {
 	})
 }
 
-// named completes an argument that is an object of the cluster: NAME, or NAMESPACE/NAME.
+// named completes an argument that names an object of the cluster: NAME or NAMESPACE/NAME.
 func (c *clusterOptions) named(resource schema.GroupVersionResource) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		namespace, prefix := c.inNamespace(), ""
@@ -60,8 +60,7 @@ func (c *clusterOptions) named(resource schema.GroupVersionResource) cobra.Compl
 	}
 }
 
-// names returns the names of objects. Without an answer there are none: a completion has no place
-// for an error.
+// names returns the names of objects. It returns none after an error, which a completion cannot show.
 func (c *clusterOptions) names(ctx context.Context, resource schema.GroupVersionResource, namespace string) []string {
 	api, err := c.config()
 	if err != nil {

@@ -47,7 +47,7 @@ const mostPairs = 16
 type query struct {
 	from, to end
 	port     string
-	protocol policy.Protocol // "": TCP, or what the name has
+	protocol policy.Protocol // "": the protocol of the named port, or TCP
 }
 
 // end is one end of a question. A pod has a kind too; an address and the node have none.
@@ -62,7 +62,7 @@ func (e end) String() string {
 	return e.namespace + "/" + e.name
 }
 
-// parseQuery reads FROM->TO:PORT[/PROTO]. Names without a namespace are in the one given.
+// parseQuery parses FROM->TO:PORT[/PROTO]. Names without a namespace get the given one.
 func parseQuery(text, namespace string) (query, error) {
 	from, rest, ok := strings.Cut(text, "->")
 	at := strings.LastIndex(rest, ":")
@@ -104,7 +104,7 @@ func checkProtocol(p policy.Protocol, given bool) error {
 	return nil
 }
 
-// parseEnd reads KIND/NAME, NAMESPACE/KIND/NAME, NAMESPACE/NAME, NAME, an address or the node.
+// parseEnd parses KIND/NAME, NAMESPACE/KIND/NAME, NAMESPACE/NAME, NAME, an address or the node.
 func parseEnd(text, namespace string) end {
 	text = strings.TrimSpace(text)
 	if _, err := netip.ParseAddr(text); err == nil || text == explain.Node {
@@ -136,17 +136,17 @@ func (query) question(from, to, port string, protocol policy.Protocol) (explain.
 	return explain.Parse(fmt.Sprintf("%s->%s:%s/%s", from, to, port, protocol))
 }
 
-// catalog is where pods and Services are looked up.
+// catalog looks up pods and Services.
 type catalog interface {
 	Pods(ctx context.Context, namespace string) ([]corev1.Pod, error)
-	// Service returns nil for one that is not there.
+	// Service returns nil if the Service does not exist.
 	Service(ctx context.Context, namespace, name string) (*corev1.Service, error)
 }
 
 // resolved holds the questions that one command line expands to.
 type resolved struct {
 	questions []explain.Question
-	notes     []string // for the user: which pod stands for which workload or Service
+	notes     []string // for the user: which pod represents which workload or Service
 }
 
 // resolve looks up what the question names.
@@ -281,7 +281,7 @@ func (e end) service(ctx context.Context, c catalog) (*corev1.Service, error) {
 	case svc.Spec.Type == corev1.ServiceTypeExternalName:
 		return nil, fmt.Errorf("service %s is a name for %s: ask about its addresses", e, svc.Spec.ExternalName)
 	case len(svc.Spec.Selector) == 0:
-		return nil, fmt.Errorf("service %s selects no pods, somebody else says where it leads: ask about the addresses in kubectl -n %s get endpointslices", e, e.namespace)
+		return nil, fmt.Errorf("service %s has no selector: ask about the addresses in kubectl -n %s get endpointslices", e, e.namespace)
 	}
 	return svc, nil
 }

@@ -1,5 +1,5 @@
-// Command kubectl-npm is the kubectl plugin `kubectl npm`: it explains what the agents of a
-// cluster do, and runs the code of the agent on a simulator.
+// Command kubectl-npm is the kubectl plugin `kubectl npm`. It explains the work of a cluster's agents, and
+// runs the agent's code on a simulator of HNS.
 package main
 
 import (
@@ -22,7 +22,7 @@ const program = "kubectl npm"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// Long computations do not check ctx all the time: the second Ctrl-C ends the process.
+	// A second Ctrl-C ends the process, as long computations check ctx rarely.
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50) // whole clusters are loaded on a laptop: save memory, at the cost of processor time
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, std cli.Streams) int {
 	return cli.Run(ctx, root, args, std.Err, errorLines)
 }
 
-// errorLines returns one line for each document that is refused, and one for any other error.
+// errorLines returns one line for each invalid document, or one line for any other error.
 func errorLines(err error) []string {
 	if all := (manifest.Errors)(nil); errors.As(err, &all) {
 		return manifest.Lines(err)

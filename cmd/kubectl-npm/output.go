@@ -13,7 +13,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 )
 
-// printAs writes a value as JSON or YAML, or as the text that text writes.
+// printAs writes a value as JSON or YAML, or calls text to write it as text.
 func printAs(out io.Writer, form string, value any, text func(io.Writer) error) error {
 	if form != "json" && form != "yaml" {
 		return text(out)

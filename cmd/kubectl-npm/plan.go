@@ -28,7 +28,7 @@ type planOptions struct {
 	prune     bool
 	all       bool
 	failOn    string
-	failing   bool // --fail-on is given, also with an empty value
+	failing   bool // --fail-on is given, even with an empty value
 	output    string
 }
 
@@ -39,7 +39,7 @@ func newPlan(std cli.Streams) *cobra.Command {
 	o := planOptions{}
 	cmd := &cobra.Command{
 		Use:   "plan (-f PATH... | -k DIR) [--delete | --prune]",
-		Short: "Say what applying or deleting objects would change; nothing is changed",
+		Short: "Show what applying or deleting objects would change, without changing anything",
 		Long: `Says what applying objects, or with --delete deleting them, would change: which
 connections flip, on which ports and by which policy, and what would be written to HNS on
 which node. Objects are NetworkPolicies, ClusterNetworkPolicies, Namespaces, Nodes, Pods, and
@@ -94,7 +94,7 @@ func (o *planOptions) validate() error {
 	case len(o.files) == 0 && o.kustomize == "":
 		return errors.New("nothing to plan: give -f PATH of objects, or -k DIR of a kustomization")
 	case o.prune && len(o.manifests) == 0:
-		return errors.New("--prune deletes what --manifests has and these objects have not: give --manifests OLD, as nobody knows what of another cluster is of these files")
+		return errors.New("--prune needs --manifests OLD: it deletes the objects in OLD that are not in these files")
 	case slices.Contains(o.files, "-") && (slices.Contains(o.manifests, "-") || o.dump == "-"):
 		return errors.New("-f - and the cluster cannot both be on stdin: put one of them into a file")
 	}
@@ -107,7 +107,7 @@ func (o *planOptions) validate() error {
 	return o.source.validate()
 }
 
-// run prints the plan. It returns an error of one line if it cannot make one.
+// run prints the plan. Its errors are one line.
 func (o *planOptions) run(ctx context.Context, std cli.Streams) error {
 	p, complete, err := o.plan(ctx, std)
 	if err == nil {
@@ -157,7 +157,7 @@ func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []state.Warnin
 	return objects, loaded, err
 }
 
-// plan returns the plan, and whether all objects can be applied and programmed.
+// plan returns the plan, and reports whether all objects can be applied and programmed.
 func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, bool, error) {
 	objects, loaded, err := o.objects(std)
 	if err != nil {

@@ -29,7 +29,7 @@ Exit code: 0 it was printed, 1 no bundle, 2 wrong usage.`,
 	}
 }
 
-// replay prints the timeline of a bundle, or of a recording alone. Bad input is one line.
+// replay prints the timeline of a bundle or of a recording. The error for bad input is one line.
 func replay(std cli.Streams, file string) error {
 	text, b, err := readInput(file, std)
 	var rec bundle.Recording

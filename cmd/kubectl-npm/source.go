@@ -19,7 +19,7 @@ import (
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// source holds the flags that say where a command reads its state.
+// source holds the flags for the source of a command's data.
 type source struct {
 	manifests    []string
 	recursive    bool
@@ -49,7 +49,7 @@ func (s *source) manifestFlags(cmd *cobra.Command) {
 func (s *source) listFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.cluster.kubectlFlags(cmd)
-	f.Lookup("node").Usage = "with --manifests or a cluster: this `node` alone is of interest (default: all that run Windows)"
+	f.Lookup("node").Usage = "with --manifests or a cluster: plan only for this `node` (default: all that run Windows)"
 	clustersAlone(cmd)
 	s.listsObjects = true
 }
@@ -61,8 +61,7 @@ func (s *source) validate() error {
 	return nil
 }
 
-// listed returns the kubeconfig of the cluster whose objects are the source, ""
-// for another source.
+// listed returns the kubeconfig of the cluster whose objects the command lists, "" for another source.
 func (s *source) listed() string {
 	if s.listsObjects && s.bare() {
 		return s.cluster.loading.GetDefaultFilename()
@@ -70,7 +69,7 @@ func (s *source) listed() string {
 	return ""
 }
 
-// read returns a saved dump, or that of a simulation with the places of its policies.
+// read returns a saved dump, or the dump of a simulation with the places of its policies.
 func (s *source) read(ctx context.Context, std cli.Streams) (state.Dump, explain.Places, error) {
 	if len(s.manifests) > 0 {
 		return simulate.Snapshot(ctx, s.simulation(std))
@@ -99,14 +98,14 @@ func readInput(file string, std cli.Streams) (text []byte, b *bundle.Bundle, err
 		in = f
 	}
 	text, err = (&bounded.Inputs{}).Read(in)
-	if err == nil && bytes.HasPrefix(text, []byte("PK")) { // as a zip file begins
+	if err == nil && bytes.HasPrefix(text, []byte("PK")) { // a zip file
 		b = &bundle.Bundle{}
 		*b, err = bundle.Read(bytes.NewReader(text), int64(len(text)))
 	}
 	return text, b, inFile(file, err)
 }
 
-// inFile returns an error with the name of the file that it is about.
+// inFile adds the name of a file to an error.
 func inFile(file string, err error) error {
 	switch {
 	case err == nil:

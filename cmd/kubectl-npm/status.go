@@ -19,7 +19,7 @@ import (
 	"github.com/winnpm/winnpm/tool/agents"
 )
 
-// warningsShown is how many warnings of a node are told without -o wide.
+// warningsShown limits the warnings of a node without -o wide.
 const warningsShown = 5
 
 // statusOptions are the command line of `kubectl npm status` and, in part, of `kubectl npm check`.
@@ -33,7 +33,7 @@ func newStatus(std cli.Streams) *cobra.Command {
 	o := statusOptions{}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the agents of a cluster are: ready or why not, and what is not in force",
+		Short: "Show the status of every agent of a cluster, and what is not in force",
 		Long: `Asks the agent of every node, through the cluster's API server, at the same time: its
 version, whether it is ready or why not, what it has still to write, its warnings, and the
 policies that are not in force. The worst node comes first. An agent that does not answer
@@ -62,7 +62,7 @@ list the nodes, so that nobody knows; 1 no such cluster, 2 wrong usage.`,
 
 func (o *statusOptions) flags(cmd *cobra.Command) {
 	o.cluster.agentFlags(cmd)
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "how long an agent may take for its answer")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "maximum time to wait for an agent's answer")
 }
 
 func (o *statusOptions) validate() error {
@@ -72,23 +72,23 @@ func (o *statusOptions) validate() error {
 	return nil
 }
 
-// nodeStatus is what is known of the agent of one node.
+// nodeStatus is the status of the agent of one node.
 type nodeStatus struct {
 	Node    string `json:"node"`
 	Agent   string `json:"agent,omitempty"` // namespace/name of its pod
 	Version string `json:"version,omitempty"`
-	// Answer is why there is none that says how the agent is; "" when there is one.
+	// Answer is the reason why the agent gave no status; "" if it gave one.
 	Answer     string          `json:"noAnswer,omitempty"`
 	Ready      bool            `json:"ready"`
 	Reason     string          `json:"reason,omitempty"` // why it is not ready
 	Pods       int             `json:"pods"`
-	Pending    int             `json:"pending"`    // updates of endpoints
-	SetsBehind int             `json:"setsBehind"` // in HNS
+	Pending    int             `json:"pending"`    // number of pending endpoint updates
+	SetsBehind int             `json:"setsBehind"` // number of sets that differ from their desired state in HNS
 	NotInForce []string        `json:"notInForce"` // policies
 	Warnings   []state.Warning `json:"warnings"`
 }
 
-// code is the exit code of a node.
+// code returns the exit code of a node.
 func (n nodeStatus) code() int {
 	switch {
 	case n.Answer != "":
@@ -99,14 +99,14 @@ func (n nodeStatus) code() int {
 	return 0
 }
 
-// clusterStatus is what is known of all agents.
+// clusterStatus is the status of all agents.
 type clusterStatus struct {
 	Nodes []nodeStatus `json:"nodes"`
-	// Note says what was not looked for.
+	// Note says which nodes were not looked for.
 	Note string `json:"note,omitempty"`
 }
 
-// code is the exit code of the worst node, which is the first.
+// code returns the exit code of the worst node, which is the first.
 func (c clusterStatus) code() int {
 	if len(c.Nodes) == 0 || c.Note != "" {
 		return exitUnknown
@@ -123,7 +123,7 @@ func (o *statusOptions) run(ctx context.Context, std cli.Streams) error {
 	return o.end(std, "status", s, err)
 }
 
-// finding is what status and check print.
+// finding is the result of status or check.
 type finding interface {
 	code() int
 	write(w io.Writer, form string) error
@@ -160,7 +160,7 @@ func (o *statusOptions) ask(ctx context.Context, cluster *agents.Cluster) (clust
 	return out, nil
 }
 
-// statusOf returns what the agent of a node says, or why it does not.
+// statusOf returns the status of a node, from the agent's answer or error.
 func statusOf(on agents.OnNode, says debug.Status, err error) nodeStatus {
 	n := nodeStatus{Node: on.Node, NotInForce: []string{}, Warnings: []state.Warning{}}
 	if on.Err == nil {
@@ -183,7 +183,7 @@ func statusOf(on agents.OnNode, says debug.Status, err error) nodeStatus {
 	return n
 }
 
-// write prints names for scripts, or a table for people.
+// write prints only names for -o name, or else a table.
 func (c clusterStatus) write(w io.Writer, form string) error {
 	if form != "name" {
 		return c.writeText(w, form == "wide")
@@ -196,7 +196,7 @@ func (c clusterStatus) write(w io.Writer, form string) error {
 	return nil
 }
 
-// writeText prints a table, and below it why nodes are not as they should be.
+// writeText prints a table, and below it the reasons and warnings of nodes.
 func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 	var b bytes.Buffer
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -204,7 +204,7 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 	if wide {
 		head += "\tPODS\tAGENT"
 	}
-	_, _ = fmt.Fprintln(table, head) // Flush tells what fails
+	_, _ = fmt.Fprintln(table, head) // Flush returns the error
 	ready := 0
 	for _, n := range c.Nodes {
 		_, _ = fmt.Fprintln(table, n.row(wide))
@@ -216,8 +216,8 @@ func (c clusterStatus) writeText(w io.Writer, wide bool) error {
 		return err
 	}
 	for _, n := range c.Nodes {
-		for _, text := range n.says(wide) {
-			fmt.Fprintf(&b, "%s: %s\n", n.Node, cli.Printable(text)) // what an agent says makes no line of its own
+		for _, text := range n.details(wide) {
+			fmt.Fprintf(&b, "%s: %s\n", n.Node, cli.Printable(text)) // escape line breaks in the agent's text
 		}
 	}
 	fmt.Fprintf(&b, "%d of %d nodes are as they should be\n", ready, len(c.Nodes))
@@ -240,8 +240,8 @@ func (n nodeStatus) row(wide bool) string {
 	return strings.Join(cells, "\t")
 }
 
-// says returns the lines below the table about a node: why it is not ready, and its warnings.
-func (n nodeStatus) says(wide bool) []string {
+// details returns the lines below the table about a node: why it is not ready, and its warnings.
+func (n nodeStatus) details(wide bool) []string {
 	var out []string
 	switch {
 	case n.Answer != "":

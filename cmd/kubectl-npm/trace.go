@@ -14,7 +14,7 @@ import (
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
-// Exit codes of `kubectl npm trace`, beside those for bad input and wrong usage.
+// The exit codes of `kubectl npm trace`, in addition to the codes for bad input and usage errors.
 const (
 	exitAllowed = 0
 	exitNoDump  = 1
@@ -32,7 +32,7 @@ func newTrace(std cli.Streams) *cobra.Command {
 	o := traceOptions{}
 	cmd := &cobra.Command{
 		Use:   "trace 'FROM -> TO:PORT/PROTO' | trace FROM TO:PORT/PROTO",
-		Short: "Say why a connection is allowed or blocked, and what would allow it",
+		Short: "Explain why a connection is allowed or blocked, and what would allow it",
 		Long: `Says what becomes of a connection, in both directions: the rule that decides, its
 policy, the sets and why each end is in them or not; over what is in HNS and over
 what should be; and which single label or port would have allowed it.
@@ -82,7 +82,7 @@ func (o *traceOptions) validate() error {
 	return o.source.validate()
 }
 
-// run prints the answers. It returns an error of one line, with exitNoDump, if there is none.
+// run prints the answers. Without an answer it returns an error of one line with exitNoDump.
 func (o *traceOptions) run(ctx context.Context, std cli.Streams, a query) error {
 	t, err := o.answers(ctx, std, a)
 	if _, plain, _ := a.plain(); plain && err == nil {
@@ -108,9 +108,9 @@ func (o *traceOptions) end(std cli.Streams, v explain.Verdict, answer any, text 
 	return cli.Exit{Code: exitUnknown}
 }
 
-// asked is what questions are asked.
+// asked is the source that answers questions.
 type asked struct {
-	catalog // nil: a dump, which knows no workloads
+	catalog // nil for a dump, which has no workloads
 	// makers are manifest.Objects.Makers; nil for a cluster, whose workloads are not listed.
 	makers map[string]string
 	answer func(context.Context, explain.Question) (explain.Answer, error)

@@ -17,13 +17,13 @@ import (
 // traces holds the answers to a question that names workloads, Services or named ports.
 type traces struct {
 	Verdict explain.Verdict  `json:"verdict"` // the worst
-	Notes   []string         `json:"notes"`   // what stands for what
+	Notes   []string         `json:"notes"`   // which pod represents which workload or Service
 	Answers []explain.Answer `json:"answers"`
 }
 
 func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (traces, error) {
 	if _, plain, _ := a.plain(); !plain && o.dump != "" {
-		return traces{}, errors.New("what a dump knows has no workloads, Services and names of ports: name a pod and the number of a port, or ask a cluster or manifests")
+		return traces{}, errors.New("a dump has no workloads, Services and port names: name a pod and a port number, or ask a cluster or manifests")
 	}
 	c, err := o.open(ctx, std)
 	if err != nil {
@@ -62,13 +62,13 @@ func (t traces) write(w io.Writer) error {
 		if b.Len() > 0 {
 			fmt.Fprintln(&b)
 		}
-		_ = a.WriteText(&b) // a buffer takes everything
+		_ = a.WriteText(&b) // writing to a buffer does not fail
 	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
 
-// inManifests has the objects of manifests.
+// inManifests is the catalog of the objects in manifests.
 type inManifests struct{ objects manifest.Objects }
 
 func (m inManifests) Pods(_ context.Context, namespace string) ([]corev1.Pod, error) {
@@ -87,5 +87,5 @@ func (m inManifests) Service(_ context.Context, namespace, name string) (*corev1
 			return s, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // that it is not there is an answer
+	return nil, nil //nolint:nilnil // nil means that it does not exist
 }

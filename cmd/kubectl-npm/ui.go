@@ -15,7 +15,7 @@ import (
 	"github.com/winnpm/winnpm/tool/ui"
 )
 
-// readHeaderTimeout is how long a browser may take to ask.
+// readHeaderTimeout limits the time in which a browser must send a request's headers.
 const readHeaderTimeout = 10 * time.Second
 
 func newUI(std cli.Streams) *cobra.Command {
@@ -78,7 +78,7 @@ func (s *source) serve(ctx context.Context, std cli.Streams, address string) err
 		Handler: ui.OwnSite(debug.ByAddress(pages)), ReadHeaderTimeout: readHeaderTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // what it closes is of no use any more
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // errors do not matter after the end
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

@@ -1,9 +1,8 @@
-// Command runtime is containerd as far as CNI goes: it loads the lists of a folder
-// through go-cni and sets up and removes the network of pods, as many at once as it is
-// told to. Its arguments are the folders of CNI's lists and programs. Each line of stdin is
-// an order, each line of stdout the answer to one, in the order in which they are done. It
-// ends when stdin does and all orders are done. What the plugins write to stderr goes to
-// its own.
+// Command runtime stands in for containerd's use of CNI. It loads the configuration lists of a folder
+// through go-cni, and sets up and removes the network of pods, concurrently if told so. Its arguments are
+// the folders of the configuration lists and of the plugins. Each line of stdin is an order, and each line
+// of stdout the answer to one, in the order of completion. It exits when stdin ends and all orders are
+// done. Plugins share its stderr.
 package main
 
 import (
@@ -20,8 +19,8 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 )
 
-// order is one line of stdin: what to do (load, setup or remove), a sandbox, its namespace, which was
-// made before, and the pod that it is for.
+// order is one line of stdin: the operation (load, setup or remove), a sandbox, its existing namespace, and
+// its pod.
 type order struct {
 	Do, ID, Netns, Namespace, Name, UID string
 }
@@ -30,9 +29,9 @@ type order struct {
 type answer struct {
 	order
 	Began time.Time
-	Ended time.Time // of setup: before what a failure makes it remove
+	Ended time.Time // end of the operation; of a failed setup, before the removal
 	IPs   []string
-	Code  uint   // CNI's, of an error that a plugin returned
+	Code  uint   // the CNI error code that a plugin returned
 	Error string // empty: done
 }
 
@@ -59,13 +58,13 @@ func main() {
 			a := o.obey(context.Background(), network)
 			writing.Lock()
 			defer writing.Unlock()
-			_ = out.Encode(a) // whoever does not read it sees that it is missing
+			_ = out.Encode(a) // a reader notices a missing answer
 		})
 	}
 	all.Wait()
 }
 
-// obey does what o says.
+// obey carries out the order.
 func (o order) obey(ctx context.Context, network gocni.CNI) answer {
 	a := answer{order: o, Began: time.Now()}
 	remove := func() error { return network.Remove(ctx, o.ID, o.Netns, o.options()...) }
@@ -84,7 +83,7 @@ func (o order) obey(ctx context.Context, network gocni.CNI) answer {
 		if said := new(types.Error); errors.As(err, &said) {
 			a.Code = said.Code
 		}
-		if o.Do == "setup" { // containerd takes down what a failed setup left; the kubelet makes a new sandbox
+		if o.Do == "setup" { // containerd removes a failed setup; the kubelet creates a new sandbox
 			a.Error = errors.Join(err, remove()).Error()
 		}
 		return a
@@ -97,7 +96,7 @@ func (o order) obey(ctx context.Context, network gocni.CNI) answer {
 	return a
 }
 
-// options are what containerd's CRI plugin says of a pod: labels become CNI_ARGS.
+// options are the labels that containerd's CRI plugin sets for a pod. They become CNI_ARGS.
 func (o order) options() []gocni.NamespaceOpts {
 	return []gocni.NamespaceOpts{
 		gocni.WithLabels(map[string]string{

@@ -1,9 +1,8 @@
-// Package cnis has what five CNIs make in HNS: the network of the pods, the networks beside
-// it, and what an endpoint has before anybody writes a policy to it. It is for tests that are
-// to hold on every one of them.
+// Package cnis has the objects that five CNIs create in HNS: the network of the pods, other networks, and
+// the initial policies of an endpoint. It is for tests that must pass with every CNI.
 //
-// The settings are in HNS's newer schema, as their CNIs send them. What HNS adds when it shows
-// them is not known but for azure's (docs/windows.md).
+// The settings are in HNS's newer schema, as the CNIs send them. The fields that HNS adds when it returns
+// them are known only for azure (docs/windows.md).
 package cnis
 
 import (
@@ -16,15 +15,15 @@ import (
 // CNI is a node's pod network.
 type CNI struct {
 	Name     string
-	Network  Network   // of the pods
-	Beside   []Network // others of the node
+	Network  Network   // network of the pods
+	Beside   []Network // other networks of the node
 	Endpoint []hns.EndpointPolicy
 }
 
-// Network is one of HNS.
+// Network is a network of HNS.
 type Network struct{ Name, Type string }
 
-// All returns the CNIs. Each call returns values of its own.
+// All returns new copies of the CNIs.
 func All() []CNI {
 	nat := Network{"nat", "NAT"}
 	return []CNI{
@@ -49,12 +48,12 @@ func All() []CNI {
 	}
 }
 
-// outBoundNAT hides the pod's address, but for two destinations.
+// outBoundNAT returns the policy that translates the pod's address, except for two destinations.
 func outBoundNAT(pods, services string) hns.EndpointPolicy {
 	return hns.EndpointPolicy{Type: "OutBoundNAT", Settings: fmt.Appendf(nil, `{"Exceptions":[%q,%q]}`, pods, services)}
 }
 
-// route has traffic to a block encapsulated.
+// route returns the policy that encapsulates traffic to a block.
 func route(block string) hns.EndpointPolicy {
 	return hns.EndpointPolicy{Type: "SDNRoute", Settings: fmt.Appendf(nil, `{"DestinationPrefix":%q,"NeedEncap":true}`, block)}
 }

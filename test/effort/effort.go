@@ -1,6 +1,5 @@
-// Package effort scales how many cases a test runs, and measures their memory. Every test that draws,
-// disturbs, floods or measures uses it: make test runs few cases, make deep all of them. The assertions
-// do not depend on it.
+// Package effort scales the number of cases of expensive tests, and measures memory. make test runs few
+// cases, make deep all of them. The assertions do not depend on it.
 package effort
 
 import (
@@ -17,10 +16,10 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Variable is the environment variable that has the effort: empty, "deep" or "full".
+// Variable is the environment variable with the effort: empty, "deep" or "full".
 const Variable = "WINNPM_EFFORT"
 
-// Of returns how many of something a test plays: quick ones for a change, else deep ones.
+// Of returns the number of cases of a test: quick in a normal run, else deep.
 func Of(quick, deep int) int {
 	if Deep() {
 		return deep
@@ -28,8 +27,8 @@ func Of(quick, deep int) int {
 	return quick
 }
 
-// Deep reports whether tests play everything that they have. It panics on a value that
-// Variable cannot have, as a misspelt one would pass for a quick run.
+// Deep reports whether tests run all of their cases. It panics if Variable has an invalid value, as a
+// misspelt one would mean a quick run.
 func Deep() bool {
 	text := os.Getenv(Variable)
 	if !slices.Contains([]string{"", "deep", "full"}, text) {
@@ -51,14 +50,14 @@ func Some[C any](n int, cases map[string]C) map[string]C {
 	return some
 }
 
-// Raced reports whether this is built with the race detector.
+// Raced reports whether the test is built with the race detector.
 func Raced() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// Unraced skips a test that measures what the race detector multiplies. It is for what
-// has nothing to race and takes minutes with it.
+// Unraced skips a test under the race detector. It is for measurements that the race detector distorts, and
+// for slow tests without concurrency.
 func Unraced(t testing.TB) {
 	t.Helper()
 	if Raced() {
@@ -66,14 +65,14 @@ func Unraced(t testing.TB) {
 	}
 }
 
-// Checks has rapid check n draws in this test, unless the command line says how many.
+// Checks sets the number of rapid's checks in this test to n, unless the command line sets it.
 func Checks(t testing.TB, n int) {
 	t.Helper()
 	Flag(t, "rapid.checks", strconv.Itoa(n))
 }
 
-// Flag gives a flag of the test binary a value until the test ends, unless the command line
-// gave it one. It panics when there is no such flag or value.
+// Flag sets a flag of the test binary until the test ends, unless the command line sets it. It panics if
+// the flag or the value is invalid.
 func Flag(t testing.TB, name, value string) {
 	t.Helper()
 	f := flag.Lookup(name)
@@ -83,10 +82,10 @@ func Flag(t testing.TB, name, value string) {
 	}
 }
 
-// Live collects garbage and returns the bytes of objects on the heap that are still needed.
+// Live collects garbage and returns the bytes of live objects on the heap.
 func Live() int64 {
 	runtime.GC()
-	runtime.GC()                    // for what pools and finalizers kept in the first one
+	runtime.GC()                    // twice, as pools and finalizers keep objects for one cycle
 	return int64(stats().HeapAlloc) //nolint:gosec // memory is smaller
 }
 

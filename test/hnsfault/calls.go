@@ -7,8 +7,8 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Call is one request of the client. The ACLs of an ACL/Update are ours among the
-// policies, canonical. Nobody changes what its slices have.
+// Call is one request of the client. The ACLs of an ACL/Update are our rules among the policies, in
+// canonical form. Callers must not change the slices.
 type Call struct {
 	hnssim.Call
 	DLLCalls int   // calls of the DLLs that the real adapter makes for it
@@ -18,15 +18,14 @@ type Call struct {
 // When says on which side of a call a hook runs.
 type When uint8
 
-// The sides.
+// The two sides.
 const (
 	Before When = iota
 	After
 )
 
-// OnCall has hook run on both sides of every call of the client, on the
-// caller's goroutine and without any lock, so that it may use the Sim or
-// whoever made the call. nil takes the hook away.
+// OnCall sets a hook that runs before and after every call of the client, on the caller's goroutine and
+// without any lock, so that it may use the Sim and the client. nil removes the hook.
 func (s *Sim) OnCall(hook func(c Call, when When)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +42,7 @@ func (s *Sim) runHook(c *Call, when When) {
 	}
 }
 
-// Calls returns the calls since the last ResetCalls, in the order in which they
-// began; of very many, the last ones.
+// Calls returns the last maxLogged calls since the last ResetCalls, in the order in which they began.
 func (s *Sim) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +53,7 @@ func (s *Sim) Calls() []Call {
 	return out
 }
 
-// ResetCalls forgets the calls so far.
+// ResetCalls clears the log of calls.
 func (s *Sim) ResetCalls() {
 	s.Sim.ResetCalls()
 	s.mu.Lock()
@@ -63,17 +61,17 @@ func (s *Sim) ResetCalls() {
 	s.calls, s.dll = nil, 0
 }
 
-// maxLogged is how many calls are remembered. A simulated node may run for days.
+// maxLogged limits the log of calls, as a simulated node may run for days.
 const maxLogged = 1 << 14
 
-// remember prices a call and adds it to the log.
-func (s *Sim) remember(c *Call) {
+// record counts the DLL calls of a call and adds it to the log.
+func (s *Sim) record(c *Call) {
 	if c.Policies != nil {
 		c.ACLs, _ = hns.Endpoint{Policies: c.Policies}.Split()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.DLLCalls = s.price(c)
+	c.DLLCalls = s.dllCalls(c)
 	s.dll += c.DLLCalls
 	if s.calls = append(s.calls, c); len(s.calls) > maxLogged {
 		s.calls = s.calls[1:]
@@ -98,22 +96,20 @@ func (s *Sim) Hold(_ context.Context, endpoint string) func() {
 	}
 }
 
-// DLLCalls returns how many calls of the DLLs the calls since the last ResetCalls
-// would have been.
+// DLLCalls returns the number of DLL calls that the real adapter would have made since the last ResetCalls.
 func (s *Sim) DLLCalls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dll
 }
 
-// price returns the number of DLL calls that a call is, as the real adapter makes
-// them when all goes well: open, one use and close, without those of a handle that
-// is held. s.mu must be held.
-func (s *Sim) price(c *Call) int {
+// dllCalls returns the number of DLL calls that the real adapter makes for a call without errors: open, one
+// use and close. It omits open and close for a held handle. s.mu must be held.
+func (s *Sim) dllCalls(c *Call) int {
 	open, held := s.held[c.Target]
 	switch {
 	case c.Op == hns.OpNetworkGet:
-		return 4 // the network is looked for by its name first
+		return 4 // first finds the network by its name
 	case c.Op == hns.OpEndpointIDs:
 		return 2 // states 2 and 3
 	case c.Op == hns.OpEndpointNew || open:

@@ -23,9 +23,8 @@ import (
 //	  acl 222 allow in azure-acl-x.web proto=6 local=ns-x lports=80
 //	  policy OutBoundNAT {"Exceptions":["10.0.0.0/8"]}
 //
-// Sets go by name, and everything is sorted, as its order means nothing. A set whose Id
-// does not follow from its name has id=. An attached endpoint of the network itself has its
-// addresses only.
+// Sets are shown by name, and everything is sorted. A set whose Id does not follow from its name has id=.
+// For an attached endpoint of the network only the addresses are shown.
 func (s *Sim) Dump() string {
 	sets := s.Sets()
 	names := map[string]string{} // by Id
@@ -66,8 +65,8 @@ func (s *Sim) Dump() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// dumpPolicy returns the line of a policy. Ours is shown by its meaning, as its text
-// follows from that; everybody else's as it is.
+// dumpPolicy returns the line of a policy. Our rules are shown by their fields, other policies by their
+// text.
 func dumpPolicy(p hns.EndpointPolicy, shown func([]string) string) string {
 	a, err := p.ACL()
 	if err != nil || !a.Ours() {
@@ -83,9 +82,8 @@ func dumpPolicy(p hns.EndpointPolicy, shown func([]string) string) string {
 	return text
 }
 
-// DerivedID is the Id that WinNPM and its predecessor give to a set: the prefix
-// and 20 digits of the SHA-256 of its name in base 36, so that a dump and a
-// fixture need no Ids.
+// DerivedID returns the Id that WinNPM and its predecessor give to a set: the prefix and 20 digits of the
+// SHA-256 of its name in base 36. So dumps and fixtures need no Ids.
 func DerivedID(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hns.SetIDPrefix + fmt.Sprintf("%020s", new(big.Int).SetBytes(sum[:]).Text(36))[:20]

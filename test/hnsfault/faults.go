@@ -10,7 +10,7 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Mode says how a call fails.
+// Mode is the way in which a call fails.
 type Mode uint8
 
 // The modes.
@@ -27,30 +27,30 @@ type Fault struct {
 	Target string                 // an endpoint's ID, or the name or Id of a set in the request; empty: any
 	On     func(hnssim.Call) bool // nil: any
 	P      float64                // probability for each matching call; only Chances reads it
-	Nth    int                    // of the matching calls from now on; 0 and 1: the next
-	Times  int                    // how many matching calls in a row; 0: one, -1: all; for Chances the most, 0: none
+	Nth    int                    // the first matching call to fail, counted from now; 0 and 1: the next
+	Times  int                    // number of consecutive matching calls; 0: one, -1: all; for Chances the maximum, 0: none
 	Mode   Mode
 	Err    error // the class, or a whole *hns.OpError; nil: hns.ErrUnavailable
-	// Code is the HRESULT of an answer, in place of Err; the class follows from it.
+	// Code is the HRESULT of the error, instead of Err; it determines the class.
 	Code uint32
 }
 
-// armedFault is a fault that waits for its calls.
+// armedFault is an injected fault.
 type armedFault struct {
 	Fault
 	seen int // matching calls so far
 	left int // calls to fail; negative: no end (-1 until the first one failed)
 }
 
-// Inject arms a fault. The first one that is due takes a call.
+// Inject adds a fault. If several faults match a call, the first one applies.
 func (s *Sim) Inject(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = append(s.faults, &armedFault{Fault: f, left: cmp.Or(f.Times, 1)})
 }
 
-// UnusedFaults returns the faults that have not happened as often as they
-// should have. A test that injects faults ends by checking that there are none.
+// UnusedFaults returns the faults that have not occurred as often as requested. A test that injects faults
+// checks at its end that the result is empty.
 func (s *Sim) UnusedFaults() []Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,8 @@ func (s *Sim) UnusedFaults() []Fault {
 	return out
 }
 
-// reject makes HNS refuse, for good, every request that match holds of; lift removes all rejections.
+// reject makes HNS reject every request for which match returns true, from now on; lift removes all
+// rejections.
 func (s *Sim) reject(lift bool, match func(hnssim.Call) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,22 +73,21 @@ func (s *Sim) reject(lift bool, match func(hnssim.Call) bool) {
 	}
 }
 
-// RejectSet makes HNS refuse, for good, every Add and Update of a set that
-// match holds of. match must not use the Sim. nil lifts all rejections.
+// RejectSet makes HNS reject every Add and Update of a set for which match returns true, from now on. match
+// must not use the Sim. nil removes all rejections.
 func (s *Sim) RejectSet(match func(hns.SetPolicy) bool) {
 	s.reject(match == nil, func(c hnssim.Call) bool { return c.Op != hns.OpSets(hns.Remove) && slices.ContainsFunc(c.Sets, match) })
 }
 
-// RejectACL makes HNS refuse, for good, every request with a rule, in its
-// canonical form, that match holds of. match must not use the Sim. nil lifts all
-// rejections.
+// RejectACL makes HNS reject every request with a rule for which match returns true, from now on. match
+// gets the canonical rule, and must not use the Sim. nil removes all rejections.
 func (s *Sim) RejectACL(match func(hns.ACL) bool) {
 	s.reject(match == nil, func(c hnssim.Call) bool { return slices.ContainsFunc(Rules(c), match) })
 }
 
-// perform does a call, or what a fault makes of it.
+// perform carries out a call, or the fault that applies to it.
 func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) error {
-	if err := c.Broken(ctx); err != nil { // a hook may have ended the wait
+	if err := c.Broken(ctx); err != nil { // a hook may have ended ctx
 		return err
 	}
 	s.mu.Lock()
@@ -106,7 +106,7 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 	}
 	gaveUp := c.Broken(ctx)
 	if f == nil {
-		return cmp.Or(gaveUp, do(false)) // HNS carries on, and the reply is lost
+		return cmp.Or(gaveUp, do(false)) // HNS carries out the call, and the reply is lost
 	}
 	err := cmp.Or(f.Err, hns.ErrUnavailable)
 	if f.Code != 0 {
@@ -115,7 +115,7 @@ func (s *Sim) perform(ctx context.Context, c *Call, do func(half bool) error) er
 	err = c.Fail(f.Code, err)
 	switch f.Mode {
 	case LoseReply:
-		_ = do(false) // the reply is lost, whatever it is
+		_ = do(false) // the reply is lost
 	case Half:
 		_ = do(true)
 	case Ignore:

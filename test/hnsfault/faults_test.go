@@ -226,7 +226,7 @@ func TestCallLog(t *testing.T) {
 func TestCallLogIsBounded(t *testing.T) {
 	s := New(Options{})
 	for range maxLogged + 3 {
-		s.remember(&Call{Call: hnssim.Call{Op: "read"}})
+		s.record(&Call{Call: hnssim.Call{Op: "read"}})
 	}
 	require.Len(t, s.calls, maxLogged)
 }

@@ -15,34 +15,33 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Personality says how an HNS differs from the strict simulator in what nobody
-// documents. It is about what HNS answers and shows, never about packets: a rule
-// means the same under each of them. Each function may be nil, runs for one call
-// at a time, and must not make calls of the client.
+// Personality is undocumented behaviour in which an HNS differs from the strict simulator. It changes
+// answers of HNS, but never the effect of rules on packets. Each function may be nil, runs for one call at
+// a time, and must not make calls of the client.
 //
-// Other programs of the node (PutSet, SetPolicies, CreateEndpoint) are not subject
-// to it. Endpoint, Sets, Dump, Trace and Watch show what is stored.
+// It does not apply to other programs of the node (PutSet, SetPolicies, CreateEndpoint). Endpoint, Sets,
+// Dump, Trace and Watch return the stored state.
 type Personality struct {
-	// Refuse returns the HRESULT with which this HNS rejects, for good, a write
-	// that the strict simulator accepts; 0: it accepts the write too.
+	// Refuse returns the HRESULT with which this HNS always rejects a write that the strict simulator
+	// accepts; 0: it accepts the write too.
 	Refuse func(hnssim.Call) uint32
-	// Code returns the HRESULT of a refusal that every HNS makes; 0: the usual one.
-	// The class of the error follows from the code.
+	// Code returns the HRESULT for a request that every HNS rejects; 0: the usual one. It determines the
+	// class of the error.
 	Code func(*hns.OpError) uint32
 	// Fail returns the fault that a call meets; nil: none.
 	Fail func(hnssim.Call) *Fault
-	// Show changes what a read returns; the result belongs to it.
+	// Show changes the result of a read, which it may modify.
 	Show func(op string, out *hns.Result)
-	// Early: an endpoint that is created and not attached yet takes rules, as
-	// hcsshim's own tests have it (hcn/hcnendpoint_test.go, TestApplyPolicyOnEndpoint).
+	// Early lets an endpoint accept rules before it is attached, as in hcsshim's own tests
+	// (hcn/hcnendpoint_test.go, TestApplyPolicyOnEndpoint).
 	Early bool
-	// Latency is what one call of a DLL takes; a request takes it once for each of
-	// its calls. It is waited for with a timer: use testing/synctest.
+	// Latency is the duration of one DLL call; a request takes it once for each of its calls. It uses a
+	// timer, so use testing/synctest.
 	Latency time.Duration
 }
 
-// SetPersonality gives the node another personality; the zero value lifts it.
-// What is stored stays.
+// SetPersonality sets the personality of the node; the zero value removes it. It does not change the stored
+// state.
 func (s *Sim) SetPersonality(p Personality) {
 	s.mu.Lock()
 	s.odd = p
@@ -58,7 +57,7 @@ func (s *Sim) ask() (p Personality, done func()) {
 	return s.odd, s.asking.Unlock
 }
 
-// show changes what a read returns.
+// show changes the result of a read.
 func (s *Sim) show(op string, out *hns.Result) {
 	p, done := s.ask()
 	defer done()
@@ -67,8 +66,8 @@ func (s *Sim) show(op string, out *hns.Result) {
 	}
 }
 
-// refuse returns why this HNS rejects a request that the strict one accepts; nil when
-// it accepts it too.
+// refuse returns the error with which this HNS rejects a request that the strict one accepts; nil if it
+// accepts it too.
 func (s *Sim) refuse(c hnssim.Call) error {
 	var code uint32
 	p, done := s.ask()
@@ -93,7 +92,7 @@ func (s *Sim) refuse(c hnssim.Call) error {
 	return s.coded(c, recoded(c, op, code))
 }
 
-// Rules returns the rules that a request writes, canonical.
+// Rules returns the rules that a request writes, in canonical form.
 func Rules(c hnssim.Call) []hns.ACL {
 	var out []hns.ACL
 	for _, p := range c.Policies {
@@ -107,7 +106,7 @@ func Rules(c hnssim.Call) []hns.ACL {
 	return out
 }
 
-// coded gives a refusal of the strict simulator the code of this HNS.
+// coded returns an error of the strict simulator with the code of this HNS.
 func (s *Sim) coded(c hnssim.Call, err error) error {
 	var op *hns.OpError
 	if !errors.As(err, &op) || errors.Is(err, hns.ErrElsewhere) {
@@ -138,8 +137,8 @@ func OnlyDocumented(c hnssim.Call) uint32 {
 	return 0
 }
 
-// Chances returns a Personality.Fail that draws faults: each of their calls meets one with its
-// probability P, and no more than Times, so that every history comes to its end.
+// Chances returns a Personality.Fail that draws faults. A matching call fails with probability P. Each
+// fault occurs at most Times times, so that every history ends.
 func Chances(seed uint64, faults ...Fault) func(hnssim.Call) *Fault {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	return func(c hnssim.Call) *Fault {
@@ -153,10 +152,10 @@ func Chances(seed uint64, faults ...Fault) func(hnssim.Call) *Fault {
 	}
 }
 
-// Shuffle returns a Personality.Show that shows policies, sets, values and GUIDs in
-// another order at each read.
+// Shuffle returns a Personality.Show that returns policies, sets, values and GUIDs in another order at each
+// read.
 func Shuffle(seed uint64) func(op string, out *hns.Result) {
-	var mu sync.Mutex // several nodes may have it
+	var mu sync.Mutex // several nodes may share it
 	rng := rand.New(rand.NewPCG(seed, 1))
 	shuffle := func(n int, list any) { rng.Shuffle(n, reflect.Swapper(list)) }
 	return func(_ string, out *hns.Result) {
@@ -171,7 +170,7 @@ func Shuffle(seed uint64) func(op string, out *hns.Result) {
 	}
 }
 
-// Late returns a Personality.Show that leaves a new endpoint out of so many enumerations.
+// Late returns a Personality.Show that omits a new endpoint from the given number of enumerations.
 func Late(times int) func(op string, out *hns.Result) {
 	seen := map[string]int{}
 	return func(op string, out *hns.Result) {
@@ -182,18 +181,17 @@ func Late(times int) func(op string, out *hns.Result) {
 	}
 }
 
-// codeInvalidPolicy is HNS's usual answer to malformed content.
+// codeInvalidPolicy is HNS's usual code for malformed content.
 const codeInvalidPolicy uint32 = 0x803B000D
 
-// classes are what a client makes of codes. A code about another object than the one
-// that the strict simulator speaks of decides nothing.
+// classes are the error classes for codes. A code about another kind of object than the strict simulator's
+// error is ignored.
 var classes = map[hns.CodeClass]error{
 	hns.RefusesContent: hns.ErrInvalid, hns.BrokeOff: hns.ErrUnavailable, hns.RefusesEndpoint: hns.ErrInvalid,
 	hns.SaysMissing: hns.ErrNotFound, hns.SaysExists: hns.ErrAlreadyExists, hns.SaysUsed: hns.ErrInUse,
 }
 
-// classOf returns the class that a client gives an answer with a code; refused is the
-// refusal of the strict simulator, or nil.
+// classOf returns the class of an error with a code. refused is the error of the strict simulator, or nil.
 func classOf(code uint32, refused error) error {
 	says := hns.LookupCode(code).Class
 	class, listed := classes[says]
@@ -203,10 +201,9 @@ func classOf(code uint32, refused error) error {
 	return hns.ErrUnlisted
 }
 
-// recoded returns a refusal with another code. The class follows from the code.
-// When HNS calls a rule or a nested set malformed, the client looks whether a set
-// is missing: then that is the class. With a code that says nothing, the error
-// speaks of no more than was written to.
+// recoded returns an error with another code, which determines the class. If the code means a malformed
+// rule or nested set, the client checks whether a set is missing, which is then the class. With an
+// unspecific code, the error names only the object that was written to.
 func recoded(c hnssim.Call, op *hns.OpError, code uint32) *hns.OpError {
 	class := classOf(code, op)
 	if op.Kind == hns.KindSet && errors.Is(op, hns.ErrNotFound) && c.Op != hns.OpSets(hns.Remove) && errors.Is(class, hns.ErrInvalid) {

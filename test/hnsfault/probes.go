@@ -9,19 +9,19 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Probe is a packet that is asked about at one endpoint in one direction.
+// Probe is a packet to trace at one endpoint in one direction.
 type Probe struct {
 	Endpoint  string // its ID
 	Direction hns.Direction
 	hnssim.Packet
 }
 
-// Outcome is what becomes of a probe's packet.
+// Outcome is the result of tracing a probe's packet.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Unanswered Outcome = iota // Trace fails: there is no such endpoint, for one
+	Unanswered Outcome = iota // Trace fails, for example because the endpoint does not exist
 	Denied
 	Allowed
 )
@@ -29,16 +29,16 @@ const (
 // String returns the outcome as one word.
 func (o Outcome) String() string { return [...]string{"unanswered", "denied", "allowed"}[o] }
 
-// Transition is one write that gives a probe another outcome.
+// Transition is one write that changes the outcome of a probe.
 type Transition struct {
 	Probe  Probe
 	To     Outcome
 	Write  int    // its number among the writes since Watch, from 1
-	Op     string // of the client's call, or the method with which somebody else wrote
+	Op     string // of the client's call, or the method of the Sim for another program's write
 	Target string // an endpoint's ID, a set's Id, or the network's name
 }
 
-// watch is what Watch began.
+// watch is the state of Watch.
 type watch struct {
 	probes []Probe
 	last   []Outcome // of the probes, in their order
@@ -46,16 +46,16 @@ type watch struct {
 	seen   []Transition
 }
 
-// Ask returns the outcome of each probe, all at the same moment.
+// Ask returns the outcomes of all probes at one moment.
 func (s *Sim) Ask(probes ...Probe) []Outcome {
 	var out []Outcome
 	s.Inspect(func(trace hnssim.Tracer) { out = ask(trace, probes) })
 	return out
 }
 
-// Watch asks about the probes after every write that is carried out from now on,
-// by halves and by somebody else's hand included. It replaces an earlier watch, whose
-// transitions are forgotten. The result is the outcome of each probe now.
+// Watch traces the probes after every write from now on, including half writes and writes of other
+// programs. It replaces an earlier watch and its transitions. The result is the current outcome of each
+// probe.
 func (s *Sim) Watch(probes ...Probe) []Outcome {
 	var now []Outcome
 	s.Inspect(func(trace hnssim.Tracer) {
@@ -67,22 +67,22 @@ func (s *Sim) Watch(probes ...Probe) []Outcome {
 	return now
 }
 
-// Transitions returns what the writes since Watch have changed, in their order,
-// those of one write in the order of the probes.
+// Transitions returns the transitions since Watch, in the order of writes, and for one write in the order
+// of probes.
 func (s *Sim) Transitions() []Transition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.watch.seen)
 }
 
-// Writes returns how many writes were carried out since Watch.
+// Writes returns the number of writes since Watch.
 func (s *Sim) Writes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.watch.writes
 }
 
-// ask returns what a tracer says about probes.
+// ask returns the outcomes of probes by a tracer.
 func ask(trace hnssim.Tracer, probes []Probe) []Outcome {
 	out := make([]Outcome, len(probes))
 	for i, p := range probes {
@@ -98,7 +98,7 @@ func ask(trace hnssim.Tracer, probes []Probe) []Outcome {
 	return out
 }
 
-// wrote asks about the probes after a write, with the strict simulator locked.
+// wrote traces the probes after a write, with the strict simulator locked.
 func (s *Sim) wrote(op, target string, trace hnssim.Tracer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,9 +112,9 @@ func (s *Sim) wrote(op, target string, trace hnssim.Tracer) {
 	}
 }
 
-// Unused reports whether a rule is of a named port's number that no peer of the rule
-// serves: it matches nobody, and may stay on an endpoint until the next Update. Sets are
-// those of HNS, or as they should be, by Id.
+// Unused reports whether a rule is for a number of a named port that no peer of the rule serves. Such a
+// rule matches no packet, and may stay on an endpoint until the next Update. sets are the actual or the
+// desired sets, by Id.
 func Unused(a hns.ACL, sets map[string]hns.SetPolicy) bool {
 	ids, named := a.SetIDs(), false
 	in := map[string]int{} // how many of the sets an address is in

@@ -1,8 +1,6 @@
-// Package hnsfault is the simulator of tool/hnssim with everything that only
-// tests need: calls that fail, HNS implementations that differ from the strict
-// one (personalities), a log of the calls, a dump of the node's state, and
-// probes that are traced after every write. It hooks into the strict simulator
-// through hnssim.Hooks.
+// Package hnsfault extends the simulator of tool/hnssim for tests: failing calls, HNS implementations that
+// differ from the strict one (personalities), a log of calls, a dump of the node's state, and probes that
+// are traced after every write. It uses hnssim.Hooks.
 //
 // All methods are safe for concurrent use.
 package hnsfault
@@ -16,7 +14,7 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Options says what the simulated node looks like.
+// Options configure the simulated node.
 type Options = hnssim.Options
 
 // Sim is one simulated node. It implements hns.Client.
@@ -33,7 +31,7 @@ type Sim struct {
 	faults  []*armedFault
 	rejects []func(hnssim.Call) bool
 	watch   watch
-	held    map[string]bool // endpoints that a caller holds → a handle is open
+	held    map[string]bool // endpoints that a caller holds; true if a handle is open
 	odd     Personality
 
 	asking sync.Mutex // held while a function of the personality runs
@@ -46,10 +44,10 @@ func New(o Options) *Sim {
 	return s
 }
 
-// call does a request of the client as this HNS does it.
+// call carries out a request of the client with the node's faults and personality.
 func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim.Call) error) error {
 	c := &Call{Call: asked}
-	s.remember(c)
+	s.record(c)
 	s.runHook(c, Before)
 	err := s.perform(ctx, c, func(half bool) error { return s.carryOut(asked, half, check, do) })
 	s.mu.Lock()
@@ -59,7 +57,7 @@ func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim
 	return err
 }
 
-// carryOut does a request, or the first half of one that writes.
+// carryOut carries out a request, or the first half of a write.
 func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) error) error {
 	var refused error
 	if !hns.ReadsOnly(c.Op) {
@@ -73,15 +71,14 @@ func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) err
 	if refused != nil {
 		return refused
 	}
-	if half { // rounded down: half of one added rule is an empty request, which is refused
+	if half { // rounded down: half of one added rule is an empty request, which HNS rejects
 		c.Sets, c.ACLs, c.Policies = c.Sets[:len(c.Sets)/2], c.ACLs[:len(c.ACLs)/2], c.Policies[:len(c.Policies)/2]
 	}
 	return s.coded(c, do(c))
 }
 
-// Restart restarts the service: HNS comes back without any set and without our ACLs, and
-// without any other ACL that names a set; what remains of the CNI's policies is plumbed
-// again (Windows-Containers#278, calico#5164).
+// Restart restarts the service. HNS loses all sets, our ACLs and other ACLs that name sets, and applies the
+// remaining policies of the CNI again (Windows-Containers#278, calico#5164).
 func (s *Sim) Restart() {
 	all := func(hns.SetPolicy) bool { return true }
 	s.Forget("Restart", s.network, all, func(_ string, a hns.ACL) bool { return a.Ours() })

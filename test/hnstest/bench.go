@@ -16,23 +16,23 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// bench asks one question. It is the require.TestingT of the question, and knows the objects that
-// the question made.
+// bench answers one question. It is the require.TestingT of the question, and records the objects that the
+// question creates.
 type bench struct {
 	*Answer
 	ctx       context.Context
 	client    hns.Client
 	node      *Node
 	endpoints []string
-	defaults  []hns.EndpointPolicy // what HNS itself puts on an endpoint; nil: not known yet
+	defaults  []hns.EndpointPolicy // the policies that HNS itself puts on an endpoint; nil: not known yet
 }
 
-// answer asks the question, and removes what it made.
+// answer asks the question, and removes the objects that it created.
 func (q Question) answer(ctx context.Context, client hns.Client, node *Node) *Answer {
 	b := &bench{Answer: &Answer{Question: q, Verdict: Held}, ctx: ctx, client: client, node: node}
 	began := time.Now()
 	var running sync.WaitGroup
-	running.Go(func() { q.ask(b) }) // a goroutine that FailNow and skip may end
+	running.Go(func() { q.ask(b) }) // in a goroutine, because FailNow and skip end it
 	running.Wait()
 	if q.Phase != ReadOnly {
 		running.Go(b.clean)
@@ -54,7 +54,8 @@ func (b *bench) FailNow() {
 	runtime.Goexit()
 }
 
-// skip ends a question that needs what this HNS does not make. What was refuted before stays refuted.
+// skip ends a question for which this HNS cannot create the objects. Assumptions that were refuted before
+// stay refuted.
 func (b *bench) skip(format string, args ...any) {
 	if b.Verdict != Refuted {
 		b.Verdict, b.Why = NotAsked, fmt.Sprintf(format, args...)
@@ -62,8 +63,8 @@ func (b *bench) skip(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// do makes a request, and logs it with its outcome: the report has the codes of HNS, and shows how it
-// spells things. Sets of other programs are left out.
+// do makes a request, and logs it with its outcome, so that the report shows the codes and spellings of
+// HNS. It omits sets of other programs.
 func (b *bench) do(r hns.Request) hns.Result {
 	out := r.Do(b.ctx, b.client)
 	out.Network.Sets = slices.DeleteFunc(out.Network.Sets, func(p hns.SetPolicy) bool { return !strings.HasPrefix(p.ID, prefix) })
@@ -92,7 +93,7 @@ func (b *bench) add(endpoint string, rules ...hns.ACL) error {
 	return b.do(hns.Request{Op: hns.OpACLAdd, Endpoint: endpoint, ACLs: rules}).Err
 }
 
-// replace replaces the policies of an endpoint by some of other programs and by rules.
+// replace replaces the policies of an endpoint by policies of other programs and rules of ours.
 func (b *bench) replace(endpoint string, others []hns.EndpointPolicy, rules ...hns.ACL) error {
 	policies := slices.Clone(others)
 	for _, a := range rules {
@@ -120,7 +121,7 @@ func (b *bench) sets() []hns.SetPolicy {
 	return read.Network.Sets
 }
 
-// prefix marks the sets of the suite on a network that others use too.
+// prefix marks the suite's sets on a network that is shared with other programs.
 const prefix = hns.SetIDPrefix + "hnstest-"
 
 func leaf(name string, values ...string) hns.SetPolicy {
@@ -156,12 +157,13 @@ var (
 // addr returns the address of a question's nth endpoint, from 0.
 func addr(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 90, 0, byte(4 + n)}) }
 
-// endpoint creates an attached endpoint with policies of others.
+// endpoint creates an attached endpoint with policies of other programs.
 func (b *bench) endpoint(others ...hns.EndpointPolicy) string {
 	return b.create("endpoint", Endpoint{Foreign: others})
 }
 
-// pod makes the set web, and an endpoint with policies of others, which it returns as HNS shows them.
+// pod creates the set web, and an endpoint with policies of other programs, which it returns as HNS returns
+// them.
 func (b *bench) pod(others ...hns.EndpointPolicy) (id string, web hns.SetPolicy, foreign []hns.EndpointPolicy) {
 	web = leaf("web")
 	b.modify(hns.Add, web)
@@ -170,8 +172,8 @@ func (b *bench) pod(others ...hns.EndpointPolicy) (id string, web hns.SetPolicy,
 	return id, web, foreign
 }
 
-// create creates an endpoint. If e has no address, it gets one that no endpoint of the question has. create skips
-// the question if the HNS makes no such endpoint.
+// create creates an endpoint. If e has no address, it gets one that no endpoint of the question has. create
+// skips the question if HNS cannot create such an endpoint.
 func (b *bench) create(what string, e Endpoint) string {
 	if e.Addrs == nil {
 		e.Addrs = []netip.Addr{addr(len(b.endpoints))}
@@ -184,8 +186,8 @@ func (b *bench) create(what string, e Endpoint) string {
 	return id
 }
 
-// refused checks an error: its class, and what an OpError must tell.
-func (b *bench) refused(err, class error, op, kind, id string) {
+// rejected checks an error: its class, and the fields of an OpError.
+func (b *bench) rejected(err, class error, op, kind, id string) {
 	require.ErrorIs(b, err, class)
 	var refusal *hns.OpError
 	require.ErrorAs(b, err, &refusal)
@@ -194,7 +196,7 @@ func (b *bench) refused(err, class error, op, kind, id string) {
 	require.Equal(b, kind == hns.KindEndpoint && errors.Is(class, hns.ErrNotFound), hns.EndpointGone(err))
 }
 
-// clean takes away what the question made: endpoints, lists, leaves.
+// clean removes the objects of the question: endpoints, nested sets, then other sets.
 func (b *bench) clean() {
 	b.ctx = context.WithoutCancel(b.ctx)
 	for _, id := range b.endpoints {

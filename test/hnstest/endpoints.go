@@ -10,11 +10,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// detached is an endpoint that not every HNS makes.
+// detached describes an endpoint that some HNS versions cannot create.
 const detached = "endpoint that is attached to nothing"
 
-// enumeration: an endpoint shows up when it is attached and goes when it is
-// deleted. That of a pod can be read; what else is enumerated may not be.
+// enumeration tests that an endpoint is enumerated from its attachment until its deletion. The endpoint of
+// a pod can be read, other enumerated endpoints perhaps not.
 func enumeration(b *bench) {
 	one, two := b.endpoint(), b.endpoint()
 	require.ElementsMatch(b, []string{one, two}, b.listed())
@@ -29,8 +29,8 @@ func enumeration(b *bench) {
 	require.NotContains(b, b.enumerated(), one)
 }
 
-// detachedRefuses asks for the code of an endpoint that takes no rules, whatever they are.
-func detachedRefuses(b *bench) {
+// detachedRejects tests the code with which a detached endpoint rejects all rules.
+func detachedRejects(b *bench) {
 	ep := b.create(detached, Endpoint{Detached: true})
 	err := b.add(ep, allowFrom("one"))
 	require.Error(b, err)
@@ -38,7 +38,7 @@ func detachedRefuses(b *bench) {
 	b.wantRules(ep, nil)
 }
 
-// sharedAddress: two endpoints with one address are two, each with its own rules.
+// sharedAddress tests that two endpoints with one address have separate rules.
 func sharedAddress(b *bench) {
 	one, web, _ := b.pod()
 	twin := b.create("second endpoint with an address that one has", Endpoint{Addrs: []netip.Addr{addr(0)}})
@@ -49,14 +49,14 @@ func sharedAddress(b *bench) {
 	b.wantRules(twin, nil, rule)
 }
 
-// elsewhere asks whether an endpoint of another node is told apart, enumerated or not.
+// elsewhere tests that an endpoint of another node is recognized, if it is enumerated.
 func elsewhere(b *bench) {
 	one := b.endpoint()
 	id := b.create("endpoint of another node", Endpoint{Remote: true})
 	got, err := b.get(id)
 	require.Zero(b, got)
 	require.NotErrorIs(b, err, hns.ErrNotFound)
-	b.refused(err, hns.ErrElsewhere, hns.OpEndpointGet, hns.KindEndpoint, id)
+	b.rejected(err, hns.ErrElsewhere, hns.OpEndpointGet, hns.KindEndpoint, id)
 	require.ElementsMatch(b, []string{one}, b.listed())
 }
 
@@ -69,7 +69,7 @@ func missingEndpoint(b *bench) {
 	for op, err := range map[string]error{
 		hns.OpEndpointGet: read, hns.OpACLAdd: b.add(ep, allowFrom("two", web)), hns.OpACLUpdate: b.replace(ep, nil),
 	} {
-		b.refused(err, hns.ErrNotFound, op, hns.KindEndpoint, ep)
+		b.rejected(err, hns.ErrNotFound, op, hns.KindEndpoint, ep)
 	}
 	b.modify(hns.Remove, web)
 }
@@ -81,17 +81,17 @@ func severalAddresses(b *bench) {
 	require.ElementsMatch(b, addrs, e.Addrs)
 }
 
-// held: a handle that calls share changes nothing of what they do.
+// held tests that calls with a shared handle have the same effects.
 func held(b *bench) {
 	ep, web, foreign := b.pod(foreignBlock)
 	beside := b.endpoint()
 	one, two, bad := allowFrom("one", web), allowFrom("two", web), badRule()
-	for range 2 { // what was released can be held again
+	for range 2 { // a released endpoint can be held again
 		release := b.client.Hold(b.ctx, ep)
 		b.wantRules(ep, foreign)
 		require.NoError(b, b.replace(beside, nil, two), "whose handle is another one")
 		require.NoError(b, b.add(ep, one))
-		b.refused(b.add(ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
+		b.rejected(b.add(ep, bad), hns.ErrInvalid, hns.OpACLAdd, hns.KindACL, bad.ID)
 		b.wantRules(ep, foreign, one)
 		require.NoError(b, b.replace(ep, foreign, two))
 		b.wantRules(ep, foreign, two)
@@ -102,7 +102,7 @@ func held(b *bench) {
 	}
 }
 
-// everyEndpointReads reads all endpoints as the agent does. One may go meanwhile.
+// everyEndpointReads reads all endpoints like the agent. An endpoint may be deleted meanwhile.
 func everyEndpointReads(b *bench) {
 	if errors.Is(b.do(hns.Request{Op: hns.OpNetworkGet}).Err, hns.ErrNotFound) {
 		b.skip("this node has no network of pods")
@@ -119,7 +119,7 @@ func everyEndpointReads(b *bench) {
 	}
 }
 
-// enumerated returns the GUIDs of whatever endpoints pods may have.
+// enumerated returns the GUIDs of all endpoints that may be of pods.
 func (b *bench) enumerated() []string {
 	out := b.do(hns.Request{Op: hns.OpEndpointIDs})
 	require.NoError(b, out.Err)
@@ -127,7 +127,7 @@ func (b *bench) enumerated() []string {
 	return out.IDs
 }
 
-// listed returns the IDs of the suite's endpoints, found as an agent finds them.
+// listed returns the IDs of the suite's endpoints, found like an agent does.
 func (b *bench) listed() []string {
 	var ids []string
 	for _, id := range b.enumerated() {

@@ -1,10 +1,10 @@
-// Package hnstest has a table of questions about HNS, and asks them. Each has the assumption of
-// WinNPM, its source, and the effect if it is wrong. Tests ask the simulator, by itself and below
-// the adapter of the agent. test/windows/doctor asks the HNS of a node, or of Wine.
+// Package hnstest has a table of questions about HNS, and answers them. Each question has an assumption of
+// WinNPM, its source, and the effect if it is wrong. Tests put the questions to the simulator, directly and
+// below the agent's adapter. test/windows/doctor puts them to the HNS of a node, or of Wine.
 //
-// HNS may show objects in any order, and may put its own policies on every endpoint. If HNS cannot
-// create an object that a question needs, such as a second endpoint with the same address, the
-// question is not asked, and the report says so.
+// HNS may return objects in any order, and may put its own policies on every endpoint. If HNS cannot create
+// an object that a question needs, such as a second endpoint with the same address, the question is
+// skipped, and the report says so.
 package hnstest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Verdicts of a question.
+// The verdicts of a question.
 const (
 	Held     = "held"
 	Refuted  = "refuted"
@@ -32,28 +32,28 @@ type Answer struct {
 	Millis  int64    `json:"millis"`
 }
 
-// Report has the answers of a node.
+// Report has the answers about a node.
 type Report struct {
 	Began   time.Time `json:"began"`
 	System  string    `json:"system"`
-	Network string    `json:"network,omitempty"` // type of the network made for the questions; empty: nothing was written
-	Left    string    `json:"left,omitempty"`    // what could not be taken away again
+	Network string    `json:"network,omitempty"` // type of the network that the questions use; empty: nothing was written
+	Left    string    `json:"left,omitempty"`    // objects that could not be removed
 	Answers []*Answer `json:"answers"`
 }
 
-// System gives access to the HNS under test: by single calls, and by the client that is asked.
+// System gives access to the HNS under test: by single calls, and by the client under test.
 type System struct {
 	HNS    HNS
-	Client func(network string) (hns.Client, error) // "": of the networks that pods have
+	Client func(network string) (hns.Client, error) // "": the networks of pods
 }
 
-// Options selects the questions, and the kind of network: NAT if it is no L2Bridge.
+// Options selects the questions, and the kind of network: L2Bridge or NAT.
 type Options struct {
 	ReadOnly, L2Bridge, Limits bool
 }
 
-// Examine asks the questions one after the other. At the start it removes objects that an earlier
-// run left, and at the end, also when ctx is done, the objects that it made.
+// Examine asks the questions one after the other. At the start it removes the objects of an earlier run,
+// and at the end its own objects, even if ctx is done.
 func Examine(ctx context.Context, o Options, s System) (*Report, error) {
 	n := &Node{HNS: s.HNS}
 	r := &Report{Began: time.Now()}

@@ -9,18 +9,18 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// CallAnswer is what HNS says to a call.
+// CallAnswer is the answer of HNS to a call.
 type CallAnswer struct {
 	Code           uint32 // HRESULT
 	Record, Output string
-	Handle         uint64 // of what was opened or made
+	Handle         uint64 // handle of the opened or created object
 }
 
-// HNS makes single calls of HNS's exports: those that hns.Client has no use for, such as making a
-// network. It shares no code with the adapter of the agent. An error says that there is no answer.
+// HNS makes single calls of HNS's exports, including some that hns.Client does not use, such as creating a
+// network. It shares no code with the agent's adapter. An error means that there is no answer.
 type HNS func(export, id string, handle uint64, texts ...string) (CallAnswer, error)
 
-// Do makes one call. Its error has the code with which HNS refuses the call.
+// Do makes one call. If HNS rejects the call, the error has its code.
 func (h HNS) Do(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
 	a, err := h(export, id, handle, texts...)
 	if err == nil && (int32(a.Code) < 0 || a.Record != "") {
@@ -29,7 +29,7 @@ func (h HNS) Do(export, id string, handle uint64, texts ...string) (CallAnswer, 
 	return a, err
 }
 
-// Create makes an object, and closes its handle. The kind is Network, Endpoint or Namespace.
+// Create creates an object, and closes its handle. The kind is Network, Endpoint or Namespace.
 func (h HNS) Create(kind, id string, in uint64, settings string) error {
 	a, err := h.Do("HcnCreate"+kind, id, in, settings)
 	if err == nil {
@@ -49,7 +49,7 @@ func (h HNS) Open(kind, id string, use func(handle uint64) error) error {
 	return errors.Join(err, closing)
 }
 
-// Delete deletes an object, which may be gone already.
+// Delete deletes an object, which need not exist.
 func (h HNS) Delete(kind, id string) error {
 	if _, err := h.Do("HcnDelete"+kind, id, 0); err != nil && hns.LookupCode(hns.CodeOf(err)).Class != hns.SaysMissing {
 		return fmt.Errorf("%s %s: %w", kind, id, err)

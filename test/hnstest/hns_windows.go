@@ -12,15 +12,15 @@ import (
 // ThisHNS returns the HNS of this system.
 func ThisHNS() HNS { return call }
 
-// call makes one call of any export of computenetwork.dll. The arguments are those of Microsoft's HCN API reference: a
-// handle, a GUID, texts, and where to put a handle, an output and an error record.
+// call makes one call of any export of computenetwork.dll. Microsoft's HCN API reference documents the
+// arguments: a handle, a GUID, texts, and pointers for a handle, an output and an error record.
 func call(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
 	proc := windows.NewLazySystemDLL("computenetwork.dll").NewProc(export)
 	if err := proc.Find(); err != nil {
 		return CallAnswer{}, err
 	}
 	verb := func(names string) bool { return regexp.MustCompile("^Hcn(" + names + ")").MatchString(export) }
-	var pins runtime.Pinner // HNS has no pointer of ours after the call
+	var pins runtime.Pinner // HNS does not keep our pointers after the call
 	defer pins.Unpin()
 	at := &struct {
 		id             windows.GUID
@@ -58,7 +58,7 @@ func call(export, id string, handle uint64, texts ...string) (CallAnswer, error)
 	}
 	code, _, _ := proc.Call(args...)
 	a := CallAnswer{Code: uint32(code), Record: take(at.record)}
-	if int32(code) >= 0 { // a failing call may leave anything there
+	if int32(code) >= 0 { // after a failed call the outputs are undefined
 		a.Output, a.Handle = take(at.output), uint64(at.handle)
 	}
 	return a, nil

@@ -10,20 +10,20 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// NetworkName is the name of the network that a Node makes.
+// NetworkName is the name of the network that a Node creates.
 const NetworkName = "winnpm-doctor"
 
-// The GUIDs of all objects that a Node makes begin with guids. It never writes to any other object.
+// The GUIDs of all objects that a Node creates begin with guids. It never writes to other objects.
 const (
 	guids        = "d0c70000-5f3a-4c1e-9b6d-77696e6e"
 	ownNetwork   = guids + "7001"
 	ownNamespace = guids + "7002"
 )
 
-// Node makes the objects that questions are about, as a CNI does.
+// Node creates the objects that questions need, like a CNI.
 type Node struct {
 	HNS  HNS
-	made int // number of endpoints made so far
+	made int // number of endpoints created so far
 }
 
 // Endpoint describes an endpoint that a question needs.
@@ -31,13 +31,12 @@ type Endpoint struct {
 	Addrs    []netip.Addr
 	Detached bool // exists, but is not attached to a namespace
 	Remote   bool // represents an endpoint of another node
-	// Foreign are policies that the endpoint has from the start. HNS may show them in
-	// another form.
+	// Foreign are the initial policies of the endpoint. HNS may return them in another form.
 	Foreign []hns.EndpointPolicy
 }
 
-// Make takes away what an earlier run left, and makes a network and a namespace. If it fails, Clean
-// removes what it made.
+// Make removes the objects of an earlier run, and creates a network and a namespace. If it fails, call
+// Clean.
 func (n *Node) Make(kind string) error {
 	if err := n.Clean(); err != nil {
 		return fmt.Errorf("an earlier run has left something: %w", err)
@@ -50,8 +49,8 @@ func (n *Node) Make(kind string) error {
 	return err
 }
 
-// CreateEndpoint makes an endpoint, and attaches it as containerd does. It returns the endpoint's ID
-// in the spelling of HNS. If it fails, nothing is left behind.
+// CreateEndpoint creates an endpoint, and attaches it like containerd. It returns the endpoint's ID in the
+// spelling of HNS. If it fails, it leaves no endpoint behind.
 func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
 	n.made++
 	id := fmt.Sprintf("%s8%03x", guids, n.made)
@@ -83,7 +82,7 @@ func (n *Node) CreateEndpoint(e Endpoint) (string, error) {
 	return id, err
 }
 
-// Clean takes away everything that this run or one that was killed has made.
+// Clean removes all objects of this run and of earlier, interrupted runs.
 func (n *Node) Clean() error {
 	var failed []error
 	for _, kind := range []string{"Endpoint", "Namespace", "Network"} {

@@ -63,7 +63,7 @@ func aboutSets() []Question {
 	named := func(name string) func(*bench) {
 		p := leaf("web", "10.90.0.4")
 		p.Name = "hnstest-" + name
-		return takesSets(p)
+		return acceptsSets(p)
 	}
 	type sets = []hns.SetPolicy
 	web, db, odd, group := leaf("web", "10.90.0.4"), leaf("db"), leaf("db", "everything"), list("group", leaf("web"))
@@ -71,21 +71,21 @@ func aboutSets() []Question {
 	return []Question{
 		{"sets are added, updated and removed, each by itself", "W1 W7 S7 S8 S9", acn, retried, OwnNetwork, setLifeCycle},
 		{"an update of a missing set is ignored", "S10", acn, wrongCode, OwnNetwork, updateOfMissing},
-		{"a set cannot be added twice", "S11", guess, "nothing: a set is read before it is written", OwnNetwork, refuses(hns.ErrAlreadyExists, hns.Add, sets{leaf("web", "10.90.0.5")}, web)},
-		{"a missing set cannot be removed", "S12", acn, retried, OwnNetwork, refuses(hns.ErrNotFound, hns.Remove, sets{web})},
-		{"a list needs its members", "S7", acn, stateWrong, OwnNetwork, refuses(hns.ErrNotFound, hns.Add, unfit, web)},
-		{"a list that is changed needs its members", "S7", acn, stateWrong, OwnNetwork, refuses(hns.ErrNotFound, hns.Update, unfit, web, group)},
-		{"a set in a list cannot be removed", "S12", acn, stateWrong, OwnNetwork, refuses(hns.ErrInUse, hns.Remove, sets{web}, web, group)},
+		{"a set cannot be added twice", "S11", guess, "nothing: a set is read before it is written", OwnNetwork, rejects(hns.ErrAlreadyExists, hns.Add, sets{leaf("web", "10.90.0.5")}, web)},
+		{"a missing set cannot be removed", "S12", acn, retried, OwnNetwork, rejects(hns.ErrNotFound, hns.Remove, sets{web})},
+		{"a list needs its members", "S7", acn, stateWrong, OwnNetwork, rejects(hns.ErrNotFound, hns.Add, unfit, web)},
+		{"a list that is changed needs its members", "S7", acn, stateWrong, OwnNetwork, rejects(hns.ErrNotFound, hns.Update, unfit, web, group)},
+		{"a set in a list cannot be removed", "S12", acn, stateWrong, OwnNetwork, rejects(hns.ErrInUse, hns.Remove, sets{web}, web, group)},
 		{"a set in a rule cannot be removed", "S12", acn, stateWrong, OwnNetwork, removeOfSetInRule},
-		{"a set of a type that does not exist is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, sets{{ID: prefix + "x", Name: "hnstest-x", Type: "LIST"}})},
-		{"a set with a value that is no address is refused", "C1", schema, wrongCode, OwnNetwork, refuses(hns.ErrInvalid, hns.Add, sets{odd})},
-		{"a refused add of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrAlreadyExists, hns.Add, sets{db, web, leaf("last")}, web)},
-		{"a refused update of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrInvalid, hns.Update, sets{leaf("web", "10.90.0.9"), odd}, web, db)},
-		{"a refused removal of sets does nothing", "S13", guess, unread, OwnNetwork, refuses(hns.ErrInUse, hns.Remove, sets{db, web}, web, db, group)},
+		{"a set of a type that does not exist is refused", "C1", schema, wrongCode, OwnNetwork, rejects(hns.ErrInvalid, hns.Add, sets{{ID: prefix + "x", Name: "hnstest-x", Type: "LIST"}})},
+		{"a set with a value that is no address is refused", "C1", schema, wrongCode, OwnNetwork, rejects(hns.ErrInvalid, hns.Add, sets{odd})},
+		{"a refused add of sets does nothing", "S13", guess, unread, OwnNetwork, rejects(hns.ErrAlreadyExists, hns.Add, sets{db, web, leaf("last")}, web)},
+		{"a refused update of sets does nothing", "S13", guess, unread, OwnNetwork, rejects(hns.ErrInvalid, hns.Update, sets{leaf("web", "10.90.0.9"), odd}, web, db)},
+		{"a refused removal of sets does nothing", "S13", guess, unread, OwnNetwork, rejects(hns.ErrInUse, hns.Remove, sets{db, web}, web, db, group)},
 		{"a name may have <, > and &", "W2", schema, closed, OwnNetwork, named("<a>&b")},
 		{"a name may have any sign", "S15", guess, closed, OwnNetwork, named(`x{app in (a,b),!tier,role!=db}/y = "z" [%d] \ ' #;`)},
 		{"a name may have 4096 characters", "S15", guess, closed, OwnNetwork, named(strings.Repeat("n", 4096-len("hnstest-")))},
-		{"an Id may have 30 letters and digits", "S17", acn, "no set is taken", OwnNetwork, takesSets(leaf("1a2b3c4d5e6f", "10.90.0.4"))},
+		{"an Id may have 30 letters and digits", "S17", acn, "no set is taken", OwnNetwork, acceptsSets(leaf("1a2b3c4d5e6f", "10.90.0.4"))},
 	}
 }
 
@@ -100,36 +100,36 @@ func aboutRules() []Question {
 	}
 	return []Question{
 		{"added rules are appended, and there twice if they were there", "A20 W5", acn, rewritten, OwnNetwork, addAppends},
-		{"a rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, refusesRules(hns.ErrNotFound, hns.KindSet, leaf("gone").ID, allowFrom("two", leaf("gone")))},
-		{"a malformed rule is refused", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, refusesRules(hns.ErrInvalid, hns.KindACL, badRule().ID, badRule())},
-		{"nothing is done of a request with a malformed rule", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, refusesRules(hns.ErrInvalid, hns.KindACL, "one of 3", allowFrom("two", leaf("web")), badRule(), allowFrom("three", leaf("web")))},
+		{"a rule needs its sets", "A24", guess, "nothing: sets come first", OwnNetwork, rejectsRules(hns.ErrNotFound, hns.KindSet, leaf("gone").ID, allowFrom("two", leaf("gone")))},
+		{"a malformed rule is refused", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, rejectsRules(hns.ErrInvalid, hns.KindACL, badRule().ID, badRule())},
+		{"nothing is done of a request with a malformed rule", "C1 C2", hcsshim + "#1059", wrongCode, OwnNetwork, rejectsRules(hns.ErrInvalid, hns.KindACL, "one of 3", allowFrom("two", leaf("web")), badRule(), allowFrom("three", leaf("web")))},
 		{"replacing replaces everything", "A17 A18", acn, "rules pile up, or those of others are lost", OwnNetwork, replaceReplaces},
 		{"foreign policies survive byte for byte", "W3", guess, "every edit of a policy on that endpoint fails", OwnNetwork, foreignSurvives},
-		takes("addresses and ports in the order of the request", "W6", guess, rewritten, func(a *hns.ACL) {
+		accepts("addresses and ports in the order of the request", "W6", guess, rewritten, func(a *hns.ACL) {
 			a.RemoteAddresses, a.LocalPorts = "10.9.0.1,10.9.1.0/24,10.9.0.2", "443,80"
 		}),
-		takes("Block, and nothing that it is limited to", "W6 W8", guess, rewritten, func(a *hns.ACL) {
+		accepts("Block, and nothing that it is limited to", "W6 W8", guess, rewritten, func(a *hns.ACL) {
 			*a = hns.ACL{ID: a.ID, Action: hns.Block, Direction: hns.In, RuleType: hns.Switch, Priority: hns.PriorityBlock}
 		}),
-		takes("UDP with ports", "W6 W8", guess, rewritten, protocol("17", "53")),
-		takes("two sets", "W6 W8", guess, rewritten, func(a *hns.ACL) { a.LocalAddresses = leaf("ns").ID + "," + leaf("web").ID }),
-		takes("the direction Out", "W6 W8", guess, rewritten, func(a *hns.ACL) {
+		accepts("UDP with ports", "W6 W8", guess, rewritten, protocol("17", "53")),
+		accepts("two sets", "W6 W8", guess, rewritten, func(a *hns.ACL) { a.LocalAddresses = leaf("ns").ID + "," + leaf("web").ID }),
+		accepts("the direction Out", "W6 W8", guess, rewritten, func(a *hns.ACL) {
 			a.Direction, a.RemoteAddresses, a.LocalPorts, a.RemotePorts = hns.Out, leaf("web").ID, "", "80,443,8000-8080"
 		}),
-		takes("ports and ranges of ports", "A9", calico, leftOut, ports("80,443,1000-2000")),
-		takes("Allow of every protocol", "W6 W8", guess, rewritten, protocol("", "")),
-		takes("all ports", "A9", calico, leftOut, ports("1-65535")),
-		takes("ICMP", "W1", acn, leftOut, protocol("1", "")),
-		takes("SCTP with ports", "A10", calico, leftOut, protocol("132", "9899")),
-		takes("0.0.0.0/0", "A7", guess, leftOut, from("0.0.0.0/0")),
-		takes("everything but a block", "A7", guess, leftOut, from("0.0.0.0/5,8.0.0.0/7,11.0.0.0/8,12.0.0.0/6,16.0.0.0/4,32.0.0.0/3,64.0.0.0/2,128.0.0.0/1")),
-		takes("blocks of every length", "A7", guess, leftOut, from(everyLength())),
-		takes("4000 addresses", "A8", calico, leftOut, from(manyAddresses(hns.MaxAddressesPerACL))),
-		takes("::/0", "A29", guess, leftOut, func(a *hns.ACL) { a.Action, a.RemoteAddresses = hns.Block, "::/0" }),
-		takes("the first priority", "A1", hcsshim+"#1059", leftOut, kind(hns.Switch, 1)),
-		takes("the last priority", "A1", hcsshim+"#1059", leftOut, kind(hns.Switch, 65535)),
-		takes("the type Host and no priority", "A16", hcsshim, "base rules are missing on Calico", kind(hns.Host, 0)),
-		takes("an Id of 200 characters with dots", "A25", guess, "no rule is taken", func(a *hns.ACL) {
+		accepts("ports and ranges of ports", "A9", calico, leftOut, ports("80,443,1000-2000")),
+		accepts("Allow of every protocol", "W6 W8", guess, rewritten, protocol("", "")),
+		accepts("all ports", "A9", calico, leftOut, ports("1-65535")),
+		accepts("ICMP", "W1", acn, leftOut, protocol("1", "")),
+		accepts("SCTP with ports", "A10", calico, leftOut, protocol("132", "9899")),
+		accepts("0.0.0.0/0", "A7", guess, leftOut, from("0.0.0.0/0")),
+		accepts("everything but a block", "A7", guess, leftOut, from("0.0.0.0/5,8.0.0.0/7,11.0.0.0/8,12.0.0.0/6,16.0.0.0/4,32.0.0.0/3,64.0.0.0/2,128.0.0.0/1")),
+		accepts("blocks of every length", "A7", guess, leftOut, from(everyLength())),
+		accepts("4000 addresses", "A8", calico, leftOut, from(manyAddresses(hns.MaxAddressesPerACL))),
+		accepts("::/0", "A29", guess, leftOut, func(a *hns.ACL) { a.Action, a.RemoteAddresses = hns.Block, "::/0" }),
+		accepts("the first priority", "A1", hcsshim+"#1059", leftOut, kind(hns.Switch, 1)),
+		accepts("the last priority", "A1", hcsshim+"#1059", leftOut, kind(hns.Switch, 65535)),
+		accepts("the type Host and no priority", "A16", hcsshim, "base rules are missing on Calico", kind(hns.Host, 0)),
+		accepts("an Id of 200 characters with dots", "A25", guess, "no rule is taken", func(a *hns.ACL) {
 			a.ID = hns.ACLIDPrefix + "hnstest." + strings.Repeat("namespace.", 8) + strings.Repeat("policy", 17)
 		}),
 	}
@@ -140,7 +140,7 @@ func aboutEndpoints() []Question {
 		{"a missing endpoint is told apart", "C4", acn, unlisted, OwnNetwork, missingEndpoint},
 		{"every endpoint that is listed can be read", "E4 A27 W10", guess, unlisted, ReadOnly, everyEndpointReads},
 		{"only attached endpoints are enumerated", "E1 W11", acn, unlisted, OwnNetwork, enumeration},
-		{"an endpoint that is not attached takes no rules", "E2 C3", guess, "nothing: the simulator is stricter than HNS", OwnNetwork, detachedRefuses},
+		{"an endpoint that is not attached takes no rules", "E2 C3", guess, "nothing: the simulator is stricter than HNS", OwnNetwork, detachedRejects},
 		{"two endpoints may have one address", "E5", acn, "nothing", OwnNetwork, sharedAddress},
 		{"an endpoint of another node is told apart", "E3", hcsshim, "the agent writes to an endpoint that is not here", OwnNetwork, elsewhere},
 		{"every address of an endpoint is read", "", own, "a pod is found by one address only", OwnNetwork, severalAddresses},
@@ -152,8 +152,8 @@ func aboutEndpoints() []Question {
 func aboutLimits() []Question {
 	const stalls = "the write fails, and the pods it is for keep their old rules"
 	return []Question{
-		{"a network takes 4096 sets", "S16 E10", guess, stalls, Limits, takesSets(leaves(4096)...)},
-		{"a set takes 8192 members, and a list 1024", "S16 E10", guess, stalls, Limits, takesSets(largeSets()...)},
+		{"a network takes 4096 sets", "S16 E10", guess, stalls, Limits, acceptsSets(leaves(4096)...)},
+		{"a set takes 8192 members, and a list 1024", "S16 E10", guess, stalls, Limits, acceptsSets(largeSets()...)},
 		{"an endpoint takes 2000 rules", "A23 E10", guess, stalls, Limits, manyRules(2000, "10.9.0.1")},
 		{"an endpoint takes 640 kB of rules", "A23 E10", guess, stalls, Limits, manyRules(60, manyAddresses(1000))},
 	}

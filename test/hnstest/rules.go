@@ -12,9 +12,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 )
 
-// takes returns the question whether HNS takes a rule, shows it with the same meaning, and takes what
-// it shows. The sets web and ns are there.
-func takes(what, assumptions, source, ifWrong string, change func(*hns.ACL)) Question {
+// accepts returns the question whether HNS accepts a rule, returns it with the same meaning, and accepts
+// the returned rule. The sets web and ns exist.
+func accepts(what, assumptions, source, ifWrong string, change func(*hns.ACL)) Question {
 	return Question{"a rule may have " + what, assumptions, source, ifWrong, OwnNetwork, func(b *bench) {
 		b.modify(hns.Add, leaf("web"), leaf("ns"))
 		ep := b.endpoint()
@@ -38,21 +38,22 @@ func addAppends(b *bench) {
 	b.wantRules(ep, foreign, one, two, three, one)
 }
 
-// badRule returns a rule that HNS refuses with 0x803B000D (hcsshim#1059).
+// badRule returns a rule that HNS rejects with 0x803B000D (hcsshim#1059).
 func badRule() hns.ACL {
 	bad := allowFrom("bad")
 	bad.RemoteAddresses = "Any"
 	return bad
 }
 
-// refusesRules asks whether HNS refuses a request with rules because of objects of a kind and changes nothing.
-func refusesRules(class error, kind, id string, rules ...hns.ACL) func(*bench) {
+// rejectsRules tests that HNS rejects a request with rules because of an object of a kind, and changes
+// nothing.
+func rejectsRules(class error, kind, id string, rules ...hns.ACL) func(*bench) {
 	return func(b *bench) {
 		ep, web, foreign := b.pod(foreignBlock)
 		one := allowFrom("one", web)
 		require.NoError(b, b.add(ep, one))
-		b.refused(b.add(ep, rules...), class, hns.OpACLAdd, kind, id)
-		b.refused(b.replace(ep, nil, rules...), class, hns.OpACLUpdate, kind, id)
+		b.rejected(b.add(ep, rules...), class, hns.OpACLAdd, kind, id)
+		b.rejected(b.replace(ep, nil, rules...), class, hns.OpACLUpdate, kind, id)
 		b.wantRules(ep, foreign, one)
 	}
 }
@@ -80,8 +81,8 @@ func foreignSurvives(b *bench) {
 	b.wantRules(ep, before)
 }
 
-// writesHaveVersions: what was written reads back as the version that was asked
-// for, whatever HNS adds to it. Without that every write would be a conflict.
+// writesHaveVersions tests that written policies read back with the requested version, whatever HNS adds to
+// them. Otherwise every write would be a conflict.
 func writesHaveVersions(b *bench) {
 	ep, web, foreign := b.pod(foreignBlock, outBoundNAT)
 	one, two := allowFrom("one", web), allowFrom("two", web)
@@ -140,8 +141,8 @@ func manyAddresses(n int) string {
 	return strings.Join(out, ",")
 }
 
-// wantRules checks what an endpoint has, in any order. Besides it may have what HNS
-// itself puts on endpoints.
+// wantRules checks the policies of an endpoint, in any order. It ignores policies that HNS itself puts on
+// endpoints.
 func (b *bench) wantRules(endpoint string, foreign []hns.EndpointPolicy, ours ...hns.ACL) {
 	gotOurs, more := b.rules(endpoint)
 	require.ElementsMatch(b, ours, gotOurs)
@@ -156,8 +157,8 @@ func (b *bench) wantRules(endpoint string, foreign []hns.EndpointPolicy, ours ..
 	require.Empty(b, slices.DeleteFunc(more, b.isDefault), "policies of others that nobody wrote")
 }
 
-// isDefault reports whether a policy is one that HNS itself puts on an endpoint. Those that are
-// no rules may tell of the endpoint, so they count by their type.
+// isDefault reports whether a policy is one that HNS itself puts on an endpoint. It compares only the types
+// of policies other than rules, as their settings may depend on the endpoint.
 func (b *bench) isDefault(p hns.EndpointPolicy) bool {
 	return slices.ContainsFunc(b.defaults, func(d hns.EndpointPolicy) bool {
 		return equal(d, p) || d.Type == p.Type && !strings.EqualFold(d.Type, hns.PolicyTypeACL)

@@ -30,7 +30,7 @@ func setLifeCycle(b *bench) {
 	b.modify(hns.Update, web)
 	b.wantSets(web, db, both)
 
-	b.modify(hns.Remove, web) // the list has let it go
+	b.modify(hns.Remove, web) // the nested set no longer contains it
 	b.wantSets(db, both)
 	b.modify(hns.Remove, both)
 	b.modify(hns.Remove, db)
@@ -45,9 +45,9 @@ func updateOfMissing(b *bench) {
 	b.wantSets(web)
 }
 
-// refuses asks whether HNS refuses a request for sets and changes nothing. It first adds the sets of have in
+// rejects tests that HNS rejects a request for sets, and changes nothing. It first adds the sets of have in
 // this order.
-func refuses(class error, verb hns.Verb, sets []hns.SetPolicy, have ...hns.SetPolicy) func(*bench) {
+func rejects(class error, verb hns.Verb, sets []hns.SetPolicy, have ...hns.SetPolicy) func(*bench) {
 	return func(b *bench) {
 		for _, there := range have {
 			b.modify(hns.Add, there)
@@ -56,7 +56,7 @@ func refuses(class error, verb hns.Verb, sets []hns.SetPolicy, have ...hns.SetPo
 		if len(sets) > 1 {
 			id = fmt.Sprintf("one of %d", len(sets))
 		}
-		b.refused(b.try(verb, sets...), class, hns.OpSets(verb), hns.KindSet, id)
+		b.rejected(b.try(verb, sets...), class, hns.OpSets(verb), hns.KindSet, id)
 		b.wantSets(have...)
 	}
 }
@@ -66,16 +66,16 @@ func removeOfSetInRule(b *bench) {
 	group := list("group", web)
 	b.modify(hns.Add, group)
 	require.NoError(b, b.add(ep, allowFrom("one", web, group)))
-	b.refused(b.try(hns.Remove, group), hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, group.ID)
+	b.rejected(b.try(hns.Remove, group), hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, group.ID)
 	require.NoError(b, b.replace(ep, nil, allowFrom("one", web)))
 	b.modify(hns.Remove, group)
-	b.refused(b.try(hns.Remove, web), hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, web.ID)
+	b.rejected(b.try(hns.Remove, web), hns.ErrInUse, "SetPolicy/Remove", hns.KindSet, web.ID)
 	require.NoError(b, b.node.HNS.Delete("Endpoint", ep))
 	b.modify(hns.Remove, web)
 }
 
-// takesSets asks whether HNS takes sets, 512 in a request, and shows them.
-func takesSets(sets ...hns.SetPolicy) func(*bench) {
+// acceptsSets tests that HNS accepts sets, 512 in a request, and returns them.
+func acceptsSets(sets ...hns.SetPolicy) func(*bench) {
 	return func(b *bench) {
 		for request := range slices.Chunk(sets, 512) {
 			b.modify(hns.Add, request...)
@@ -92,14 +92,14 @@ func leaves(n int) (sets []hns.SetPolicy) {
 	return sets
 }
 
-// largeSets returns 1024 sets, one of which has 8192 members, and a list of all of them.
+// largeSets returns 1024 sets, one of which has 8192 members, and a nested set of all of them.
 func largeSets() []hns.SetPolicy {
 	sets := leaves(1024)
 	sets[0].Values = strings.Split(manyAddresses(8192), ",")
 	return append(sets, list("all", sets...))
 }
 
-// wantSets checks the suite's sets. Their order means nothing, nor does that of their values.
+// wantSets checks the suite's sets, with sets and values in any order.
 func (b *bench) wantSets(want ...hns.SetPolicy) {
 	byID := func(a, b hns.SetPolicy) int { return strings.Compare(a.ID, b.ID) }
 	require.Empty(b, cmp.Diff(want, b.sets(), cmpopts.SortSlices(byID), cmpopts.SortSlices(strings.Compare), cmpopts.EquateEmpty()))

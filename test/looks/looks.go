@@ -1,4 +1,4 @@
-// Package looks has the looks at HNS that tests make and the reconciler does not.
+// Package looks has reads of HNS that tests request and the reconciler does not.
 package looks
 
 import (
@@ -6,8 +6,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// All returns a look at the sets, at which endpoints there are, and at each endpoint that a
-// dataplane knows.
+// All returns a Look that reads the sets, the list of endpoints, and each endpoint that a dataplane knows.
 func All(dp interface{ Dump() state.Dump }) dataplane.Look {
 	look := dataplane.Look{Enumerate: true, Sets: true}
 	for _, ep := range dp.Dump().Endpoints {

@@ -1,5 +1,5 @@
-// Command mutants breaks copies of the repository, each with one patch at a time, and
-// requires that the test named in the patch fails. README.md has the format.
+// Command mutants applies each patch to a copy of the repository, and requires that the test that the patch
+// names fails. README.md describes the format.
 package main
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 )
 
-// main plays the named patches, or all patches of the repository. The working directory is
-// the root of the module.
+// main runs the named patches, or all patches of the repository. The working directory is the root of the
+// module.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	files := os.Args[1:]
@@ -42,12 +42,12 @@ func main() {
 // mutant is one patch file.
 type mutant struct {
 	name, patch string
-	pkg, tests  string // the tests that must fail: a package like ./pkg/ipsets, and what -run takes
+	pkg, tests  string // the tests that must fail: a package like ./pkg/ipsets, and a regexp for -run
 }
 
 var testLine = regexp.MustCompile(`(?m)^Test:[ \t]+(\./\S+)[ \t]+(\S+)[ \t]*$`)
 
-// readMutants reads patch files. An error names the file and says what its header lacks.
+// readMutants reads patch files. It returns an error for a file with an invalid header.
 func readMutants(files []string) ([]mutant, error) {
 	if len(files) == 0 {
 		return nil, errors.New("no *.patch in test/mutants")
@@ -68,15 +68,15 @@ func readMutants(files []string) ([]mutant, error) {
 	return out, nil
 }
 
-// runner plays mutants in copies of a repository, one mutant at a time in each copy.
+// runner runs mutants in copies of a repository, one mutant at a time in each copy.
 type runner struct {
 	root  string
-	limit time.Duration // of one run of tests; a test that hangs does not count as failed
+	limit time.Duration // for one run of tests; a test that hangs does not count as failed
 	out   io.Writer
 }
 
-// play prints one line for each mutant, and fails unless the test of every mutant passes
-// without the patch and fails with it.
+// play runs mutants and prints one line for each. It fails unless the test of every mutant passes without
+// the patch and fails with it.
 func (r runner) play(ctx context.Context, mutants []mutant) error {
 	tmp, err := os.MkdirTemp("", "mutants")
 	if err != nil {
@@ -97,7 +97,7 @@ func (r runner) play(ctx context.Context, mutants []mutant) error {
 	return r.each(ctx, tmp, mutants)
 }
 
-// each plays mutants in one copy of the repository for each core, and joins the errors.
+// each runs mutants in one copy of the repository for each core, and joins the errors.
 func (r runner) each(ctx context.Context, tmp string, mutants []mutant) error {
 	free := make(chan string, runtime.NumCPU())
 	for i := range cap(free) {
@@ -118,8 +118,8 @@ func (r runner) each(ctx context.Context, tmp string, mutants []mutant) error {
 	return errors.Join(errs...)
 }
 
-// refresh makes dir a copy of what git has of the repository, staged changes included, without
-// what the tests of the last mutant left.
+// refresh resets dir to a copy of the repository as git has it, including staged changes, and removes files
+// that the last mutant's tests left.
 func (r runner) refresh(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (r runner) refresh(dir string) error {
 	return nil
 }
 
-// one plays m in dir. The tests must fail with the patch, and pass if m has none.
+// one runs m in dir. The tests must fail with the patch, and pass if m has none.
 func (r runner) one(ctx context.Context, dir string, m mutant) error {
 	if err := r.refresh(dir); err != nil {
 		return err
@@ -157,11 +157,11 @@ func (r runner) one(ctx context.Context, dir string, m mutant) error {
 	return nil
 }
 
-// resultLine is that of a top-level test.
+// resultLine matches the result of a top-level test.
 var resultLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+)`)
 
-// goTest runs the tests of m and returns the names of the top-level ones that failed. It returns
-// an error if the run says nothing about the code.
+// goTest runs the tests of m and returns the names of the top-level ones that failed. It returns an error
+// if the run has no result, such as a compilation error.
 func (r runner) goTest(ctx context.Context, dir string, m mutant) (failed []string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.tests, m.pkg)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), effort.Variable+"=")

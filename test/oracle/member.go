@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Address returns the pod's IPv4 address, the zero Addr if it has none.
+// Address returns the pod's IPv4 address, or the zero Addr if it has none.
 func Address(pod *corev1.Pod) netip.Addr {
 	for _, ip := range append(slices.Clone(pod.Status.PodIPs), corev1.PodIP{IP: pod.Status.PodIP}) {
 		if addr, err := netip.ParseAddr(ip.IP); err == nil && addr.Is4() {
@@ -19,8 +19,7 @@ func Address(pod *corev1.Pod) netip.Addr {
 	return netip.Addr{}
 }
 
-// Member reports whether selectors can mean the pod at all: it runs, or will,
-// and has an address of its own.
+// Member reports whether selectors can select the pod: it has not finished, and has an address of its own.
 func Member(pod *corev1.Pod) bool {
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	return !finished && Address(pod).IsValid() && !special(Address(pod)) && !AtNode(pod)
@@ -47,14 +46,14 @@ func AtNode(pod *corev1.Pod) bool {
 	return !said && (all || pod.Spec.SecurityContext != nil && options(pod.Spec.SecurityContext.WindowsOptions))
 }
 
-// special reports whether no machine can have the address.
+// special reports whether the address is one that no pod can have.
 func special(addr netip.Addr) bool {
 	first := addr.As4()[0]
 	return first == 0 || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
-// claimants returns the pods that have the address, if one believes them, the one
-// that is believed first. The node's own addresses are no pod's.
+// claimants returns the pods whose status has the address, the owner first. An address of the node has no
+// claimants.
 func claimants(c Cluster, addr netip.Addr) []*corev1.Pod {
 	var all []*corev1.Pod
 	for i := range c.Pods {
@@ -66,11 +65,11 @@ func claimants(c Cluster, addr netip.Addr) []*corev1.Pod {
 	return all
 }
 
-// here reports whether the pod runs on the node at which verdicts are asked for.
+// here reports whether the pod runs on the node of the verdicts.
 func (c Cluster) here(pod *corev1.Pod) bool { return c.Node == "" || pod.Spec.NodeName == c.Node }
 
-// Owner returns the pod that is believed to have the address now, nil if there is
-// none. It is of interest while an address passes from one pod to the next.
+// Owner returns the pod that is believed to have the address now, nil if there is none. Several pods may
+// have it while an address passes from one pod to another.
 func Owner(c Cluster, addr netip.Addr) *corev1.Pod {
 	if all := claimants(c, addr); len(all) > 0 {
 		return all[0]
@@ -78,11 +77,10 @@ func Owner(c Cluster, addr netip.Addr) *corev1.Pod {
 	return nil
 }
 
-// Doubtful reports whether somebody of another namespace has the address just as
-// well: both run here, or both elsewhere, and none is being deleted. Then the
-// address means no pod to others.
+// Doubtful reports whether pods of several namespaces claim the address with equal right: they run all on
+// this node or all on other nodes, and are not being deleted. Such an address matches no pod peer.
 //
-// An address that a lost pod may still use is doubtful as well.
+// The address of a lost pod is doubtful too.
 func Doubtful(c Cluster, addr netip.Addr) bool {
 	if LostAt(c, addr) != nil {
 		return true
@@ -93,9 +91,9 @@ func Doubtful(c Cluster, addr netip.Addr) bool {
 	})
 }
 
-// Residents returns the pods of the node that endpoints with the address may be of:
-// of those that run here the one that is believed, and where it is doubtful one of
-// each namespace. What is claimed elsewhere does not matter.
+// Residents returns the pods of the node to which endpoints with the address may belong: the believed owner
+// among the pods on this node, or, if the address is doubtful, one pod of each namespace. It ignores pods
+// on other nodes.
 //
 // A lost pod of this node is the only resident of its address while no pod claims the address.
 func Residents(c Cluster, addr netip.Addr) []*corev1.Pod {
@@ -138,7 +136,7 @@ func Lose(before, after Cluster) []corev1.Pod {
 	after.Lost = slices.Concat(gone, before.Lost)
 	var lost []corev1.Pod
 	for i := range after.Lost {
-		if pod := &after.Lost[i]; LostAt(after, Address(pod)) == pod { // the first one of the address
+		if pod := &after.Lost[i]; LostAt(after, Address(pod)) == pod { // the first one with the address
 			lost = append(lost, *pod)
 		}
 	}
@@ -158,8 +156,8 @@ func (c Cluster) compare(a, b *corev1.Pod) int {
 	)
 }
 
-// started returns when the pod started, the zero time if it is not said, or said of
-// the future: clocks may differ by a minute.
+// started returns the start time of the pod, or the zero time if it is unknown or more than a minute in the
+// future, as clocks may differ.
 func (c Cluster) started(pod *corev1.Pod) time.Time {
 	if pod.Status.StartTime == nil || !c.Now.IsZero() && pod.Status.StartTime.Sub(c.Now) > time.Minute {
 		return time.Time{}

@@ -1,11 +1,10 @@
-// Package oracle evaluates NetworkPolicy the way the API's own documentation words it:
-// object by object, packet by packet, without sets, ids or priorities. It is
-// deliberately naive and slow, so that a reader can compare it with the documentation;
-// tests compare the dataplane with it.
+// Package oracle evaluates NetworkPolicy literally as the API documentation describes it, for one packet at
+// a time, without sets, ids or priorities. It is deliberately naive and slow, so that a reader can compare
+// it with the documentation. Tests compare the dataplane with it.
 //
-// What the API server would refuse can still come from an older cluster. Here
-// it fails closed: a malformed part allows nothing, and a policy that does not
-// tell which pods it selects isolates every pod of its namespace.
+// Objects that the API server would reject can still come from an older cluster. The oracle fails closed
+// for them: a malformed part allows nothing, and a policy with an unreadable podSelector isolates every pod
+// of its namespace.
 package oracle
 
 import (
@@ -20,8 +19,8 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// Cluster is everything that a verdict depends on. Names are unique within a
-// kind and namespace, UIDs of pods within the cluster.
+// Cluster is all input of a verdict. Names are unique within a kind and namespace, and UIDs of pods within
+// the cluster.
 type Cluster struct {
 	Namespaces []corev1.Namespace
 	Pods       []corev1.Pod
@@ -29,43 +28,40 @@ type Cluster struct {
 	// Lost are pods whose objects were deleted before the pods finished, so their containers may run
 	// on. A lost pod counts while no pod claims its address.
 	Lost []corev1.Pod
-	// ClusterPolicies are the tiers around Policies, Nodes what they may have for a peer.
+	// ClusterPolicies are the ClusterNetworkPolicies, and Nodes the nodes that they may have as peers.
 	ClusterPolicies []v1alpha2.ClusterNetworkPolicy
 	Nodes           []corev1.Node
 	// NodeAddrs may reach every pod, for the kubelet's probes.
 	NodeAddrs []netip.Addr
-	// Node is the node at which verdicts are asked for; "" when all pods run there.
+	// Node is the node of the verdicts; "" means that all pods run on it.
 	Node string
-	// Now is the time at which they are; zero when no start time is in the future.
+	// Now is the time of the verdicts; zero means that no start time is in the future.
 	Now time.Time
 }
 
-// Side is what one end of the traffic says to it.
+// Side is the verdict at one end.
 type Side struct {
 	Allowed bool
-	// Policy is the first (by namespace/name) that allows the traffic or, when
-	// it is denied, the first that isolates. It is empty when nothing isolates
-	// and when the traffic needs no policy's permission.
+	// Policy is the first policy (by namespace/name) that allows the traffic, or, if it is denied, the
+	// first that isolates. It is empty if no policy isolates, or if the traffic is allowed in any case.
 	Policy string
 	// Isolated reports whether any NetworkPolicy isolates this end in this direction.
 	Isolated bool
-	// Tier and Rule are of the rule of a ClusterNetworkPolicy that decided: Policy is its
-	// name then. Passed are the rules that passed the traffic on before, of which Policy,
-	// Tier and Rule are set.
+	// Tier and Rule identify the deciding rule of the ClusterNetworkPolicy that Policy names. Passed are
+	// the Pass rules that matched before; only their Policy, Tier and Rule are set.
 	Tier   v1alpha2.Tier
 	Rule   int
 	Passed []Side
-	// Tiered reports whether a ClusterNetworkPolicy is about this end, in any direction.
+	// Tiered reports whether a ClusterNetworkPolicy selects this end, for any direction.
 	Tiered bool
-	// Doubt: nobody knows whether some rule means the traffic. Then Allowed says whether
-	// it is right to allow it; to deny it is right in any case.
+	// Doubt reports that it is unknown whether some rule matches. Then Allowed says whether allowing the
+	// traffic is correct; denying it is always correct.
 	Doubt bool
 }
 
-// Verdict tells what happens to new connections from src to a port of dst: the traffic
-// flows when both sides allow it. Ingress is what dst says, egress what src says; the side
-// of an address that is no member pod allows everything. The zero Addr has no traffic: both
-// sides deny.
+// Verdict returns the verdicts on new connections from src to a port of dst, which pass if both sides allow
+// them. Ingress is the verdict at dst, and egress the verdict at src. The side of an address that is not a
+// member pod's allows everything. If an address is the zero Addr, both sides deny.
 func Verdict(c Cluster, src, dst netip.Addr, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
 	ingress, egress = AtSwitch(c, src, dst, protocol, port)
 	if src.IsValid() && src == dst { // a pod cannot block itself
@@ -76,10 +72,9 @@ func Verdict(c Cluster, src, dst netip.Addr, protocol corev1.Protocol, port uint
 	return ingress, egress
 }
 
-// AtSwitch is Verdict for a switch that sees all traffic, also what a pod sends to itself:
-// there the pod is a peer of its policies as any other. On a node such traffic does not
-// reach the switch. So rules in HNS may follow the policies to the letter, or always let a
-// pod reach itself.
+// AtSwitch is Verdict for a switch that also sees the traffic of a pod to itself, and treats the pod as any
+// other peer of its policies. On a node such traffic does not reach the switch, so rules in HNS may either
+// follow the policies literally or always let a pod reach itself.
 func AtSwitch(c Cluster, src, dst netip.Addr, protocol corev1.Protocol, port uint16) (ingress, egress Side) {
 	if !src.IsValid() || !dst.IsValid() {
 		return Side{}, Side{}
@@ -88,7 +83,7 @@ func AtSwitch(c Cluster, src, dst netip.Addr, protocol corev1.Protocol, port uin
 	return p.judged(networkingv1.PolicyTypeIngress), p.judged(networkingv1.PolicyTypeEgress)
 }
 
-// packet opens a connection. It knows addresses only, as the network does.
+// packet is the first packet of a connection.
 type packet struct {
 	Cluster
 
@@ -97,14 +92,14 @@ type packet struct {
 	port     uint16
 }
 
-// end is an address.
+// end is an address with its pods.
 type end struct {
 	addr netip.Addr
-	// pod is the pod that it means to others, nil if it means none or nobody knows.
+	// pod is the pod that peers in rules match, nil if no pod has the address or the owner is unknown.
 	pod *corev1.Pod
-	// doubtful: several pods have it, and nobody knows which it means.
+	// doubtful reports that several pods have the address, so it is unknown which one it means.
 	doubtful bool
-	// subjects are the pods whose policies filter it, several where nobody knows.
+	// subjects are the pods whose policies filter it: several if the owner is unknown.
 	subjects []*corev1.Pod
 }
 
@@ -118,7 +113,7 @@ func endAt(c Cluster, addr netip.Addr) end {
 	case lost != nil:
 		e.subjects = []*corev1.Pod{lost}
 	case len(e.subjects) == 0 && owner != nil:
-		e.subjects = []*corev1.Pod{owner} // elsewhere
+		e.subjects = []*corev1.Pod{owner} // its pods run on another node
 	}
 	return e
 }
@@ -129,9 +124,9 @@ func (p packet) judged(direction networkingv1.PolicyType) Side {
 	if direction == networkingv1.PolicyTypeEgress {
 		own = &p.src
 	}
-	var all []Side // of each subject
+	var all []Side // one for each subject
 	var isolating, allowing []string
-	isolated, tiered := 0, false // isolated is how many subjects have NetworkPolicies, in either direction
+	isolated, tiered := 0, false // isolated counts the subjects with NetworkPolicies for any direction
 	for _, pod := range own.subjects {
 		own.pod = pod
 		isolates, allows, has := p.networkPolicies(pod, direction)
@@ -147,13 +142,13 @@ func (p packet) judged(direction networkingv1.PolicyType) Side {
 	}
 	if !tiered {
 		if isolated > 1 {
-			allowing = nil // nobody knows whose traffic it is, and they have no policy in common
+			allowing = nil // the owner is unknown, and the subjects have no policy in common
 		}
 		return decide(decision(isolating, allowing), nil)
 	}
 	s := all[0]
 	if i := slices.IndexFunc(all, func(one Side) bool { return !one.Allowed }); i >= 0 {
-		s = all[i] // nobody knows whose traffic it is: all of them have to agree
+		s = all[i] // the owner is unknown, so all subjects must allow it
 	}
 	s.Tiered, s.Doubt = true, s.Doubt || len(all) > 1
 	return s
@@ -179,7 +174,7 @@ func (p packet) networkPolicies(pod *corev1.Pod, direction networkingv1.PolicyTy
 	return isolating, allowing, has
 }
 
-// decision returns the tier of the NetworkPolicies as one rule, or none if they do not isolate.
+// decision returns the NetworkPolicies as one rule of their tier, or no rule if none of them isolates.
 func decision(isolating, allowing []string) []said {
 	switch {
 	case len(isolating) == 0:
@@ -190,8 +185,8 @@ func decision(isolating, allowing []string) []said {
 	return []said{{Side{Policy: slices.Min(isolating), Isolated: true}, v1alpha2.ClusterNetworkPolicyRuleActionDeny, yes}}
 }
 
-// applies reports whether the policy is about the pod. A podSelector that
-// cannot be read is about every pod of the namespace.
+// applies reports whether the policy selects the pod. An unreadable podSelector selects every pod of the
+// namespace.
 func applies(np networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
 	if np.Namespace != pod.Namespace {
 		return false
@@ -200,9 +195,8 @@ func applies(np networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
 	return err != nil || selector.Matches(labels.Set(pod.Labels))
 }
 
-// policyTypes returns the directions that the policy is about. When it does
-// not say (in words that are known), that is Ingress, and Egress too if it has
-// rules for it.
+// policyTypes returns the directions of the policy. If it names no known direction, these are Ingress, and
+// also Egress if it has egress rules.
 func policyTypes(np networkingv1.NetworkPolicy) []networkingv1.PolicyType {
 	said := slices.DeleteFunc(slices.Clone(np.Spec.PolicyTypes), func(t networkingv1.PolicyType) bool {
 		return t != networkingv1.PolicyTypeIngress && t != networkingv1.PolicyTypeEgress
@@ -216,9 +210,8 @@ func policyTypes(np networkingv1.NetworkPolicy) []networkingv1.PolicyType {
 	return []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
 }
 
-// allowedBy reports whether a rule of the policy for the direction lets the
-// packet through. A policy whose podSelector cannot be read allows nothing:
-// what it meant to open for some pods must not open all of them.
+// allowedBy reports whether a rule of the policy for the direction allows the packet. A policy with an
+// unreadable podSelector allows nothing, because its rules must not apply to all pods.
 func (p packet) allowedBy(np networkingv1.NetworkPolicy, direction networkingv1.PolicyType) bool {
 	if _, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector); err != nil {
 		return false

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// fromAny reports whether one of the peers of a rule means the end. A rule
-// that lists no peers is about everyone.
+// fromAny reports whether one of the peers of a rule matches the end. A rule without peers matches every
+// end.
 func (p packet) fromAny(peers []networkingv1.NetworkPolicyPeer, namespace string, e end) bool {
 	if len(peers) == 0 {
 		return true
@@ -24,8 +24,8 @@ func (p packet) fromAny(peers []networkingv1.NetworkPolicyPeer, namespace string
 	})
 }
 
-// selects reports whether a peer of a policy in the namespace means the pod. Of
-// two selectors both must match; a peer with none is malformed.
+// selects reports whether a peer of a policy in the namespace selects the pod. If it has two selectors,
+// both must match. A peer without selectors is malformed.
 func (p packet) selects(peer networkingv1.NetworkPolicyPeer, namespace string, pod *corev1.Pod) bool {
 	switch {
 	case peer.PodSelector == nil && peer.NamespaceSelector == nil:
@@ -39,8 +39,8 @@ func (p packet) selects(peer networkingv1.NetworkPolicyPeer, namespace string, p
 	}
 }
 
-// namespaceMatches reports whether the selector matches a namespace. Of one
-// whose object is not there nothing is known, so nothing matches it.
+// namespaceMatches reports whether the selector matches a namespace. No selector matches a namespace
+// without an object, as its labels are unknown.
 func (p packet) namespaceMatches(selector *metav1.LabelSelector, name string) bool {
 	return slices.ContainsFunc(p.Namespaces, func(ns corev1.Namespace) bool {
 		return ns.Name == name && matches(selector, ns.Labels)
@@ -52,8 +52,8 @@ func matches(selector *metav1.LabelSelector, set map[string]string) bool {
 	return err == nil && parsed.Matches(labels.Set(set))
 }
 
-// inBlock reports whether the block contains the address and no exception
-// does. A block that is malformed in any part contains nothing.
+// inBlock reports whether the block, but none of its exceptions, contains the address. A malformed block
+// contains nothing.
 func inBlock(block networkingv1.IPBlock, addr netip.Addr) bool {
 	cidr, err := netip.ParsePrefix(block.CIDR)
 	if err != nil || !cidr.Addr().Is4() {

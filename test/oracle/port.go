@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// toAny reports whether one of the ports of a rule means the packet's. A rule
-// that lists no ports is about all of them.
+// toAny reports whether one of the ports of a rule matches the packet. A rule without ports matches all
+// ports.
 func (p packet) toAny(ports []networkingv1.NetworkPolicyPort) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, p.toPort)
 }
@@ -44,8 +44,8 @@ func known(protocol corev1.Protocol) bool {
 	return protocol == corev1.ProtocolTCP || protocol == corev1.ProtocolUDP || protocol == corev1.ProtocolSCTP
 }
 
-// toNamedPort reports whether the packet goes to the port of the destination
-// pod that bears the name, ingress and egress alike. What is no pod has no names.
+// toNamedPort reports whether the packet goes to the port with the name at the destination pod, for ingress
+// and egress. An end that is not a pod has no named ports.
 func (p packet) toNamedPort(name string) bool {
 	if p.dst.pod == nil {
 		return false
@@ -60,8 +60,8 @@ func (p packet) toNamedPort(name string) bool {
 	return false
 }
 
-// running returns the containers that run as long as the pod does: the
-// ordinary ones, then the init containers that are restarted (sidecars).
+// running returns the containers that run as long as the pod: the regular containers, and then the
+// restartable init containers (sidecars).
 func running(pod *corev1.Pod) []corev1.Container {
 	return slices.Concat(pod.Spec.Containers, slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool {
 		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways

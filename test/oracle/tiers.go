@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// truth is what is known of a statement.
+// truth is the truth value of a statement, which may be unknown.
 type truth int
 
 const (
@@ -27,13 +27,13 @@ func known3(is bool) truth {
 	return no
 }
 
-// tiered reports whether a ClusterNetworkPolicy is about a pod, or may be.
+// tiered reports whether a ClusterNetworkPolicy selects, or may select, a pod.
 func (p packet) tiered(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(p.ClusterPolicies, func(cnp v1alpha2.ClusterNetworkPolicy) bool { return p.isSubject(cnp.Spec.Subject, pod) != no })
 }
 
-// isSubject reports whether a policy is about a pod, which is none of the host's
-// network. A selector that is none selects everything.
+// isSubject reports whether a policy selects a pod, which must not be in the host network. An unreadable
+// selector selects every pod.
 func (p packet) isSubject(s v1alpha2.ClusterNetworkPolicySubject, pod *corev1.Pod) truth {
 	switch {
 	case unread(s.Namespaces, s.Pods) || (s.Namespaces == nil) == (s.Pods == nil):
@@ -46,7 +46,7 @@ func (p packet) isSubject(s v1alpha2.ClusterNetworkPolicySubject, pod *corev1.Po
 	return p.inNamespaces(&s.Pods.NamespaceSelector, pod.Namespace)
 }
 
-// inNamespaces reports whether a selector matches a namespace: maybe, when it has no
+// inNamespaces reports whether a selector matches a namespace. It returns maybe if the namespace has no
 // object.
 func (p packet) inNamespaces(selector *metav1.LabelSelector, name string) truth {
 	if !slices.ContainsFunc(p.Namespaces, func(ns corev1.Namespace) bool { return ns.Name == name }) {
@@ -55,14 +55,15 @@ func (p packet) inNamespaces(selector *metav1.LabelSelector, name string) truth 
 	return known3(p.namespaceMatches(selector, name))
 }
 
-// said is a rule at work: by is the verdict where it decides, but for Allowed.
+// said is the result of one rule for the packet: by is the verdict if the rule decides, without Allowed.
 type said struct {
 	by     Side
 	action v1alpha2.ClusterNetworkPolicyRuleAction
 	match  truth
 }
 
-// decide goes through the rules of all tiers, in order, after some that passed the traffic on.
+// decide returns the verdict of the rules of all tiers, which are in order. passed are the Pass rules
+// before them.
 func decide(rules []said, passed []Side) Side {
 	doubt := false
 	for i, r := range rules {
@@ -88,8 +89,8 @@ func decide(rules []said, passed []Side) Side {
 	return Side{Allowed: true, Passed: passed, Doubt: doubt}
 }
 
-// rules returns the rules of a tier that a pod is subject to, in order: by priority,
-// then by name of the policy, then as they are written.
+// rules returns the rules of a tier for a pod, ordered by priority, then by name of the policy, then by
+// index.
 func (p packet) rules(pod *corev1.Pod, direction networkingv1.PolicyType, tier v1alpha2.Tier) (all []said) {
 	policies := slices.SortedFunc(slices.Values(p.ClusterPolicies), func(a, b v1alpha2.ClusterNetworkPolicy) int {
 		return cmp.Or(cmp.Compare(a.Spec.Priority, b.Spec.Priority), cmp.Compare(a.Name, b.Name))
@@ -116,7 +117,7 @@ func (p packet) rules(pod *corev1.Pod, direction networkingv1.PolicyType, tier v
 	return all
 }
 
-// unread reports whether a selector is there that cannot be read.
+// unread reports whether one of the selectors is set but unreadable.
 func unread(selector *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) bool {
 	all := []*metav1.LabelSelector{selector}
 	if pods != nil {
@@ -125,7 +126,7 @@ func unread(selector *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) bool {
 	return slices.ContainsFunc(all, func(s *metav1.LabelSelector) bool { _, err := metav1.LabelSelectorAsSelector(s); return err != nil })
 }
 
-// ofPolicy holds the packet against each rule of a policy.
+// ofPolicy compares the packet with each rule of a policy.
 func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networkingv1.PolicyType) (all []said) {
 	if direction == networkingv1.PolicyTypeEgress {
 		for i, r := range cnp.Spec.Egress {
@@ -134,7 +135,7 @@ func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networking
 		return all
 	}
 	for i, r := range cnp.Spec.Ingress {
-		var peers []v1alpha2.ClusterNetworkPolicyEgressPeer // which have all fields of the others
+		var peers []v1alpha2.ClusterNetworkPolicyEgressPeer // also for ingress: egress peers have all fields of ingress peers
 		for _, from := range r.From {
 			peers = append(peers, v1alpha2.ClusterNetworkPolicyEgressPeer{Namespaces: from.Namespaces, Pods: from.Pods})
 		}
@@ -143,9 +144,9 @@ func (p packet) ofPolicy(cnp v1alpha2.ClusterNetworkPolicy, direction networking
 	return all
 }
 
-// said holds the packet against one rule. A rule with a part that cannot be read, or is
-// not known, accepts nothing, and denies everything where it would deny or pass. Names
-// of domains are known, and mean nobody to an Accept. peerServes: e is the destination.
+// said compares the packet with one rule. A rule with an unreadable or unknown part accepts nothing if its
+// action is Accept, and else denies everything. A domain name is a known peer, but matches no end in an
+// Accept rule. peerServes reports whether the peer is the destination.
 func (p packet) said(index int, action v1alpha2.ClusterNetworkPolicyRuleAction, peers []v1alpha2.ClusterNetworkPolicyEgressPeer, protocols []v1alpha2.ClusterNetworkPolicyProtocol, e end, peerServes bool) said {
 	r := said{by: Side{Rule: index}, action: action}
 	accepts := action == v1alpha2.ClusterNetworkPolicyRuleActionAccept
@@ -173,14 +174,13 @@ func (p packet) said(index int, action v1alpha2.ClusterNetworkPolicyRuleAction, 
 	return r
 }
 
-// unreadable reports whether a peer has no field that is known, or a selector that is
-// none.
+// unreadable reports whether a peer has no known field, or an unreadable selector.
 func unreadable(peer v1alpha2.ClusterNetworkPolicyEgressPeer) bool {
 	empty := peer.Namespaces == nil && peer.Pods == nil && peer.Nodes == nil && peer.Networks == nil && peer.DomainNames == nil
 	return empty || unread(peer.Namespaces, peer.Pods) || unread(peer.Nodes, nil)
 }
 
-// isPeer reports whether a peer means the end. Whose address is in doubt may be any pod.
+// isPeer reports whether a peer matches the end. An end whose address is in doubt may be any pod.
 func (p packet) isPeer(peer v1alpha2.ClusterNetworkPolicyEgressPeer, e end) truth {
 	switch {
 	case peer.Networks != nil:
@@ -207,12 +207,11 @@ func (p packet) isPeer(peer v1alpha2.ClusterNetworkPolicyEgressPeer, e end) trut
 	if in == yes && !matches(&peer.Pods.PodSelector, e.pod.Labels) {
 		return no
 	}
-	return in // of a namespace that is not known any pod may be meant
+	return in // any pod of a namespace without an object may match
 }
 
-// inProtocol reports whether one entry of protocols means the packet. When the peer serves
-// it and its address is in doubt, nobody knows which ports it gives names to; who is of a
-// namespace that is not known may count as one of these.
+// inProtocol reports whether one entry of protocols matches the packet. If the peer is the destination and
+// its address is in doubt, or its namespace has no object, its named ports are unknown.
 func (p packet) inProtocol(x v1alpha2.ClusterNetworkPolicyProtocol, peerServes bool) truth {
 	to := func(protocol corev1.Protocol, port *v1alpha2.Port) truth {
 		switch {

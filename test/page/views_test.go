@@ -155,7 +155,7 @@ func TestContested(t *testing.T) {
 	require.Equal(t, shownWords["unknown"], b.text("#panel .verdict .chip"))
 	require.Equal(t, shownWords["allowed"], b.text("#panel section:nth-of-type(1) h3 .chip"))
 	require.Equal(t, shownWords["unknown"], b.text("#panel section:nth-of-type(2) h3 .chip"))
-	require.Contains(t, b.text("#panel section:nth-of-type(2)"), "It is not known to be x/web that has its address")
+	require.Contains(t, b.text("#panel section:nth-of-type(2)"), "x/web may not own its address")
 	require.NotContains(t, b.text("#panel section:nth-of-type(1)"), "It is not known")
 	b.picture("contested")
 }

@@ -1,6 +1,6 @@
-// Program path counts the functions of pkg/ that one event runs, from the API server's watch to HNS:
-// a measure of how much code a reader has to understand. It runs the agent on the simulator and has
-// to be built with coverage, as hack/path.sh does. It fails when an event runs more than its bound.
+// Program path counts the functions of pkg/ that one event runs, from the API server's watch to HNS: a
+// measure of how much code a reader has to understand. It runs the agent on the simulator, and must be
+// built with coverage, as hack/path.sh does. It fails if an event runs more functions than its limit.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// pod returns a pod of the namespace shop, and policy one that lets pods with app=api connect to a
+// pod returns a pod of the namespace shop, and policy a policy that lets pods with app=api connect to a
 // port of pods with app=db.
 func pod(name, address string, local bool, app string) cluster.Object {
 	return cluster.Pod{Namespace: "shop", Name: name, Addr: address, Local: local, Labels: map[string]string{"app": app}}.Object()

@@ -11,7 +11,7 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Change applies a line to the simulated node. The error is that of the simulator.
+// Change applies a line to the simulated node. It returns the error of the simulator.
 func Change(sim *hnsfault.Sim, words []string) error {
 	args := words[1:]
 	switch words[0] {

@@ -11,7 +11,7 @@ import (
 	"github.com/winnpm/winnpm/test/oracle"
 )
 
-// Objects returns everything in a cluster but its lost pods, with the names that Read gives the objects.
+// Objects returns the objects of a cluster except lost pods, with the names that Read gives them.
 func Objects(c oracle.Cluster) iter.Seq2[string, Object] {
 	return func(yield func(string, Object) bool) {
 		more := true
@@ -41,7 +41,7 @@ func (o Object) Equal(p Object) bool {
 		equality.Semantic.DeepEqual(o.Policy, p.Policy) && equality.Semantic.DeepEqual(o.Cluster, p.Cluster) && equality.Semantic.DeepEqual(o.Peer, p.Peer)
 }
 
-// String describes the object for whoever reads a failure.
+// String describes the object in test failures.
 func (o Object) String() string {
 	text := func(spec any) string {
 		out, err := json.Marshal(spec)

@@ -1,5 +1,5 @@
-// Package script reads what happens to a cluster from lines of text, for tests.
-// test/torture/README.md describes the lines. Functions panic if a line is malformed.
+// Package script parses changes of a cluster from lines of text, for tests. test/torture/README.md
+// describes the lines. Functions panic if a line is malformed.
 package script
 
 import (
@@ -39,7 +39,7 @@ type Object struct {
 	Policy    *networkingv1.NetworkPolicy
 	Cluster   *v1alpha2.ClusterNetworkPolicy
 	Peer      *corev1.Node // a node of the cluster
-	Addrs     []netip.Addr // of this node
+	Addrs     []netip.Addr // of the agent's node
 	Sandbox   state.Sandbox
 	Trust     int8
 }
@@ -151,7 +151,7 @@ func (r *Reader) pod(object *Object, meta metav1.ObjectMeta, args []string) {
 	object.Pod = pod
 }
 
-// Tell puts what Read returned into a transaction. A deleted pod counts as finished.
+// Tell adds the result of Read to a transaction. A deleted pod counts as finished.
 func Tell(tx *dataplane.Transaction, name string, object *Object) {
 	kind, name, _ := strings.Cut(name, " ")
 	ns, podName, _ := strings.Cut(name, "/")

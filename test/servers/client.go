@@ -16,19 +16,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Client asks an API server with JSON: nothing of client-go gets into a program that has one.
+// Client is a client of an API server that uses JSON and not client-go.
 type Client struct {
 	server, token string
 	http          *http.Client
 }
 
-// Status is the answer of an API server to a request that failed: its HTTP status.
+// Status is the HTTP status of a failed request to an API server, as an error.
 type Status int
 
 // Error implements error.
 func (s Status) Error() string { return http.StatusText(int(s)) }
 
-// NewClient returns the client of the administrator whose kubeconfig a file is, as Start returns it.
+// NewClient returns the administrator's client for a kubeconfig, as returned by Start.
 func NewClient(kubeconfig string) (*Client, error) {
 	text, err := os.ReadFile(kubeconfig)
 	if err != nil {
@@ -61,8 +61,8 @@ func NewClient(kubeconfig string) (*Client, error) {
 	}, nil
 }
 
-// Do makes a request, and decodes the answer into a value unless that is nil. The body is a
-// value that encodes to JSON; nil: none. A PATCH merges. An error of the API server is a Status.
+// Do makes a request. It encodes body as JSON, unless that is nil, and decodes the answer into the other
+// value, unless that is nil. A PATCH is a merge patch. An error of the API server is a Status.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
 	var content []byte
 	var err error
@@ -97,7 +97,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) er
 	return json.Unmarshal(text, into)
 }
 
-// Remove deletes what is at a path, which may be gone, without waiting for a kubelet.
+// Remove deletes the object at a path without a grace period. It is no error if the object does not exist.
 func (c *Client) Remove(ctx context.Context, path string) error {
 	err := c.Do(ctx, http.MethodDelete, path+"?gracePeriodSeconds=0", nil, nil)
 	if errors.Is(err, Status(http.StatusNotFound)) {

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Eventually calls missing until it returns nothing, and fails with its last answer when that
-// takes longer than limit.
+// Eventually calls missing until it returns "". After limit it fails the test with the last result.
 func Eventually(t *testing.T, limit time.Duration, missing func() string) {
 	t.Helper()
 	deadline := time.NewTimer(limit)

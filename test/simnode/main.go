@@ -1,6 +1,6 @@
-// Program simnode runs an agent with the simulator in place of HNS, and gives its pods endpoints. It
-// follows a live cluster, sends Events, serves the pages of an agent, and at /npm/v1/simulate what kubectl
-// npm simulate prints as JSON, with the verdicts that the query asks for. The end-to-end suite uses it.
+// Program simnode runs an agent on the simulator instead of HNS, and creates endpoints for its pods. It
+// watches a live cluster, sends Events, and serves the pages of an agent. At /npm/v1/simulate it serves the
+// JSON of kubectl npm simulate, with the verdicts that the query asks for. The end-to-end suite uses it.
 package main
 
 import (
@@ -88,7 +88,7 @@ type kubelet struct {
 	dp  *dataplane.Dataplane
 	sim *hnssim.Sim
 
-	mu   sync.Mutex                    // guards pods; whoever holds it sees no half transaction
+	mu   sync.Mutex                    // guards pods, and is held during a transaction
 	pods map[desired.PodKey]whatif.Pod // of the node
 }
 

@@ -1,6 +1,6 @@
-// Package agents finds the agents of a cluster and reaches their HTTP endpoints
-// through the API server alone, as kubectl port-forward does: without a way to
-// the nodes, and with the rights of whoever asks.
+// Package agents finds the agents of a cluster and sends requests to their HTTP endpoints through the API
+// server, like kubectl port-forward. It needs no network access to the nodes, and uses the rights of the
+// user.
 package agents
 
 import (
@@ -22,18 +22,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Where deploy/ has the agents.
+// The defaults match the manifests in deploy/.
 const (
 	DefaultNamespace = "kube-system"
 	DefaultSelector  = "k8s-app=azure-npm"
 	DefaultPort      = 10091
 )
 
-// ErrNoAgent says that a node has no agent. That is in order on a node that is
-// not Windows.
+// ErrNoAgent means that a node has no agent, which is normal for a node that does not run Windows.
 var ErrNoAgent = errors.New("no agent")
 
-// Cluster is where the agents are.
+// Cluster finds and asks the agents of a cluster.
 type Cluster struct {
 	api       *rest.Config
 	core      *rest.RESTClient
@@ -41,8 +40,8 @@ type Cluster struct {
 	selector  labels.Selector
 }
 
-// New returns the cluster behind an API server. Its agents are the pods of a
-// namespace with certain labels.
+// New returns the cluster of an API server. Its agents are the pods in a namespace that a label selector
+// selects.
 func New(api *rest.Config, namespace, selector string) (*Cluster, error) {
 	parsed, err := labels.Parse(selector)
 	if err != nil {
@@ -68,8 +67,8 @@ func client(api *rest.Config, path string, of schema.GroupVersion, add func(*run
 	return rest.RESTClientFor(c)
 }
 
-// get reads an object of a namespace into out; what is its name in errors. It returns false for an
-// object that is not there.
+// get reads an object of a namespace into out. Errors call the object what. It returns false if the object
+// does not exist.
 func get(ctx context.Context, api *rest.RESTClient, resource, namespace, name, what string, out runtime.Object) (bool, error) {
 	err := api.Get().Namespace(namespace).Resource(resource).Name(name).Do(ctx).Into(out)
 	if apierrors.IsNotFound(err) {
@@ -81,7 +80,7 @@ func get(ctx context.Context, api *rest.RESTClient, resource, namespace, name, w
 	return true, nil
 }
 
-// NodeOf returns the node of a pod, which is namespace/name.
+// NodeOf returns the node of a pod, which is given as namespace/name.
 func (c *Cluster) NodeOf(ctx context.Context, pod string) (node string, err error) {
 	namespace, name, _ := strings.Cut(pod, "/")
 	var p corev1.Pod
@@ -105,7 +104,7 @@ func (c *Cluster) Pods(ctx context.Context, namespace string) ([]corev1.Pod, err
 	return pods.Items, nil
 }
 
-// Service returns a Service, nil when there is none of the name.
+// Service returns a Service, or nil if it does not exist.
 func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
 	var svc corev1.Service
 	found, err := get(ctx, c.core, "services", namespace, name, "service "+namespace+"/"+name, &svc)
@@ -115,7 +114,7 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.
 	return &svc, nil
 }
 
-// Agent is a pod that answers for a node.
+// Agent is the agent's pod on a node.
 type Agent struct {
 	Node      string
 	Namespace string
@@ -126,11 +125,10 @@ type Agent struct {
 
 func (a Agent) String() string { return a.Namespace + "/" + a.Name }
 
-// Words returns what messages call the agent.
+// Words returns the agent and its node for messages.
 func (a Agent) Words() string { return fmt.Sprintf("the agent %s on %s", a, a.Node) }
 
-// Find returns the agent of a node, the newest of those that run. It fails with
-// ErrNoAgent when the node has none.
+// Find returns the agent of a node, the newest running one. It fails with ErrNoAgent if the node has none.
 func (c *Cluster) Find(ctx context.Context, node string) (Agent, error) {
 	var pods corev1.PodList
 	err := c.core.Get().Namespace(c.namespace).Resource("pods").
@@ -143,7 +141,7 @@ func (c *Cluster) Find(ctx context.Context, node string) (Agent, error) {
 	return choose(slices.DeleteFunc(pods.Items, onLinux), node)
 }
 
-// choose returns the agent of a node among its pods.
+// choose returns the newest running pod as the agent of a node.
 func choose(found []corev1.Pod, node string) (Agent, error) {
 	slices.SortFunc(found, func(a, b corev1.Pod) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -161,7 +159,7 @@ func choose(found []corev1.Pod, node string) (Agent, error) {
 	return Agent{Node: node, Namespace: p.Namespace, Name: p.Name, Port: port(p), Ready: ready(p.Status)}, nil
 }
 
-// onLinux tells the pods of Azure NPM on Linux nodes, which have the same labels.
+// onLinux reports whether a pod is one of Azure NPM on a Linux node; these have the same labels.
 func onLinux(p corev1.Pod) bool {
 	return p.Spec.OS != nil && p.Spec.OS.Name == corev1.Linux || p.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Linux)
 }
@@ -184,7 +182,7 @@ func ready(status corev1.PodStatus) bool {
 	})
 }
 
-// advise adds to an error of the API server what to do.
+// advise adds advice to an error of the API server.
 func advise(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w; deploy/trace has the rights that it takes", err)

@@ -10,15 +10,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// OnNode is the agent of a node, or why there is none to ask.
+// OnNode is the agent of a node, or the reason why it cannot be asked.
 type OnNode struct {
 	Node  string
 	Agent Agent
 	Err   error
 }
 
-// All returns the agents of all nodes, sorted by node: those of the nodes that have one, and
-// of the nodes that say they run Windows. When it may not look for these, nodesErr says so.
+// All returns the agents of all nodes, sorted by node. It includes Windows nodes without an agent, unless
+// it cannot list nodes; then nodesErr is the reason.
 func (c *Cluster) All(ctx context.Context) (all []OnNode, nodesErr, err error) {
 	var pods corev1.PodList
 	err = c.core.Get().Namespace(c.namespace).Resource("pods").Param("labelSelector", c.selector.String()).Do(ctx).Into(&pods)
@@ -43,7 +43,7 @@ func (c *Cluster) All(ctx context.Context) (all []OnNode, nodesErr, err error) {
 	return all, nodesErr, nil
 }
 
-// Policy returns a NetworkPolicy, nil when there is none of the name.
+// Policy returns a NetworkPolicy, or nil if it does not exist.
 func (c *Cluster) Policy(ctx context.Context, namespace, name string) (*networkingv1.NetworkPolicy, error) {
 	policies, err := client(c.api, "/apis", networkingv1.SchemeGroupVersion, networkingv1.AddToScheme)
 	if err != nil {

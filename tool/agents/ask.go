@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// Timeout is how long an agent, or the API server, may take for an answer.
+	// Timeout limits a request to an agent or to the API server.
 	Timeout = time.Minute
-	// atOnce is how many agents Each asks at the same time.
-	atOnce = 16
+	// maxConcurrent limits the agents that Each asks at the same time.
+	maxConcurrent = 16
 )
 
 // Getter sends requests to agents. Cluster implements it.
@@ -43,7 +43,7 @@ func (c *Cluster) Get(ctx context.Context, a Agent, path string, use func(io.Rea
 	}
 	client := http.Client{Transport: c.Transport(a)}
 	resp, err := client.Do(req)
-	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) { // its URL is of no address here
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) { // without the URL, whose address means nothing to the user
 		return fmt.Errorf("%s: %w; kubectl -n %s logs %s says more", a.Words(), wrapped.Err, a.Namespace, a.Name)
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func Status(ctx context.Context, from Getter, a Agent) (st debug.Status, err err
 	return st, err
 }
 
-// Statuses returns the status of every agent, or why there is none, in the order of all.
+// Statuses returns the status of every agent, or an error, in the order of all.
 func Statuses(ctx context.Context, from Getter, all []OnNode, timeout time.Duration) ([]debug.Status, []error) {
 	out := make([]debug.Status, len(all))
 	errs := Each(ctx, all, timeout, func(ctx context.Context, i int, a Agent) (err error) {
@@ -93,11 +93,11 @@ func Statuses(ctx context.Context, from Getter, all []OnNode, timeout time.Durat
 	return out, errs
 }
 
-// Each calls ask for the agent of every node, for several of them at the same time, each for no longer
-// than the timeout. It returns why there is no answer of a node, by the index of the node.
+// Each calls ask for the agent of every node, concurrently and with a timeout for each call. It returns an
+// error for each node without an answer, by the index of the node.
 func Each(ctx context.Context, all []OnNode, timeout time.Duration, ask func(ctx context.Context, i int, a Agent) error) []error {
 	errs := make([]error, len(all))
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, maxConcurrent)
 	var asking sync.WaitGroup
 	for i, on := range all {
 		if errs[i] = on.Err; on.Err != nil {

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// maxReason is how much of what a kubelet says of a failure is told, in bytes.
+	// maxReason limits the bytes that are read of a kubelet's error.
 	maxReason = 1 << 10
-	// maxHeaders is how much may come before the body of an answer, in bytes.
+	// maxHeaders limits the bytes of an answer before its body.
 	maxHeaders = 64 << 10
 )
 
-// Transport sends requests to an agent, whatever host their URL names, each over
-// a port-forward of its own. It opens no listener on this machine.
+// Transport returns a transport that sends every request to an agent, through a new port-forward each, and
+// ignores the host in the URL. It opens no listener on this machine.
 func (c *Cluster) Transport(a Agent) http.RoundTripper {
 	return transport{c, a}
 }
@@ -37,8 +37,8 @@ type transport struct {
 	agent   Agent
 }
 
-// RoundTrip implements http.RoundTripper. The connection ends with the body of
-// the response, or with the request's context.
+// RoundTrip implements http.RoundTripper. It closes the connection when the body of the response is closed
+// or the request's context is done.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	f, err := t.cluster.forward(ctx, t.agent)
@@ -58,7 +58,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// body ends the connection with itself.
+// body is a response body that closes the connection when it is closed.
 type body struct {
 	io.ReadCloser
 	end func()
@@ -70,12 +70,11 @@ func (b body) Close() error {
 	return err
 }
 
-// forwarded is a connection to a port of a pod: two streams over one upgraded
-// connection to the API server, one for the bytes, one for what the kubelet has
-// to say if it cannot forward them.
+// forwarded is a connection to a port of a pod. It has two streams over one upgraded connection to the API
+// server: one for data, and one for the kubelet's error if it cannot forward.
 type forwarded struct {
 	data   httpstream.Stream
-	reason chan string // once, when the kubelet is done
+	reason chan string // gets the kubelet's error, or "", when the error stream ends
 	close  func()      // may be called at any time, more than once
 }
 
@@ -86,14 +85,14 @@ func (c *Cluster) forward(ctx context.Context, a Agent) (*forwarded, error) {
 		return nil, err
 	}
 	f := &forwarded{reason: make(chan string, 1)}
-	f.close = sync.OnceFunc(func() { _ = conn.Close() }) // nothing is lost with it
+	f.close = sync.OnceFunc(func() { _ = conn.Close() }) // all data was read, or is not needed
 	headers := http.Header{}
 	headers.Set(corev1.PortHeader, strconv.Itoa(int(a.Port)))
 	headers.Set(corev1.PortForwardRequestIDHeader, "0")
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
 	reasons, err := conn.CreateStream(headers.Clone())
 	if err == nil {
-		_ = reasons.Close() // half: nothing is written to it
+		_ = reasons.Close() // closes the sending side only
 		headers.Set(corev1.StreamType, corev1.StreamTypeData)
 		f.data, err = conn.CreateStream(headers)
 	}
@@ -104,15 +103,15 @@ func (c *Cluster) forward(ctx context.Context, a Agent) (*forwarded, error) {
 	go func() {
 		text, err := io.ReadAll(io.LimitReader(reasons, maxReason))
 		if err != nil {
-			text = nil // the connection is lost, which the data tell too
+			text = nil // the connection is lost, so reading data fails too
 		}
 		f.reason <- string(text)
 	}()
 	return f, nil
 }
 
-// upgrade makes a connection to the API server one for streams: through a
-// WebSocket, which every proxy lets pass, else by SPDY, as kubectl does.
+// upgrade opens a connection for streams to the API server, like kubectl: through a WebSocket, which passes
+// proxies, or else with SPDY.
 func (c *Cluster) upgrade(ctx context.Context, a Agent) (httpstream.Connection, error) {
 	url := c.core.Post().Namespace(a.Namespace).Resource("pods").Name(a.Name).SubResource("portforward").URL()
 	api := rest.CopyConfig(c.api)
@@ -132,7 +131,7 @@ func (c *Cluster) upgrade(ctx context.Context, a Agent) (httpstream.Connection, 
 	return conn, err
 }
 
-// inContext gives requests a context: the dialers make them without.
+// inContext sets the context of requests, as the dialers create them without one.
 type inContext struct {
 	ctx  context.Context
 	next http.RoundTripper
@@ -153,12 +152,11 @@ func (f *forwarded) exchange(req *http.Request) (*http.Response, error) {
 	if err != nil && in.N <= 0 {
 		return nil, fmt.Errorf("the headers of the answer are longer than %d bytes: this is no agent", maxHeaders)
 	}
-	in.N = math.MaxInt64 // whoever reads the body counts it
+	in.N = math.MaxInt64 // readers of the body limit it themselves
 	return resp, err
 }
 
-// Read reads what the agent answers. Where it ends too early, the error is the
-// kubelet's.
+// Read reads the agent's answer. If the connection fails, the error is the kubelet's.
 func (f *forwarded) Read(p []byte) (int, error) {
 	n, err := f.data.Read(p)
 	if err != nil {
@@ -167,11 +165,11 @@ func (f *forwarded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failure returns the kubelet's reason for the end of the data, else err.
+// failure returns the kubelet's error if there is one, else err.
 func (f *forwarded) failure(err error) error {
 	_ = f.data.Reset() // else the kubelet may wait for more
-	text := <-f.reason // the end of the connection ends it too
-	f.reason <- text   // for who asks again
+	text := <-f.reason // arrives at the latest when the connection ends
+	f.reason <- text   // for the next call
 	if text != "" {
 		return errors.New(strings.TrimSpace(text))
 	}

@@ -13,25 +13,25 @@ import (
 	"github.com/winnpm/winnpm/tool/bounded"
 )
 
-// ErrNoBundle is a file that no agent made, or that is not whole.
+// ErrNoBundle is the error for a file that is not a complete support bundle.
 var ErrNoBundle = errors.New("no support bundle")
 
-// MaxSize is the number of bytes of a file from which on Read takes it for no
-// bundle, and of each file in it after it was unpacked. Those of an agent are far below.
+// MaxSize limits the bytes of a bundle, and of each file in it after unpacking. Bundles of agents are far
+// smaller.
 const MaxSize = bounded.MaxInput
 
-// maxFiles is how many files a bundle has at most.
+// maxFiles limits the files in a bundle.
 const maxFiles = 64
 
-// Bundle is what programs read of a support bundle.
+// Bundle is the machine-readable part of a support bundle.
 type Bundle struct {
 	Dump      state.Dump
 	Recording Recording
 }
 
-// Read reads a bundle of so many bytes. It fails with ErrNoBundle for whatever is
-// none, and with a bounded.ErrTooMuch besides for one with more in it than is decoded:
-// bounded.OfAnAgent. What it returns need not fit together. Other files are not unpacked.
+// Read reads a bundle of size bytes. Its errors are ErrNoBundle, and also bounded.ErrTooMuch if a file
+// exceeds bounded.OfAnAgent. It does not check that the parts of the bundle are consistent, and does not
+// unpack other files.
 func Read(r io.ReaderAt, size int64) (Bundle, error) {
 	b, err := read(r, size)
 	if err != nil {
@@ -62,14 +62,14 @@ func read(r io.ReaderAt, size int64) (b Bundle, err error) {
 	return b, err
 }
 
-// readFile lets use read one file to its end, which checks its sum.
+// readFile calls use with one file, and reads the rest of it, which verifies its checksum.
 func readFile(z *zip.Reader, name string, use func(io.Reader) error) error {
 	in, err := z.Open(name)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	// What the file says of its size need not be true: it is counted.
+	// Count the bytes, as the size in the zip file may be wrong.
 	left := &io.LimitedReader{R: in, N: MaxSize + 1}
 	err = use(left)
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 // ErrNoRecording is the error for a text that is not a recording of an agent.
 var ErrNoRecording = errors.New("no recording")
 
-// Recording is what recorder.Recorder writes.
+// Recording is the decoded output of recorder.Recorder.
 type Recording struct {
 	recorder.Header
 	Steps []recorder.Step `json:"steps"`
@@ -64,7 +64,7 @@ func (rec Recording) WriteText(w io.Writer) error {
 	for _, s := range rec.Steps {
 		n := failures(s)
 		failed += n
-		b.Line(0, "%d  +%s  %s  %s  %s  %s", s.Number, seconds(s.Began.Sub(rec.Steps[0].Began)), came(s), calls(s), seconds(s.Took), outcome(s, n))
+		b.Line(0, "%d  +%s  %s  %s  %s  %s", s.Number, seconds(s.Began.Sub(rec.Steps[0].Began)), changes(s), calls(s), seconds(s.Took), outcome(s, n))
 		writeStep(b, s)
 	}
 	b.Line(0, "%s, %s", cli.Count(len(rec.Steps), "step"), cli.Count(failed, "failed call"))
@@ -72,7 +72,7 @@ func (rec Recording) WriteText(w io.Writer) error {
 	return err
 }
 
-// writeStep writes the calls of a step that failed or hang, and its repairs.
+// writeStep writes the failed and hanging calls of a step, and its repairs.
 func writeStep(b *cli.Page, s recorder.Step) {
 	for i, c := range s.Calls {
 		result := "no answer yet"
@@ -100,8 +100,8 @@ func target(c recorder.Call) string {
 	return fmt.Sprintf("%s (%d)", text, c.Count)
 }
 
-// came returns the changes that a step processed: "3 pods created, 1 policy deleted".
-func came(s recorder.Step) string {
+// changes returns the changes that a step processed: "3 pods created, 1 policy deleted".
+func changes(s recorder.Step) string {
 	if s.Kind == recorder.Observation {
 		return "reading HNS"
 	}
@@ -146,7 +146,7 @@ func failures(s recorder.Step) (n int) {
 	return n
 }
 
-// outcome says how a step ended.
+// outcome describes how a step ended.
 func outcome(s recorder.Step, failed int) string {
 	var parts []string
 	if s.Running {

@@ -13,15 +13,15 @@ import (
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// Classes gives every IPv4 address the number of its class, from 0 in order of appearance.
-// Addresses are of one class when nothing in the dump tells them apart: each has the same
-// Verdicts with any other address, whichever end it is. It reads all rules and sets once.
+// Classes returns the class of each IPv4 address, numbered from 0 in order of appearance. Addresses of one
+// class have the same verdicts with every other address, as source and as destination. It reads all rules
+// and sets once.
 func (c *Cluster) Classes(addrs []netip.Addr) []int {
 	k := classes{
 		c: c, acls: map[hns.ACL]int{}, fields: map[string]bool{}, sets: map[string]bool{},
 		facts: make([][]byte, len(addrs)),
 	}
-	own := map[netip.Addr]string{} // what decides at an address itself: the rules of its pod's endpoints
+	own := map[netip.Addr]string{} // by address: the rules of its pod's endpoints
 	for a, pod := range c.owners {
 		var eps []string
 		for _, ep := range c.endpointsOf(pod) {
@@ -36,7 +36,7 @@ func (c *Cluster) Classes(addrs []netip.Addr) []int {
 	}
 	slices.SortFunc(k.sorted, func(a, b located) int { return cmp.Compare(a.addr, b.addr) })
 	for field := range k.fields {
-		k.field(field)
+		k.markField(field)
 	}
 	numbers := map[string]int{}
 	out := make([]int, len(addrs))
@@ -51,15 +51,15 @@ func (c *Cluster) Classes(addrs []netip.Addr) []int {
 	return out
 }
 
-// classes collects what is true of every address: which rules its endpoints
-// have, and which sets and blocks of any rule it is in.
+// classes collects facts about addresses: the rules of their endpoints, and the sets and blocks that
+// contain them. Addresses with equal facts are of one class.
 type classes struct {
 	c      *Cluster
 	acls   map[hns.ACL]int // a number for each rule
-	fields map[string]bool // where they name addresses or sets
-	sets   map[string]bool // ids that are done
+	fields map[string]bool // the address fields of rules
+	sets   map[string]bool // ids that markSet has done
 	sorted []located
-	facts  [][]byte // by place
+	facts  [][]byte // by place in the input
 	marks  uint32
 }
 
@@ -75,20 +75,20 @@ func Number(a netip.Addr) uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
-// endpoint returns a text that is the same for endpoints with the same rules in any order.
+// endpoint returns a key that is equal for endpoints with equal rules in any order.
 func (k *classes) endpoint(ep *state.EndpointDump) string {
-	text := fmt.Appendf(nil, " endpoint %t foreign %v wanted %v", ep.Tiered, k.list(ep.ForeignRules), k.list(ep.Wanted))
+	text := fmt.Appendf(nil, " endpoint %t foreign %v wanted %v", ep.Tiered, k.numbers(ep.ForeignRules), k.numbers(ep.Wanted))
 	if ep.Known {
-		text = fmt.Appendf(text, " applied %v", k.list(ep.Applied))
+		text = fmt.Appendf(text, " applied %v", k.numbers(ep.Applied))
 	} else {
 		for _, acls := range ep.Maybe {
-			text = fmt.Appendf(text, " maybe %v", k.list(acls))
+			text = fmt.Appendf(text, " maybe %v", k.numbers(acls))
 		}
 	}
 	return string(text)
 }
 
-func (k *classes) list(acls []hns.ACL) []int {
+func (k *classes) numbers(acls []hns.ACL) []int {
 	out := make([]int, len(acls))
 	for i, a := range acls {
 		n, ok := k.acls[a]
@@ -103,25 +103,24 @@ func (k *classes) list(acls []hns.ACL) []int {
 	return out
 }
 
-// field marks the addresses in a list of blocks, or in each set of a list of
-// ids.
-func (k *classes) field(text string) {
+// markField marks the addresses that an address field of a rule contains: a list of blocks or of set ids.
+func (k *classes) markField(text string) {
 	var blocks match.Spans
 	for part := range strings.SplitSeq(text, ",") {
 		if sp, ok := match.ParseSpan(part); ok {
 			blocks = append(blocks, sp)
 		} else if !k.sets[part] {
 			k.sets[part] = true
-			k.set(part)
+			k.markSet(part)
 		}
 	}
 	k.mark(blocks.Sorted())
 }
 
-// set marks the members that a set has, and those that it should have. A set that is not
-// known counts as having every address.
-func (k *classes) set(id string) {
-	for _, in := range []int{closed, wanted} {
+// markSet marks the actual members of a set, and then its desired members. It marks nothing for an unknown
+// set, which distinguishes no addresses.
+func (k *classes) markSet(id string) {
+	for _, in := range []int{viewEmpty, viewDesired} {
 		s := k.c.views[in].set(id).set
 		switch {
 		case s == nil:
@@ -137,7 +136,7 @@ func (k *classes) set(id string) {
 	}
 }
 
-// mark gives the addresses in the spans one more fact in common.
+// mark adds a new fact to every address in the spans.
 func (k *classes) mark(spans match.Spans) {
 	k.marks++
 	for _, sp := range spans {

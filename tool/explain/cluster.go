@@ -14,32 +14,30 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// ErrNoEnd says that a question names an end that has no traffic, as far as the dump knows.
+// ErrNoEnd means that a question names an end that the dump does not know, or that has no IPv4 address.
 var ErrNoEnd = errors.New("cannot be asked about")
 
-// Cluster is a dump with indexes, for many questions. It keeps what it has taken
-// apart; one goroutine may use it at a time, and nobody may change the dump
-// meanwhile.
+// Cluster is a dump with indexes, for many questions. It caches parsed rules and sets. It is not safe for
+// concurrent use, and callers must not change the dump while it is in use.
 type Cluster struct {
 	dump       *state.Dump
 	pods       map[string]*state.PodDump
 	owners     map[netip.Addr]*state.PodDump
-	hosts      map[netip.Addr]*state.PodDump // one of the pods in a node's network
+	hosts      map[netip.Addr]*state.PodDump // by node address: one of its host-network pods
 	namespaces map[string]map[string]string
-	relabeled  map[string]map[string]string // namespaces with other labels, of which only a question is
+	relabeled  map[string]map[string]string // labels of namespaces that a Miss tries, instead of the dump's
 	endpoints  map[string]*state.EndpointDump
 	setByID    map[string]*state.SetDump
 	setByName  map[string]*state.SetDump
 	setNames   SetNames
-	// views are the sets as HNS has them, without and with what is not known, and
-	// as they should be; lists are the rules of endpoints in these views.
+	// views are the sets in HNS, unknown ones taken as empty or as complete, and the desired sets. lists
+	// caches the parsed rules of endpoints for each view.
 	views    [3]*view
 	lists    map[listKey]parsed
-	isolated map[hns.Direction]map[string][]string // the policies that isolate in a direction, by pod
-	// clusters are the ClusterNetworkPolicies in the order of evaluation; subjectRules are
-	// their rules by pod.
-	clusters     []*policy.Policy
-	subjectRules map[subjectKey][]tierRule
+	isolated map[hns.Direction]map[string][]string // the isolating policies by direction and pod
+	// clusterPolicies are in the order of evaluation; subjectRules caches their rules by pod.
+	clusterPolicies []*policy.Policy
+	subjectRules    map[subjectKey][]tierRule
 }
 
 // New returns the cluster of a dump.
@@ -50,13 +48,13 @@ func New(dump state.Dump) *Cluster {
 		namespaces: map[string]map[string]string{}, endpoints: map[string]*state.EndpointDump{},
 		setByID: map[string]*state.SetDump{}, setByName: map[string]*state.SetDump{}, setNames: SetNames{},
 		isolated: map[hns.Direction]map[string][]string{hns.In: {}, hns.Out: {}},
-		lists:    map[listKey]parsed{}, clusters: compileClusters(dump.ClusterPolicies),
+		lists:    map[listKey]parsed{}, clusterPolicies: compileClusterPolicies(dump.ClusterPolicies),
 		subjectRules: map[subjectKey][]tierRule{},
 	}
 	c.views = [...]*view{
-		closed: {c: c, actual: true, sets: map[string]viewed{}},
-		open:   {c: c, actual: true, open: true, sets: map[string]viewed{}},
-		wanted: {c: c, sets: map[string]viewed{}},
+		viewEmpty:   {c: c, actual: true, sets: map[string]viewed{}},
+		viewFull:    {c: c, actual: true, open: true, sets: map[string]viewed{}},
+		viewDesired: {c: c, sets: map[string]viewed{}},
 	}
 	for i := range d.Pods {
 		c.addPod(&d.Pods[i])
@@ -81,7 +79,7 @@ func New(dump state.Dump) *Cluster {
 	for i := range d.Sets {
 		s := &d.Sets[i]
 		c.setByID[s.ID], c.setNames[s.ID] = s, s.Name
-		// Of two sets of one name, take the one that something refers to.
+		// Of two sets with the same name, take the one that has holders.
 		if other := c.setByName[s.Name]; other == nil || len(other.Holders) == 0 {
 			c.setByName[s.Name] = s
 		}
@@ -89,7 +87,7 @@ func New(dump state.Dump) *Cluster {
 	return c
 }
 
-// addPod records a pod, and who has its address.
+// addPod adds a pod to the indexes by name and by address.
 func (c *Cluster) addPod(p *state.PodDump) {
 	c.pods[p.Pod] = p
 	addr, err := netip.ParseAddr(p.Addr)
@@ -102,11 +100,10 @@ func (c *Cluster) addPod(p *state.PodDump) {
 	}
 }
 
-// Dump returns the dump, which nobody may change.
+// Dump returns the dump. Callers must not change it.
 func (c *Cluster) Dump() *state.Dump { return c.dump }
 
-// Owns returns the address of a pod of the dump; false when it has none, or when another
-// pod owns it.
+// Owns returns the address of a pod of the dump, and false if the pod has no address or does not own it.
 func (c *Cluster) Owns(pod *state.PodDump) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(pod.Addr)
 	return addr, err == nil && c.owners[addr] == pod && c.pods[pod.Pod] == pod && pod.LostUntil.IsZero()
@@ -114,25 +111,24 @@ func (c *Cluster) Owns(pod *state.PodDump) (netip.Addr, bool) {
 
 // End is one end of a connection.
 type End struct {
-	Name string // as asked
+	Name string // as in the question
 	addr netip.Addr
-	pod  *state.PodDump // that owns addr; nil when none does
-	// named is the pod that was asked about by its name; nil for an address.
+	pod  *state.PodDump // the owner of addr; nil if no pod owns it
+	// named is the pod that the question names; nil if it names an address.
 	named *state.PodDump
 	note  string
-	// endpoints are those of pod on this node.
+	// endpoints are the endpoints of pod on this node.
 	endpoints []*state.EndpointDump
 }
 
-// Pod returns the pod whose traffic it is: the one that owns the address or, when
-// none does, the one that was named; nil when there is neither.
+// Pod returns the owner of the address, else the pod that the question names, else nil.
 func (e End) Pod() *state.PodDump { return cmp.Or(e.pod, e.named) }
 
-// Addr returns the address at which the end is.
+// Addr returns the address of the end.
 func (e End) Addr() netip.Addr { return e.addr }
 
-// End finds what is asked about: namespace/name of a pod, an address, or Node. It
-// fails with ErrNoEnd for what cannot be asked about.
+// End finds an end by its name: namespace/name of a pod, an address, or Node. It fails with ErrNoEnd if the
+// dump has no such pod, or no IPv4 address of it.
 func (c *Cluster) End(name string) (End, error) {
 	if name == Node {
 		for _, text := range c.dump.NodeAddrs {
@@ -172,8 +168,8 @@ func (c *Cluster) End(name string) (End, error) {
 	return e, nil
 }
 
-// at returns the end at an address. The pod that owns it is the one there,
-// whichever was named.
+// at returns the end at an address. Its pod is the owner of the address, even if the question names another
+// pod.
 func (c *Cluster) at(name string, addr netip.Addr) End {
 	e := End{Name: name, addr: addr, pod: c.owners[addr]}
 	if e.pod != nil {
@@ -201,7 +197,7 @@ func namespaceOf(object string) string {
 	return namespace
 }
 
-// namespace returns the labels of a namespace; false when they are not known.
+// namespace returns the labels of a namespace, and false if they are unknown.
 func (c *Cluster) namespace(name string) (map[string]string, bool) {
 	set, ok := c.relabeled[name]
 	if !ok {
@@ -210,11 +206,11 @@ func (c *Cluster) namespace(name string) (map[string]string, bool) {
 	return set, ok
 }
 
-// similarShown is how many names are suggested.
+// similarShown limits the names that are suggested.
 const similarShown = 3
 
-// similar suggests pods for a name that there is not: those that begin with it, as the pods of a workload
-// do, and those of the name elsewhere.
+// similar suggests pods for the name of a missing pod: pods whose name begins with it, as with a workload's
+// name, and pods of that name in other namespaces.
 func (c *Cluster) similar(name string) string {
 	_, short, _ := strings.Cut(name, "/")
 	var found []string
@@ -231,11 +227,11 @@ func (c *Cluster) similar(name string) string {
 	return "; there is " + list(found[:min(len(found), similarShown)], "and")
 }
 
-// namedRivals is how many pods that claim an address are named.
+// namedRivals limits the pods that a message names as claiming an address.
 const namedRivals = 4
 
-// rivals returns the pods that claim the address of a pod and do not give way, with
-// that pod, sorted.
+// rivals returns all pods that claim the pod's address, including itself, except pods that are finished,
+// being deleted, or in the host network.
 func (c *Cluster) rivals(pod *state.PodDump) []*state.PodDump {
 	var out []*state.PodDump
 	for i := range c.dump.Pods {
@@ -247,8 +243,8 @@ func (c *Cluster) rivals(pod *state.PodDump) []*state.PodDump {
 	return out
 }
 
-// doubt says of an end that nobody can tell whose its address is, and what follows;
-// "" when that is known.
+// doubt explains that the owner of an end's address is unknown and what the agent does; it returns "" if
+// the owner is known.
 func (c *Cluster) doubt(e End) string {
 	if e.pod == nil || !e.pod.InDoubt {
 		return ""
@@ -268,13 +264,13 @@ func (c *Cluster) doubt(e End) string {
 		e.addr, strings.Join(names, ", "))
 }
 
-// contested reports whether a pod was asked about that is not known to have its address.
+// contested reports whether the question names a pod that is not known to own its address.
 func (e End) contested() bool {
 	return e.named != nil && !e.named.HostNetwork && (e.pod == nil || e.pod.Pod != e.named.Pod || e.pod.InDoubt)
 }
 
-// isolating returns the policies that isolate a pod of the dump in a direction, sorted:
-// in doubt those of the pods that claim its address.
+// isolating returns the policies that isolate a pod in a direction, sorted. If the owner of its address is
+// in doubt, they are the policies of all local pods that claim it.
 func (c *Cluster) isolating(pod *state.PodDump, dir hns.Direction) []string {
 	pods := []*state.PodDump{pod}
 	if pod.InDoubt {

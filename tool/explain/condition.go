@@ -14,18 +14,17 @@ import (
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// condition is what puts a pod into a set, read off the set's name.
+// condition is the condition for being a member of a set, parsed from the set's name.
 type condition struct {
 	kind ipsets.Kind
-	// namespace is that of a namespace set, or the one that a pod selector looks
-	// at; empty: all.
+	// namespace is the namespace of a namespace set or of a pod selector; empty: all namespaces.
 	namespace string
-	reqs      []labels.Requirement // on labels of the pod, or for KindNamespaceSelector of its namespace
-	port      string               // name:number/protocol, as a pod of a dump has it
-	block     string               // of a named port; empty: everywhere
+	reqs      []labels.Requirement // on the pod's labels, or for KindNamespaceSelector on its namespace's
+	port      string               // name:number/protocol, as in state.PodDump
+	block     string               // restricts a named port to these blocks; empty: no restriction
 }
 
-// conditionOf reads the name of a set; false when it is none of ours.
+// conditionOf parses the name of a set. It returns false if the name has another format.
 func conditionOf(set string, nested bool) (condition, bool) {
 	n, ok := ipsets.ParseName(set, nested)
 	if !ok {
@@ -62,7 +61,7 @@ func conditionOf(set string, nested bool) (condition, bool) {
 	return c, ok
 }
 
-// labelTerms reads KEY, KEY:VALUE or KEY:VALUE:VALUE and so on.
+// labelTerms parses KEY, KEY:VALUE, KEY:VALUE:VALUE and so on.
 func labelTerms(text string) ([]labels.Requirement, bool) {
 	key, values, some := strings.Cut(text, ":")
 	op, list := selection.Exists, []string(nil)
@@ -81,7 +80,7 @@ func parseSelector(text string) ([]labels.Requirement, bool) {
 	return reqs, err == nil
 }
 
-// namedPort reads NAME:PROTOCOL:NUMBER, with @BLOCK behind it.
+// namedPort parses NAME:PROTOCOL:NUMBER with an optional @BLOCK.
 func (c *condition) namedPort(text string) bool {
 	text, c.block, _ = strings.Cut(text, "@")
 	parts := strings.Split(text, ":")
@@ -92,17 +91,18 @@ func (c *condition) namedPort(text string) bool {
 	return true
 }
 
-// holds reports whether an end meets the condition, and why; maybe, when the dump does not tell.
-func (c *Cluster) holds(cond condition, e End) (truth, string) {
+// isMember reports whether an end meets the condition of a set, and why. It returns maybe if the dump does
+// not say.
+func (c *Cluster) isMember(cond condition, e End) (truth, string) {
 	switch {
 	case cond.kind == ipsets.KindInBlocks:
 		return inBlocks(e.addr, cond.block), fmt.Sprintf("the address is %s", e.addr)
 	case cond.kind == ipsets.KindNodes:
 		return c.isNode(cond.reqs, e.addr)
 	case cond.kind == ipsets.KindDoubt && c.unclear(e):
-		return yes, fmt.Sprintf("nobody knows to which sets %s belongs", e.pod.Pod)
+		return yes, fmt.Sprintf("the sets that contain %s are not known", e.pod.Pod)
 	case cond.kind == ipsets.KindDoubt:
-		return no, "it is known to which sets the address belongs"
+		return no, "the sets that contain the address are known"
 	case e.pod == nil:
 		return no, e.Name + " is no pod that sets have"
 	case e.pod.OverBudget != "":
@@ -127,19 +127,18 @@ func (c *Cluster) holds(cond condition, e End) (truth, string) {
 		}
 		return facts(e.pod.Pod, e.pod.Labels, cond.reqs)
 	case ipsets.KindNamedPort:
-		return c.holdsPort(cond, e)
+		return c.isPortMember(cond, e)
 	default:
 		return maybe, ""
 	}
 }
 
-// ofAddress reports whether the condition is one of addresses, whether they are pods' or
-// not.
+// ofAddress reports whether the condition is about an address, which need not be a pod's.
 func (c condition) ofAddress() bool {
 	return c.kind == ipsets.KindInBlocks || c.kind == ipsets.KindNodes || c.kind == ipsets.KindDoubt
 }
 
-// isNode is holds for the addresses of nodes with some labels.
+// isNode is isMember for sets of nodes.
 func (c *Cluster) isNode(reqs []labels.Requirement, addr netip.Addr) (is truth, why string) {
 	for _, n := range c.dump.Nodes {
 		switch {
@@ -155,9 +154,8 @@ func (c *Cluster) isNode(reqs []labels.Requirement, addr netip.Addr) (is truth, 
 	return no, cmp.Or(why, fmt.Sprintf("%s is no node", addr))
 }
 
-// holdsPort is holds for a named port. A block that the name has cut short tells
-// nothing.
-func (c *Cluster) holdsPort(cond condition, e End) (truth, string) {
+// isPortMember is isMember for named ports. It returns maybe if the set's name has a truncated block.
+func (c *Cluster) isPortMember(cond condition, e End) (truth, string) {
 	name, _, _ := strings.Cut(cond.port, ":")
 	var serves []string
 	for _, port := range e.pod.Ports {
@@ -180,8 +178,8 @@ func (c *Cluster) holdsPort(cond condition, e End) (truth, string) {
 	return inside, why
 }
 
-// inBlocks reports whether one of the blocks, joined by commas, contains an address; maybe, when the text
-// does not say.
+// inBlocks reports whether one of the comma-separated blocks contains an address. It returns maybe if the
+// text is not a list of blocks.
 func inBlocks(addr netip.Addr, blocks string) truth {
 	for text := range strings.SplitSeq(blocks, ",") {
 		sp, ok := match.ParseSpan(text)
@@ -195,8 +193,8 @@ func inBlocks(addr netip.Addr, blocks string) truth {
 	return no
 }
 
-// facts reports whether labels meet requirements, and puts the labels in words: those of
-// all requirements, or when some fail, of the failing ones.
+// facts reports whether labels meet all requirements, and describes the labels that the failing
+// requirements are about, or all requirements if none fails.
 func facts(subject string, set map[string]string, reqs []labels.Requirement) (truth, string) {
 	var holding, failing []string
 	for _, r := range reqs {

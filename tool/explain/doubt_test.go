@@ -78,7 +78,7 @@ func TestContestedIsNotAllowed(t *testing.T) {
 			require.Equal(t, verdict == explain.Unknown, a.Egress.Contested || a.Ingress.Contested, q)
 			var text strings.Builder
 			require.NoError(t, a.WriteText(&text))
-			said := "\nIt is not known to be " + name + " that has its address: what is allowed to the address need not be allowed to the pod.\n"
+			said := "\n" + name + " may not own its address: the verdict for the address may be wrong for the pod.\n"
 			require.Equal(t, verdict == explain.Unknown, strings.Contains(text.String(), said), text.String())
 			joined := explain.Join(a, a)
 			require.Equal(t, verdict, joined.Verdict, q)

@@ -1,10 +1,9 @@
-// Package explain says why a connection is allowed or blocked, from a dump
-// alone: the verdict of each end over what is in HNS and over what should be
-// there, the rules that decide, the sets and why each end is in them or not,
-// and the smallest change that would have allowed it.
+// Package explain says why a connection is allowed or blocked. From a dump it computes the actual and the
+// desired verdict at each end, the rules that decide, why each end is a member of their sets or not, and
+// single changes that would allow the connection.
 //
-// A dump is a value that may come from anywhere: nothing in it is trusted to
-// fit together. What cannot be told from it is unknown, never guessed.
+// A dump may come from anywhere, so the package does not rely on its consistency. If the dump lacks
+// information, the verdict is Unknown, never guessed.
 package explain
 
 import (
@@ -24,19 +23,16 @@ import (
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// Places tells where manifests have policies and their rules, as file:line; by
-// "namespace/name" and "namespace/name spec.ingress[0]". The nil Places has
-// none.
+// Places maps policies and their rules to file:line in manifests. Its keys are "namespace/name" and
+// "namespace/name spec.ingress[0]".
 type Places map[string]string
 
-// Explain answers one question from a dump, which stays as it is. It fails with
-// ErrNoEnd for an end that cannot be asked about.
+// Explain answers one question from a dump. It fails like Cluster.End.
 func Explain(d state.Dump, q Question, places Places) (Answer, error) {
 	return New(d).Ask(q, places)
 }
 
-// Ask answers a question. It fails with ErrNoEnd for an end that cannot be asked
-// about.
+// Ask answers a question. It fails like End.
 func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 	from, to, err := c.ends(q)
 	if err != nil {
@@ -54,8 +50,8 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 	return a, nil
 }
 
-// With joins it with the other end of the connection, as far as this node has a say in it:
-// an end that is not judged here blocks nothing here.
+// With combines the verdicts of both ends of a connection. It ignores an end that is not judged on this
+// node.
 func (h Half) With(other Half) (actual, wanted Verdict) {
 	switch {
 	case !h.Judged:
@@ -64,23 +60,23 @@ func (h Half) With(other Half) (actual, wanted Verdict) {
 		return h.Actual, h.Wanted
 	}
 	actual, wanted = Whole(h, other)
-	if actual == Allowed && (h.own.contested() || other.own.contested()) { // to the address, which may be another pod's
+	if actual == Allowed && (h.own.contested() || other.own.contested()) { // for the address, whose owner may be another pod
 		actual = Unknown
 	}
 	return actual, wanted
 }
 
-// Whole joins what both ends of a connection say into its verdicts.
+// Whole combines the verdicts of both ends of a connection.
 func Whole(egress, ingress Half) (actual, wanted Verdict) {
 	return Worse(egress.Actual, ingress.Actual), Worse(egress.Wanted, ingress.Wanted)
 }
 
-// Between returns what each of two ends says to a connection to a port.
+// Between returns the verdicts at both ends of a connection to a port.
 func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
 	return c.halves(from, to, question{packet: packet(from, to, port, protocol)})
 }
 
-// Actual is Between for a great many questions: it does not ask what HNS should have.
+// Actual is Between without Half.Wanted and Half.Rules. It is faster, for very many questions.
 func (c *Cluster) Actual(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
 	return c.halves(from, to, question{packet: packet(from, to, port, protocol), brief: true, actualOnly: true})
 }
@@ -96,8 +92,8 @@ func packet(from, to End, port uint16, protocol policy.Protocol) match.Packet {
 	return match.Packet{Src: from.addr, Dst: to.addr, Protocol: protocolNumbers[protocol], DstPort: port}
 }
 
-// Worse joins what both ends of a connection say, or two answers; an end that is not judged says Unknown.
-// One is enough to block, and both have to allow.
+// Worse combines the verdicts of both ends of a connection, or of two answers: Blocked if one of them is
+// Blocked, Allowed if both are, else Unknown.
 func Worse(egress, ingress Verdict) Verdict {
 	switch {
 	case egress == Blocked || ingress == Blocked:
@@ -108,7 +104,7 @@ func Worse(egress, ingress Verdict) Verdict {
 	return Unknown
 }
 
-// warnings returns those of the dump that may have to do with the answer.
+// warnings returns the dump's warnings about the answer's node, pods and policies.
 func (c *Cluster) warnings(a Answer) []string {
 	about := map[string]bool{"Node " + c.dump.Node: true}
 	for _, s := range []Side{a.Egress, a.Ingress} {
@@ -134,7 +130,7 @@ func (c *Cluster) warnings(a Answer) []string {
 
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Node is the end that stands for the dump's own node.
+// Node names the dump's node as an end.
 const Node = "node"
 
 // Question asks whether one end may open a connection to a port of another. An
@@ -145,7 +141,7 @@ type Question struct {
 	Protocol policy.Protocol
 }
 
-// String returns the question as Parse reads it.
+// String returns the question in the format of Parse.
 func (q Question) String() string {
 	return fmt.Sprintf("%s -> %s:%d/%s", q.From, q.To, q.Port, q.Protocol)
 }
@@ -188,7 +184,7 @@ func ParsePort(text string) (uint16, policy.Protocol, error) {
 	return uint16(n), p, nil
 }
 
-// checkEnd accepts namespace/name, IPv4 addresses and the node.
+// checkEnd accepts namespace/name, an IPv4 address, or Node.
 func checkEnd(text string) error {
 	if text == Node {
 		return nil
@@ -207,12 +203,11 @@ func checkEnd(text string) error {
 	return nil
 }
 
-// protocolNumbers are those of IANA.
+// protocolNumbers are the IANA protocol numbers.
 var protocolNumbers = map[policy.Protocol]uint8{policy.TCP: 6, policy.UDP: 17, policy.SCTP: 132}
 
-// Join puts two answers to one question together, that of From's node and that
-// of To's. It is Unknown when the nodes do not have the same addresses for the
-// ends: then they judged two connections.
+// Join combines the answers of From's node and of To's node to one question. The verdict is Unknown if the
+// nodes know different addresses for an end: then they judged different connections.
 func Join(egress, ingress Answer) Answer {
 	out := egress
 	out.Node = ""
@@ -239,25 +234,25 @@ func Join(egress, ingress Answer) Answer {
 	return out
 }
 
-// half returns a side of an answer as that of its node.
+// half returns a side of an answer, with the answer's node and time.
 func half(a Answer, s Side) Side {
 	s.Node, s.Time = a.Node, a.Time
 	return s
 }
 
-// Unanswered takes the place, in Join, of the answer of a node that judges its end and
-// could not be asked. The verdict there is Unknown.
+// Unanswered returns the answer for a node that filters at its end and did not answer. The verdict there is
+// Unknown. It is for Join.
 func Unanswered(q Question, node, why string) Answer {
-	return silent(q, node, Side{Judged: true, Actual: newState(Unknown, why), Wanted: newState(Unknown, why)})
+	return symmetric(q, node, Side{Judged: true, Actual: newState(Unknown, why), Wanted: newState(Unknown, why)})
 }
 
-// Unjudged takes the place, in Join, of the answer of a node that judges nothing.
+// Unjudged returns the answer for a node that does not filter. It is for Join.
 func Unjudged(q Question, node, why string) Answer {
-	return silent(q, node, Side{Note: why})
+	return symmetric(q, node, Side{Note: why})
 }
 
-// silent is an answer with the same side twice.
-func silent(q Question, node string, s Side) Answer {
+// symmetric returns an answer with the same side at both ends.
+func symmetric(q Question, node string, s Side) Answer {
 	s.Isolating, s.Misses = []string{}, []Miss{}
 	a := Answer{From: q.From, To: q.To, Port: q.Port, Protocol: q.Protocol, Node: node, Egress: s, Ingress: s, Warnings: []string{}}
 	a.Egress.End, a.Ingress.End = q.From, q.To

@@ -15,8 +15,8 @@ import (
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// Matrix has the workloads of a dump, for questions about all pairs of them. One goroutine may use it at
-// a time, and nobody may change the dump meanwhile.
+// Matrix answers questions about all pairs of workloads of a dump. It is not safe for concurrent use, and
+// callers must not change the dump while it is in use.
 type Matrix struct {
 	cluster   *Cluster
 	workloads []Workload
@@ -29,13 +29,12 @@ func NewMatrix(d state.Dump) *Matrix {
 	return &Matrix{cluster: c, workloads: Workloads(c), ports: ports(&d)}
 }
 
-// Workloads returns the workloads, sorted by name. Pods in their node's network,
-// those that have finished, and those without an IPv4 address of their own are in
-// none. The slice is the matrix's own.
+// Workloads returns the workloads, sorted by name. They do not include host-network pods, finished pods,
+// and pods that own no IPv4 address. Callers must not change the slice.
 func (m *Matrix) Workloads() []Workload { return m.workloads }
 
-// Halves returns what each end says to a connection from a pod of one workload to another pod of
-// the other, or to the only pod of both. Workloads are given by their place.
+// Halves returns the verdicts at both ends of a connection between pods of two workloads, which are given
+// by their index. Within one workload these are two pods, unless it has only one.
 func (m *Matrix) Halves(from, to int, port uint16, protocol policy.Protocol) (egress, ingress Half, err error) {
 	a, b := m.Representatives(from, to)
 	source, destination, err := m.cluster.ends(Question{From: a, To: b})
@@ -46,7 +45,7 @@ func (m *Matrix) Halves(from, to int, port uint16, protocol policy.Protocol) (eg
 	return egress, ingress, nil
 }
 
-// Representatives returns the pods that Halves asks about.
+// Representatives returns the two pods that Halves uses.
 func (m *Matrix) Representatives(from, to int) (source, destination string) {
 	source, destination = m.workloads[from].Pods[0], m.workloads[to].Pods[0]
 	if pods := m.workloads[to].Pods; from == to && len(pods) > 1 {
@@ -55,20 +54,18 @@ func (m *Matrix) Representatives(from, to int) (source, destination string) {
 	return source, destination
 }
 
-// Ports returns the ports and ranges that policies and pods of the dump
-// mention, sorted, and last a TCP port that none does. There are no names among
-// them.
+// Ports returns the numeric ports and ranges that NetworkPolicies and pods of the dump mention, sorted,
+// followed by a TCP port that none of them mentions.
 func (m *Matrix) Ports() []policy.Port { return m.ports }
 
-// Span is ports of one protocol that no rule tells apart, and what each end says to a
-// connection to them.
+// Span is a range of ports that no rule distinguishes, with the verdicts at both ends.
 type Span struct {
 	Range
 	Egress, Ingress Half
 }
 
-// Spans asks about every port. The spans are all ports of all protocols, from the
-// first to the last, when there are at most so many; whole is false when there are more.
+// Spans returns the verdicts for all ports of all protocols. It returns at most the given number of spans;
+// whole is false if there are more.
 func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error) {
 	p, err := m.cluster.Pair(m.Representatives(from, to))
 	if err != nil {
@@ -84,7 +81,7 @@ func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error)
 	return spans, len(ranges) <= most, nil
 }
 
-// ports returns what Matrix.Ports does.
+// ports computes Matrix.Ports.
 func ports(d *state.Dump) (out []policy.Port) {
 	for i := range d.Pods {
 		for _, text := range d.Pods[i].Ports {
@@ -105,12 +102,11 @@ func ports(d *state.Dump) (out []policy.Port) {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
 	})
 	out = slices.Compact(out)
-	return append(out, other(out))
+	return append(out, unmentioned(out))
 }
 
-// other returns the greatest TCP port that is in none of the ranges; when there
-// is none, the greatest.
-func other(mentioned []policy.Port) policy.Port {
+// unmentioned returns the highest TCP port that is in none of the ranges, or 65535 if every port is in one.
+func unmentioned(mentioned []policy.Port) policy.Port {
 	for n := math.MaxUint16; n > 0; n-- {
 		number := uint16(n)
 		if !slices.ContainsFunc(mentioned, func(p policy.Port) bool {
@@ -122,14 +118,14 @@ func other(mentioned []policy.Port) policy.Port {
 	return policy.Port{Protocol: policy.TCP, First: math.MaxUint16, Last: math.MaxUint16}
 }
 
-// Range is ports of one protocol, both ends included.
+// Range is a range of ports of one protocol, both ends included.
 type Range struct {
 	Protocol policy.Protocol `json:"protocol"`
 	First    uint16          `json:"first"`
 	Last     uint16          `json:"last"`
 }
 
-// Whole reports whether it is all ports of the protocol.
+// Whole reports whether the range contains all ports of the protocol.
 func (r Range) Whole() bool { return r.First == 1 && r.Last == math.MaxUint16 }
 
 // String returns 80/TCP, 8000-8010/TCP or all TCP.
@@ -143,11 +139,11 @@ func (r Range) String() string {
 	return fmt.Sprintf("%d-%d/%s", r.First, r.Last, r.Protocol)
 }
 
-// Edges are the ports at which a verdict can change: where the ports of a rule begin, and behind
-// their end.
+// Edges are the ports at which a verdict can change: the first port of each rule's range, and the port
+// after its last.
 type Edges map[policy.Protocol][]int
 
-// Add adds the edges of a rule.
+// Add adds the edges of an ACL.
 func (e Edges) Add(a hns.ACL) {
 	a = a.Canonical()
 	ranges, ok := match.ParsePorts(destinationPorts(a))
@@ -164,7 +160,7 @@ func (e Edges) Add(a hns.ACL) {
 	}
 }
 
-// Split divides all ports into ranges throughout which every rule says the same.
+// Split divides all ports of all protocols into ranges at the edges.
 func Split(parts ...Edges) []Range {
 	var out []Range
 	for _, p := range policy.Protocols() {

@@ -19,17 +19,16 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// misses returns the single changes with which a rule of a NetworkPolicy would allow the
-// connection at its end own. Changes that only let a ClusterNetworkPolicy decide otherwise are not
-// looked for.
+// misses returns the single changes after which a rule of a NetworkPolicy would allow the connection at the
+// end own. It does not search for changes that affect ClusterNetworkPolicies only.
 func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 	out := []Miss{}
 	if own.pod.OverBudget != "" {
-		return out // no policy helps
+		return out // it stays closed whatever policies say
 	}
 	for i := range c.dump.Policies {
 		p := &c.dump.Policies[i]
-		if namespaceOf(p.Policy) != namespaceOf(own.pod.Pod) || p.Spec == nil || c.closed(p.Policy) {
+		if namespaceOf(p.Policy) != namespaceOf(own.pod.Pod) || p.Spec == nil || c.deniesAll(p.Policy) {
 			continue
 		}
 		subject, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
@@ -50,32 +49,32 @@ func (c *Cluster) misses(own, peer End, q question, places Places) []Miss {
 			}
 		}
 	}
-	// The likeliest first: a label that is there with another value is likelier wrong than one that is
-	// missing, and a policy that selects the pod is likelier meant than another.
+	// The likeliest first: a label with a wrong value is a likelier mistake than a missing label, and a
+	// policy that selects the pod is likelier to be the intended one.
 	slices.SortStableFunc(out, func(a, b Miss) int {
-		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)),
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind)),
 			cmp.Compare(a.Words, b.Words), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Path, b.Path))
 	})
 	return slices.CompactFunc(out, func(a, b Miss) bool { return a.Words == b.Words })
 }
 
-// closed reports whether a NetworkPolicy allows nothing on some pods, because it is over a limit or
-// because HNS rejects it.
-func (c *Cluster) closed(name string) bool {
+// deniesAll reports whether a NetworkPolicy allows nothing on some pods because it is over its budget or
+// HNS rejects it.
+func (c *Cluster) deniesAll(name string) bool {
 	return slices.ContainsFunc(c.dump.Warnings, func(w state.Warning) bool {
 		return (w.Reason == state.ReasonOverBudget || w.Reason == state.ReasonHNSRejected) && w.Kind == "NetworkPolicy" && w.Object == name
 	})
 }
 
-// kindOrder orders the kinds of changes by how likely the user intended them.
+// kindOrder orders the kinds of changes, the likeliest first.
 var kindOrder = []Kind{PodLabel, NamespaceLabel, PortNumber, PortName, SubjectLabel, OtherNamespace, Address}
 
-// attempt is a connection that is compared with one peer of a rule of a NetworkPolicy.
+// attempt compares a connection with one peer of one rule of a NetworkPolicy.
 type attempt struct {
 	c         *Cluster
 	own, peer End
 	q         question
-	subject   labels.Selector // of the policy
+	subject   labels.Selector // the policy's podSelector
 	from      policy.Peer
 	ports     []policy.Port
 }
@@ -86,7 +85,7 @@ func (t attempt) matches() bool {
 		anyPort(t.ports, destination(t.own, t.peer, t.q), t.q.packet) && t.c.isPeer(t.from, t.peer, false) == yes
 }
 
-// misses returns the single changes with which the rule allows the connection, none if it allows it
+// misses returns the single changes after which the rule allows the connection; none if it allows it
 // already.
 func (t attempt) misses() []Miss {
 	if t.matches() {
@@ -99,12 +98,12 @@ func (t attempt) misses() []Miss {
 	return slices.DeleteFunc(out, func(m Miss) bool { return !t.helps(m) || !t.leftToPolicies(m) || t.foreignBlock(m) })
 }
 
-// foreignBlock reports whether a rule of another program blocks the connection also after a change.
+// foreignBlock reports whether a rule of another program still blocks the connection after a change.
 func (t attempt) foreignBlock(m Miss) bool {
 	return slices.ContainsFunc(t.after(m), func(a attempt) bool {
-		a.q.near = nil
-		_, should := t.c.decide(a.own, a.q)
-		return should.verdict == Blocked && slices.ContainsFunc(should.traced.Matched, func(r hns.ACL) bool { return !r.Ours() && r.Action == hns.Block })
+		a.q.pair = nil
+		_, desired := t.c.decide(a.own, a.q)
+		return desired.verdict == Blocked && slices.ContainsFunc(desired.traced.Matched, func(r hns.ACL) bool { return !r.Ours() && r.Action == hns.Block })
 	})
 }
 
@@ -113,19 +112,20 @@ func (t attempt) helps(m Miss) bool {
 	return !slices.ContainsFunc(t.after(m), func(a attempt) bool { return !a.matches() })
 }
 
-// leftToPolicies reports whether the ClusterNetworkPolicies leave the connection to the
-// NetworkPolicies after a change. Where they are about the pod already, only changes of a label
-// or a port are tried.
+// leftToPolicies reports whether NetworkPolicies decide the connection after a change, rather than
+// ClusterNetworkPolicies. For a pod that ClusterNetworkPolicies select it returns false for changes other
+// than of a label or a port number.
 func (t attempt) leftToPolicies(m Miss) bool {
 	if m.Kind == PortName || m.Kind == OtherNamespace || m.Kind == Address {
 		return len(t.c.tierRules(t.own.pod, t.q.dir)) == 0
 	}
-	return len(t.c.clusters) == 0 ||
-		!slices.ContainsFunc(t.after(m), func(a attempt) bool { return !a.c.stage(a.own, a.peer, a.q, true).namespaced })
+	return len(t.c.clusterPolicies) == 0 ||
+		!slices.ContainsFunc(t.after(m), func(a attempt) bool { return !a.c.evaluateTiers(a.own, a.peer, a.q, true).namespaced })
 }
 
-// after returns the attempts that are made after a change: of several ports, one for the ends of
-// each. A condition that the change makes true is dropped where no other one depends on it.
+// after returns the attempt as it is after a change. For PortNumber it returns one attempt for the first
+// and the last port of each range. For Address, PortName and PortNumber it drops the condition that the
+// change satisfies.
 func (t attempt) after(m Miss) []attempt {
 	changed := func(e End) End {
 		pod := *e.pod
@@ -155,7 +155,7 @@ func (t attempt) after(m Miss) []attempt {
 		t.ports = nil
 		var out []attempt
 		for _, p := range m.Ports {
-			for _, number := range []uint16{max(p.First, 1), max(p.Last, 1)} { // 0 is every port
+			for _, number := range []uint16{max(p.First, 1), max(p.Last, 1)} { // 0 means every port
 				t.q.packet.Protocol, t.q.packet.DstPort = protocolNumbers[p.Protocol], number
 				out = append(out, t)
 			}
@@ -165,7 +165,7 @@ func (t attempt) after(m Miss) []attempt {
 	return []attempt{t}
 }
 
-// changed returns labels after the change of one.
+// changed returns the labels after the change.
 func (m Miss) changed(set map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, set)
@@ -176,9 +176,9 @@ func (m Miss) changed(set map[string]string) map[string]string {
 	return out
 }
 
-// portMisses returns the ports that the rule allows. A named port is the number that the
-// destination gives it. When the rule has only names, and the destination none of them, the
-// change is to name a port.
+// portMisses returns a Miss with the ports that the rule allows. It resolves named ports at the
+// destination. If the rule has only named ports and the destination has none of them, the change is to name
+// a container port.
 func (t attempt) portMisses() []Miss {
 	pod := destination(t.own, t.peer, t.q)
 	var numbers []policy.Port
@@ -208,13 +208,13 @@ func (t attempt) portMisses() []Miss {
 	case len(numbers) > 0:
 		return []Miss{{Kind: PortNumber, Ports: numbers, Words: "a connection to " + list(texts, "or")}}
 	case len(unnamed) > 0:
-		return []Miss{{Kind: PortName, far: 1, Object: pod.Pod, Words: fmt.Sprintf("%s with a container port named %s", pod.Pod, list(unnamed, "or"))}}
+		return []Miss{{Kind: PortName, distance: 1, Object: pod.Pod, Words: fmt.Sprintf("%s with a container port named %s", pod.Pod, list(unnamed, "or"))}}
 	}
 	return nil
 }
 
-// peerMisses returns the changes of the other end: of an address that is no pod's, or of a pod's
-// labels, namespace and labels of that.
+// peerMisses returns the changes of the other end: its address if it is not a pod, else the pod's labels,
+// its namespace, or the namespace's labels.
 func (t attempt) peerMisses() []Miss {
 	pod := t.peer.pod
 	switch {
@@ -224,11 +224,11 @@ func (t attempt) peerMisses() []Miss {
 			texts[i] = b.String()
 		}
 		return []Miss{{
-			Kind: Address, far: 1, Object: t.peer.addr.String(),
+			Kind: Address, distance: 1, Object: t.peer.addr.String(),
 			Words: fmt.Sprintf("an address in %s instead of %s", shorten(strings.Join(texts, ",")), t.peer.addr),
 		}}
 	case pod == nil || pod.OverBudget != "":
-		return nil // no change makes a pod of it, or no single one puts it into a set
+		return nil // a change cannot make it a pod, or add it to a set
 	}
 	namespace := namespaceOf(pod.Pod)
 	var out []Miss
@@ -243,7 +243,7 @@ func (t attempt) peerMisses() []Miss {
 		}
 		if cond.namespace != "" && cond.namespace != namespace {
 			out = append(out, Miss{
-				Kind: OtherNamespace, far: 1, Object: cond.namespace,
+				Kind: OtherNamespace, distance: 1, Object: cond.namespace,
 				Words: fmt.Sprintf("%s in namespace %s instead of %s: the rule has no namespaceSelector, so it means its own", pod.Pod, cond.namespace, namespace),
 			})
 		}
@@ -251,9 +251,9 @@ func (t attempt) peerMisses() []Miss {
 	return append(out, t.labelMisses(Miss{Kind: PodLabel, Object: pod.Pod, Words: "pod " + pod.Pod}, pod.Labels, onPod)...)
 }
 
-// labelMisses returns the changes of one label of m.Object, which m.Words names, with which the
-// rule allows the connection: the values that are asked for, to be without it, or when none of
-// these helps, another value.
+// labelMisses returns the changes of one label of m.Object after which the rule allows the connection. For
+// each failing requirement it tries the values that the requirements name, then removing the label, and if
+// none of these helps, another value. m.Words names the object.
 func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requirement) (out []Miss) {
 	object := m.Words
 	for _, r := range reqs {
@@ -261,12 +261,12 @@ func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requir
 		if m.Key = r.Key(); r.Matches(labels.Set(set)) || m.Kind == NamespaceLabel && m.Key == corev1.LabelMetadataName {
 			continue
 		}
-		has, far, then := "no label "+m.Key, 1, ""
+		has, distance, then := "no label "+m.Key, 1, ""
 		if value, ok := set[m.Key]; ok {
-			has, far = m.Key+"="+value, 0
+			has, distance = m.Key+"="+value, 0
 		}
 		if m.Kind == SubjectLabel {
-			far, then = 2, ", so that the policy selects it"
+			distance, then = 2, ", so that the policy selects it"
 		}
 		before := len(out)
 		try := func(label string) {
@@ -276,18 +276,18 @@ func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requir
 			}
 		}
 		named := valuesOf(m.Key, reqs)
-		m.far = far
+		m.distance = distance
 		for _, m.Value = range named {
 			try(fmt.Sprintf("with label %s=%s", m.Key, m.Value))
 		}
-		m.Value, m.Remove, m.far = "", true, max(far, 1)
+		m.Value, m.Remove, m.distance = "", true, max(distance, 1)
 		try("without label " + m.Key)
-		m.Remove, m.far = false, far
-		for i := range named { // now all that are refused
+		m.Remove, m.distance = false, distance
+		for i := range named { // in the text below they are the excluded values
 			named[i] = strconv.Quote(named[i])
 		}
 		other := strings.TrimSuffix(fmt.Sprintf("with label %s of any value but %s", m.Key, list(named, "and")), " but ")
-		// More values than the requirements refuse: at least one of them is accepted.
+		// These are more values than the requirements exclude, so at least one is accepted.
 		for n := 0; n <= len(named) && len(out) == before; n++ {
 			m.Value = strings.Repeat("x", n)
 			try(other)
@@ -296,7 +296,7 @@ func (t attempt) labelMisses(m Miss, set map[string]string, reqs []labels.Requir
 	return out
 }
 
-// valuesOf returns the values of a label that requirements name, sorted.
+// valuesOf returns the values that requirements name for a label, sorted.
 func valuesOf(key string, reqs []labels.Requirement) (out []string) {
 	for _, r := range reqs {
 		if r.Key() == key {

@@ -12,7 +12,7 @@ import (
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// explainer explains what one endpoint says to one packet.
+// explainer explains the verdict of one endpoint on one packet.
 type explainer struct {
 	c      *Cluster
 	ep     *state.EndpointDump
@@ -21,9 +21,9 @@ type explainer struct {
 	places Places
 }
 
-// rule compares one ACL with the packet. The ACL must parse.
+// rule compares one ACL with the packet. If the ACL does not parse, the result has no checks.
 func (x explainer) rule(a hns.ACL, v *view) Rule {
-	a = a.Canonical() // a dump of another build may spell it otherwise
+	a = a.Canonical() // a dump of another version may have another spelling
 	out := Rule{ACL: a, Path: []string{}, Checks: []Check{}, Words: x.c.setNames.Peer(a) + ", " + PortsText(a)}
 	var rules []int
 	if out.Policy, rules = x.origin(a); out.Policy != "" {
@@ -55,8 +55,8 @@ func (x explainer) rule(a hns.ACL, v *view) Rule {
 	return out
 }
 
-// origin returns the policy that a canonical ACL came from, "" for none, and the indexes
-// of its rules there; none of an ACL that is not desired.
+// origin returns the policy of a canonical ACL, or "", and the indexes of the policy's rules that it
+// implements. An ACL that is not desired has no indexes.
 func (x explainer) origin(a hns.ACL) (string, []int) {
 	for i, w := range x.ep.Wanted {
 		switch {
@@ -79,7 +79,7 @@ func rulePath(dir hns.Direction, i int) string {
 	return fmt.Sprintf("spec.%s[%d]", directionWord(dir), i)
 }
 
-// checkField compares one address field with the packet.
+// checkField compares one address field of an ACL with the other end.
 func (x explainer) checkField(text string, field match.Addresses, v *view) []Check {
 	switch {
 	case len(field.Literals) > 0 || field.IPv6:
@@ -102,7 +102,7 @@ func (x explainer) checkField(text string, field match.Addresses, v *view) []Che
 	return out
 }
 
-// shorten keeps a list of literals on one line.
+// shorten joins a list of blocks with "or", and replaces all but the first few by their number.
 func shorten(text string) string {
 	blocks := strings.Split(text, ",")
 	if len(blocks) > shownBlocks {
@@ -111,7 +111,7 @@ func shorten(text string) string {
 	return strings.Join(blocks, " or ")
 }
 
-// checkSet says whether the other end is in a set, and why.
+// checkSet reports whether the other end is a member of a set, and why.
 func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 	name := cmp.Or(x.c.setNames[id], id)
 	out := Check{What: name, OK: s.Has(x.peer.addr)}
@@ -123,7 +123,7 @@ func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 	cond, ok := conditionOf(name, d != nil && d.Type == string(hns.NestedIPSet))
 	is, why := maybe, ""
 	if ok {
-		is, why = x.c.holds(cond, x.peer)
+		is, why = x.c.isMember(cond, x.peer)
 	}
 	switch {
 	case is == truthOf(out.OK):
@@ -142,7 +142,7 @@ func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 	return out
 }
 
-// sinceText says since when a set is not as it should be.
+// sinceText says since when HNS lacks a change of the set.
 func (x explainer) sinceText(d *state.SetDump) string {
 	if d == nil || d.Since.IsZero() {
 		return ""
@@ -150,8 +150,8 @@ func (x explainer) sinceText(d *state.SetDump) string {
 	return ": HNS is behind since " + timeText(d.Since)
 }
 
-// tried returns the allow rules of policies in the packet's direction, those
-// that fail least first.
+// tried returns the policies' allow rules in the packet's direction. Rules with the fewest failing checks
+// come first.
 func (x explainer) tried(d decision) []Rule {
 	out := []Rule{}
 	for _, a := range d.list.acls() {

@@ -13,10 +13,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Idle returns a warning for each policy of a dump that selects no pod, of this node or of
-// another one. A policy whose selector cannot be read is none of them: it has its own. Nor is
-// one that may select pods whose labels are not known. In a namespace that takes more than most
-// comparisons of a selector with a pod some are left out: tenants write both.
+// Idle returns a warning for each policy that selects no pod of the cluster. It skips policies whose
+// selector cannot be read, which have a warning of their own, and policies that may select pods with
+// unknown labels. It compares selectors with pods at most the given number of times for each namespace,
+// because tenants write both; policies after that get no warning.
 func Idle(d state.Dump, most int) []state.Warning {
 	x := newPopulation(d, most)
 	var out []state.Warning
@@ -24,24 +24,24 @@ func Idle(d state.Dump, most int) []state.Warning {
 		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonSelectsNothing, Message: message})
 	}
 	for _, p := range d.Policies {
-		if namespace := namespaceOf(p.Policy); p.Spec != nil && len(p.Selected) == 0 && !x.some(&p.Spec.PodSelector, namespace) {
+		if namespace := namespaceOf(p.Policy); p.Spec != nil && len(p.Selected) == 0 && !x.selectsAny(&p.Spec.PodSelector, namespace) {
 			tell("NetworkPolicy", p.Policy, x.whyNone(namespace))
 		}
 	}
 	for _, p := range d.ClusterPolicies {
-		if p.Spec != nil && len(p.Selected) == 0 && !x.subject(p.Spec.Subject) {
+		if p.Spec != nil && len(p.Selected) == 0 && !x.subjectSelectsAny(p.Spec.Subject) {
 			tell("ClusterNetworkPolicy", p.Name, "spec.subject selects no pod, so the policy changes nothing; check its selectors")
 		}
 	}
 	return out
 }
 
-// population is the pods of a cluster, as selectors see them.
+// population is the labels of a cluster's pods and namespaces.
 type population struct {
 	pods       map[string][]labels.Set // by namespace
-	namespaces map[string]labels.Set   // those that are known
+	namespaces map[string]labels.Set   // labels of the known namespaces
 	unlabeled  map[string]bool         // namespaces with pods whose labels are not known
-	left       map[string]int          // how often selectors may still be asked, by namespace
+	left       map[string]int          // remaining comparisons by namespace
 }
 
 func newPopulation(d state.Dump, most int) population {
@@ -67,8 +67,8 @@ func newPopulation(d state.Dump, most int) population {
 	return x
 }
 
-// some reports whether a selector selects a pod of a namespace, or may.
-func (x population) some(selector *metav1.LabelSelector, namespace string) bool {
+// selectsAny reports whether a selector selects, or may select, a pod of a namespace.
+func (x population) selectsAny(selector *metav1.LabelSelector, namespace string) bool {
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil || x.unlabeled[namespace] {
 		return true
@@ -81,8 +81,8 @@ func (x population) some(selector *metav1.LabelSelector, namespace string) bool 
 	return false
 }
 
-// subject reports whether the subject of a ClusterNetworkPolicy has a pod.
-func (x population) subject(subject v1alpha2.ClusterNetworkPolicySubject) bool {
+// subjectSelectsAny reports whether the subject of a ClusterNetworkPolicy selects, or may select, a pod.
+func (x population) subjectSelectsAny(subject v1alpha2.ClusterNetworkPolicySubject) bool {
 	namespaces, pods := subject.Namespaces, &metav1.LabelSelector{}
 	if subject.Pods != nil {
 		namespaces, pods = &subject.Pods.NamespaceSelector, &subject.Pods.PodSelector
@@ -93,7 +93,7 @@ func (x population) subject(subject v1alpha2.ClusterNetworkPolicySubject) bool {
 	}
 	for namespace := range x.left {
 		l, known := x.namespaces[namespace]
-		if (!known || s.Matches(l)) && x.some(pods, namespace) {
+		if (!known || s.Matches(l)) && x.selectsAny(pods, namespace) {
 			return true
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// directionWord is the API's word.
+// directionWord returns the word of the Kubernetes API for a direction.
 func directionWord(dir hns.Direction) string {
 	if dir == hns.In {
 		return "ingress"
@@ -41,21 +41,20 @@ func (c *Cluster) side(own, peer End, q question, places Places) Side {
 	}
 	out.Judged, out.Start = true, own.pod.Start
 	out.Isolating = c.isolating(own.pod, q.dir)
-	actual, should := c.decide(own, q)
+	actual, desired := c.decide(own, q)
 	x := explainer{c: c, q: q, peer: peer, places: places}
-	out.Actual, out.Wanted = x.state(actual, own, out.Isolating), x.state(should, own, out.Isolating)
+	out.Actual, out.Wanted = x.state(actual, own, out.Isolating), x.state(desired, own, out.Isolating)
 	for _, ep := range own.endpoints {
 		c.pending(&out, ep, q.dir)
 	}
-	if out.Wanted.Verdict == Blocked && !own.pod.InDoubt && (peer.pod == nil || !peer.pod.InDoubt) { // no label helps
+	if out.Wanted.Verdict == Blocked && !own.pod.InDoubt && (peer.pod == nil || !peer.pod.InDoubt) { // otherwise the pod's labels do not matter
 		out.Misses = c.misses(own, peer, q, places)
 	}
 	return out
 }
 
-// unfiltered says why everything passes at an end; "" when it may not. What a
-// pod says to itself never reaches the switch, and what is no pod has no
-// endpoint.
+// unfiltered says why HNS filters nothing at an end; it returns "" if HNS may filter there. Traffic of a
+// pod to itself does not reach the switch, and an end that is not a pod has no endpoint.
 func unfiltered(own, peer End) string {
 	switch {
 	case own.pod == nil:
@@ -66,7 +65,7 @@ func unfiltered(own, peer End) string {
 	return ""
 }
 
-// endpointsOf returns the endpoints of a pod of this node.
+// endpointsOf returns the endpoints of a pod, if it runs on this node.
 func (c *Cluster) endpointsOf(pod *state.PodDump) []*state.EndpointDump {
 	if !pod.Local {
 		return nil
@@ -80,20 +79,20 @@ func (c *Cluster) endpointsOf(pod *state.PodDump) []*state.EndpointDump {
 	return eps
 }
 
-// Half is what one end says, without the words of a Side.
+// Half is the verdict at one end: a Side without texts.
 type Half struct {
 	Judged         bool
 	Actual, Wanted Verdict
-	// Rules of HNS decide for Actual; none where nothing is filtered.
+	// Rules are the rules in HNS that decide for Actual; none if nothing is filtered.
 	Rules []hns.ACL
 
 	own, peer End
 	q         question
 }
 
-// Policies returns those that decide for Actual, sorted: those that allow, or when it
-// is blocked those that isolate the pod; none when no policy did. Of several
-// ClusterNetworkPolicies only one decides.
+// Policies returns the policies that decide for Actual, sorted: the deciding ClusterNetworkPolicy, or the
+// NetworkPolicies that allow the connection, or, if it is blocked, the NetworkPolicies that isolate the
+// pod.
 func (c *Cluster) Policies(h Half) []string {
 	d := c.Decider(h)
 	switch {
@@ -107,27 +106,27 @@ func (c *Cluster) Policies(h Half) []string {
 	return policiesOf(h.Rules)
 }
 
-// halves asks both ends; the question has no direction yet.
+// halves returns the verdicts at both ends. It sets the direction of the question.
 func (c *Cluster) halves(from, to End, q question) (egress, ingress Half) {
 	out, in := q, q
 	out.dir, in.dir = hns.Out, hns.In
 	return c.half(from, to, out), c.half(to, from, in)
 }
 
-// half is side without the words.
+// half is side without texts.
 func (c *Cluster) half(own, peer End, q question) Half {
 	if unfiltered(own, peer) != "" {
 		return Half{Judged: true, Actual: Allowed, Wanted: Allowed, own: own, peer: peer, q: q}
 	}
-	actual, should := c.decide(own, q)
+	actual, desired := c.decide(own, q)
 	return Half{
-		Judged: len(own.endpoints) > 0, Actual: actual.verdict, Wanted: should.verdict, Rules: actual.traced.Matched,
+		Judged: len(own.endpoints) > 0, Actual: actual.verdict, Wanted: desired.verdict, Rules: actual.traced.Matched,
 		own: own, peer: peer, q: q,
 	}
 }
 
-// pending notes that HNS is not as it should be where it matters for the side,
-// and since when.
+// pending sets Pending and Since of a side if an endpoint, or a set of its rules, differs from the desired
+// state.
 func (c *Cluster) pending(out *Side, ep *state.EndpointDump, dir hns.Direction) {
 	note := func(is bool, since time.Time) {
 		out.Pending = out.Pending || is || !since.IsZero()
@@ -146,7 +145,7 @@ func (c *Cluster) pending(out *Side, ep *state.EndpointDump, dir hns.Direction) 
 	}
 }
 
-// setsOf returns the sets that a rule names, with the members of nested ones.
+// setsOf returns the sets that a rule names, and the members of nested sets.
 func (c *Cluster) setsOf(a hns.ACL) (out []*state.SetDump) {
 	for _, id := range a.SetIDs() {
 		s := c.setByID[id]
@@ -190,7 +189,7 @@ func (x explainer) allowed(s *State, own End, isolating []string) {
 		switch {
 		case r.Policy == "":
 			other = &s.Rules[i].ACL
-		case s.Tier == policy.Namespaced.String() && ofCluster(r.Policy): // of a tier that was passed
+		case s.Tier == policy.Namespaced.String() && ofCluster(r.Policy): // of a tier with a Pass rule that matched
 		default:
 			paths = append(paths, r.name())
 		}
@@ -217,10 +216,10 @@ func (x explainer) allowed(s *State, own End, isolating []string) {
 	}
 }
 
-// name returns the policy of the rule and the rule's place in it.
+// name returns the policy of the rule and the rule's path in it.
 func (r Rule) name() string {
 	if len(r.Path) == 0 {
-		return r.Policy + " (a rule that it has no more)"
+		return r.Policy + " (a rule that it no longer has)"
 	}
 	return r.Policy + " " + list(r.Path, "and")
 }
@@ -245,8 +244,7 @@ func (x explainer) blocked(s *State, d decision, own End, isolating []string) {
 	}
 }
 
-// isolates reports whether a rule is ours, and blocks a direction for all policies that
-// isolate the pod.
+// isolates reports whether an ACL is the agent's block rule for isolated pods.
 func isolates(a hns.ACL) bool {
 	return a.Ours() && PolicyOf(a.ID) == "" && a.Action == hns.Block && a.MatchesAll()
 }

@@ -14,24 +14,23 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// shownRules is how many rules of a blocked connection are shown, and shownMisses
-// how many ways to allow it: the likeliest ones.
+// shownRules limits the rules that are shown, and shownMisses the changes that would allow a connection.
 const (
 	shownRules  = 4
 	shownMisses = 5
 )
 
-// WriteText writes the answer for a person: the verdict, then why, then what
-// would have allowed it.
+// WriteText writes the answer as text: the verdict, the reasons at each end, the changes that would allow
+// it, and warnings.
 func (a Answer) WriteText(w io.Writer) error {
 	p := &cli.Page{}
 	p.Line(0, "%s  %s -> %s:%d/%s  (%s -> %s)", strings.ToUpper(string(a.Verdict)), a.From, a.To, a.Port, a.Protocol, a.Source, a.Destination)
-	a.half(p)
-	a.contested(p)
-	a.side(p, a.Egress, "out of")
-	a.side(p, a.Ingress, "into")
-	misses(p, a.Egress, "out of")
-	misses(p, a.Ingress, "into")
+	a.writeHalves(p)
+	a.writeContested(p)
+	a.writeSide(p, a.Egress, "out of")
+	a.writeSide(p, a.Ingress, "into")
+	writeMisses(p, a.Egress, "out of")
+	writeMisses(p, a.Ingress, "into")
 	for _, warning := range a.Warnings {
 		p.Line(0, "warning: %s", warning)
 	}
@@ -39,17 +38,17 @@ func (a Answer) WriteText(w io.Writer) error {
 	return err
 }
 
-// contested writes why an allowed connection to a contested address is unknown.
-func (a Answer) contested(p *cli.Page) {
+// writeContested explains why a connection that the rules allow is unknown at a contested address.
+func (a Answer) writeContested(p *cli.Page) {
 	for _, s := range []Side{a.Egress, a.Ingress} {
 		if s.Contested && a.Verdict == Unknown {
-			p.Line(0, "It is not known to be %s that has its address: what is allowed to the address need not be allowed to the pod.", s.End)
+			p.Line(0, "%s may not own its address: the verdict for the address may be wrong for the pod.", s.End)
 		}
 	}
 }
 
-// half says that only one end was judged.
-func (a Answer) half(p *cli.Page) {
+// writeHalves writes that fewer than two ends are judged.
+func (a Answer) writeHalves(p *cli.Page) {
 	who, known := "This node knows", "one half only"
 	if a.Node == "" {
 		who = "The nodes know"
@@ -65,7 +64,7 @@ func (a Answer) half(p *cli.Page) {
 	p.Line(0, "%s %s.", who, known)
 }
 
-func (a Answer) side(p *cli.Page, s Side, word string) {
+func (a Answer) writeSide(p *cli.Page, s Side, word string) {
 	head := fmt.Sprintf("%s %s: ", word, s.End)
 	if s.Node != "" {
 		head = fmt.Sprintf("%s %s on %s: ", word, s.End, s.Node)
@@ -87,11 +86,11 @@ func (a Answer) side(p *cli.Page, s Side, word string) {
 	if s.Note != "" {
 		p.Line(1, "%s", s.Note)
 	}
-	a.state(p, *s.Actual)
+	a.writeState(p, *s.Actual)
 	switch {
 	case s.Differs():
 		p.Line(1, "It should be %s%s: %s", verdictWord(s.Wanted.Verdict), a.since(s.Since), s.Wanted.Why)
-		a.state(p, *s.Wanted)
+		a.writeState(p, *s.Wanted)
 	case s.Pending:
 		p.Line(1, "HNS is not yet as it should be%s; the verdict will be the same.", a.since(s.Since))
 	}
@@ -100,8 +99,8 @@ func (a Answer) side(p *cli.Page, s Side, word string) {
 	}
 }
 
-// startText says how long a pod was open when it started; "" where that is not known, or
-// where it still is, which the verdicts say.
+// startText says how long a pod was open when it started. It returns "" if that is unknown, or if the pod
+// still is open, which the verdicts show.
 func startText(s *state.Start) string {
 	if s == nil || s.Until.IsZero() {
 		return ""
@@ -120,7 +119,7 @@ func verdictWord(v Verdict) string {
 	return strings.ToUpper(string(v))
 }
 
-// since says since when something differs, and for how long that is.
+// since says since when HNS differs, and for how long.
 func (a Answer) since(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -132,9 +131,9 @@ func (a Answer) since(t time.Time) string {
 	return text
 }
 
-// state writes the rules: those that decide, or when the connection is blocked
-// those that would allow something else.
-func (a Answer) state(p *cli.Page, s State) {
+// writeState writes the policies' rules with their checks: the deciding rules, or, if the connection is blocked,
+// the allow rules that do not match.
+func (a Answer) writeState(p *cli.Page, s State) {
 	rules := s.Rules
 	if s.Verdict == Blocked {
 		rules = s.Tried
@@ -168,8 +167,8 @@ func (a Answer) state(p *cli.Page, s State) {
 	}
 }
 
-// misses writes what would have allowed the connection at one end.
-func misses(p *cli.Page, s Side, word string) {
+// writeMisses writes the changes that would allow the connection at one end.
+func writeMisses(p *cli.Page, s Side, word string) {
 	if len(s.Misses) == 0 {
 		return
 	}
@@ -183,22 +182,22 @@ func misses(p *cli.Page, s Side, word string) {
 			}
 			break
 		}
-		p.Line(1, "%s, %s", m.Words, m.by())
+		p.Line(1, "%s, %s", m.Words, m.byText())
 	}
 }
 
-// by says which rule would allow the connection then.
-func (m Miss) by() string {
+// byText names the rule that would then allow the connection.
+func (m Miss) byText() string {
 	if m.Line != "" {
 		return fmt.Sprintf("by %s %s (%s)", m.Policy, m.Path, m.Line)
 	}
 	return fmt.Sprintf("by %s %s", m.Policy, m.Path)
 }
 
-// SetNames are the names of sets by id.
+// SetNames maps the ids of sets to names.
 type SetNames map[string]string
 
-// Of replaces ids by names, where there is one.
+// Of returns the names of sets by id, and the id itself for an unknown set.
 func (names SetNames) Of(ids []string) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
@@ -207,10 +206,10 @@ func (names SetNames) Of(ids []string) []string {
 	return out
 }
 
-// shownBlocks keeps a rule on one line; a block with exceptions is many.
+// shownBlocks limits the blocks that are shown of a rule; an ipBlock with exceptions is split into many.
 const shownBlocks = 4
 
-// Peer says whom a rule is about, its sets by name.
+// Peer describes the peers of an ACL, with sets by name.
 func (names SetNames) Peer(a hns.ACL) string {
 	peer := a.RemoteAddresses
 	if a.Direction == hns.In && len(a.SetIDs()) > 0 {
@@ -233,13 +232,13 @@ func (names SetNames) Peer(a hns.ACL) string {
 
 var protocolNames = map[string]string{"": "any protocol", "6": "TCP", "17": "UDP", "132": "SCTP"}
 
-// PortsText says which traffic a rule is about.
+// PortsText describes the protocol and ports of an ACL.
 func PortsText(a hns.ACL) string {
 	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + destinationPorts(a))
 }
 
-// destinationPorts is the field of the destination ports: the endpoint's own are those of
-// connections into it.
+// destinationPorts returns the ACL's field for destination ports, which are the local ports of an inbound
+// rule.
 func destinationPorts(a hns.ACL) string {
 	if a.Direction == hns.Out {
 		return a.RemotePorts

@@ -15,42 +15,39 @@ import (
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// Decider is what decided at one end: the first rule of the tiers that matches.
+// Decider names the policy or rule that decides at one end.
 type Decider struct {
-	// Policy is namespace/name of a NetworkPolicy: the first of those that allow, or when
-	// it is blocked of those that isolate the pod; or ClusterNetworkPolicy/name. Empty
-	// when no policy did.
+	// Policy is ClusterNetworkPolicy/name, or namespace/name of a NetworkPolicy: the first that allows the
+	// connection, or, if it is blocked, the first that isolates the pod. It is empty if no policy decides.
 	Policy string `json:"policy"`
-	Tier   string `json:"tier,omitempty"` // Admin, NetworkPolicy or Baseline; empty when no policy did
-	// Rule is the place of the rule of a ClusterNetworkPolicy in its direction, from 0;
-	// nil for others. RuleName is its name, if it has one.
+	Tier   string `json:"tier,omitempty"` // Admin, NetworkPolicy or Baseline; empty if no policy decides
+	// Rule is the index of a ClusterNetworkPolicy's rule in its direction, from 0; nil for NetworkPolicies.
+	// RuleName is its name, if it has one.
 	Rule     *int   `json:"rule,omitempty"`
 	RuleName string `json:"ruleName,omitempty"`
-	// Passed are the rules that passed the connection on before, in order.
+	// Passed are the Pass rules that matched before, in order.
 	Passed []Passed `json:"passed,omitempty"`
 }
 
-// Passed is a rule of a ClusterNetworkPolicy that passed a connection on to the next
-// tier.
+// Passed is a rule of a ClusterNetworkPolicy that passes a connection to the next tier.
 type Passed struct {
 	Policy string `json:"policy"`
 	Tier   string `json:"tier"`
 	Rule   int    `json:"rule"`
 }
 
-// clusterPrefix stands before the name of a ClusterNetworkPolicy.
+// clusterPrefix precedes the name of a ClusterNetworkPolicy.
 const clusterPrefix = "ClusterNetworkPolicy/"
 
-// tierRule is one rule of a ClusterNetworkPolicy that is about a pod.
+// tierRule is a rule of a ClusterNetworkPolicy that selects a pod.
 type tierRule struct {
 	policy.Rule
-	of   string // the policy, with clusterPrefix
+	of   string // the policy's name with clusterPrefix
 	tier policy.Tier
 }
 
-// compileClusters compiles the ClusterNetworkPolicies of a dump, in the order of
-// evaluation.
-func compileClusters(dumped []state.ClusterPolicy) []*policy.Policy {
+// compileClusterPolicies compiles the ClusterNetworkPolicies of a dump, in the order of evaluation.
+func compileClusterPolicies(dumped []state.ClusterPolicy) []*policy.Policy {
 	var out []*policy.Policy
 	for _, d := range dumped {
 		if d.Spec != nil {
@@ -62,10 +59,11 @@ func compileClusters(dumped []state.ClusterPolicy) []*policy.Policy {
 	return out
 }
 
-// tierRules returns the rules that a pod is subject to in a direction, those of the Admin
-// tier first. What may select it counts as the dataplane counts it (ADR 24).
+// tierRules returns the ClusterNetworkPolicy rules for a pod in a direction, the Admin tier first. If the
+// labels of its namespace are unknown it does as the dataplane (ADR 24): every policy that may select the
+// pod applies, without its Accept rules, and with Deny instead of Pass.
 func (c *Cluster) tierRules(pod *state.PodDump, dir hns.Direction) []tierRule {
-	if len(c.clusters) == 0 || pod.HostNetwork {
+	if len(c.clusterPolicies) == 0 || pod.HostNetwork {
 		return nil
 	}
 	key := subjectKey{pod, dir}
@@ -74,7 +72,7 @@ func (c *Cluster) tierRules(pod *state.PodDump, dir hns.Direction) []tierRule {
 	}
 	var out []tierRule
 	labels, known := c.namespace(namespaceOf(pod.Pod))
-	for _, p := range c.clusters {
+	for _, p := range c.clusterPolicies {
 		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
 			continue
 		}
@@ -93,25 +91,24 @@ func (c *Cluster) tierRules(pod *state.PodDump, dir hns.Direction) []tierRule {
 	return out
 }
 
-// subjectKey names the rules of a pod in one direction.
+// subjectKey is the key of Cluster.subjectRules.
 type subjectKey struct {
 	pod *state.PodDump
 	dir hns.Direction
 }
 
-// stage is how far a connection came through the tiers of one end.
-type stage struct {
-	// rule decided, unless it is nil: then the NetworkPolicies do when namespaced, else
-	// nobody does.
+// tierResult is the result of evaluating the tiers at one end.
+type tierResult struct {
+	// rule decides. If it is nil, NetworkPolicies decide if namespaced is set, else no policy decides.
 	rule       *tierRule
 	namespaced bool
 	passed     []Passed
 }
 
-// stage holds a connection against the rules of the tiers. A rule of which nobody can
-// say whether it matches decides when it is a Deny. A Pass skips the rest of its tier.
-func (c *Cluster) stage(own, peer End, q question, isolated bool) stage {
-	s, skipped := stage{namespaced: isolated}, policy.Namespaced
+// evaluateTiers evaluates the ClusterNetworkPolicy rules for a connection. A Deny rule that may match
+// decides, other rules that may match are skipped. A Pass rule skips the rest of its tier.
+func (c *Cluster) evaluateTiers(own, peer End, q question, isolated bool) tierResult {
+	s, skipped := tierResult{namespaced: isolated}, policy.Namespaced
 	for _, r := range c.tierRules(own.pod, q.dir) {
 		if r.tier == skipped {
 			continue
@@ -119,7 +116,7 @@ func (c *Cluster) stage(own, peer End, q question, isolated bool) stage {
 		if isolated && r.tier != policy.Admin {
 			break
 		}
-		switch m := c.meets(r.Rule, own, peer, q); {
+		switch m := c.ruleMatches(r.Rule, own, peer, q); {
 		case m == no || m == maybe && r.Action != policy.Deny:
 		case r.Action == policy.Pass:
 			s.passed = append(s.passed, Passed{Policy: r.of, Tier: r.tier.String(), Rule: r.Index})
@@ -132,7 +129,7 @@ func (c *Cluster) stage(own, peer End, q question, isolated bool) stage {
 	return s
 }
 
-// truth is what is known of a condition.
+// truth is the truth value of a condition: maybe if the dump does not say.
 type truth uint8
 
 const (
@@ -148,15 +145,15 @@ func truthOf(is bool) truth {
 	return no
 }
 
-// meets reports whether a rule matches a connection.
-func (c *Cluster) meets(r policy.Rule, own, peer End, q question) truth {
+// ruleMatches reports whether a rule matches a connection.
+func (c *Cluster) ruleMatches(r policy.Rule, own, peer End, q question) truth {
 	who, unclear := no, c.unclear(peer)
 	for _, p := range r.Peers {
 		who = max(who, c.isPeer(p, peer, unclear))
 	}
 	switch {
 	case anyPort(r.Ports, destination(own, peer, q), q.packet):
-	case q.dir == hns.Out && unclear && slices.ContainsFunc(r.Ports, func(p policy.Port) bool { // nobody knows which ports it names
+	case q.dir == hns.Out && unclear && slices.ContainsFunc(r.Ports, func(p policy.Port) bool { // its port names are unknown
 		return p.Name != "" && protocolNumbers[p.Protocol] == q.packet.Protocol
 	}):
 		return min(who, maybe)
@@ -166,7 +163,7 @@ func (c *Cluster) meets(r policy.Rule, own, peer End, q question) truth {
 	return who
 }
 
-// destination returns the pod that is connected to, nil when it is none.
+// destination returns the destination pod of the connection, nil if the destination is not a pod.
 func destination(own, peer End, q question) *state.PodDump {
 	if q.dir == hns.In {
 		return own.pod
@@ -174,8 +171,8 @@ func destination(own, peer End, q question) *state.PodDump {
 	return peer.pod
 }
 
-// anyPort reports whether one of the ports is the packet's, whose destination is a pod,
-// or none. No ports are every port.
+// anyPort reports whether the packet's destination port is one of the ports; an empty list means every
+// port. Named ports are looked up in the destination pod, which may be nil.
 func anyPort(ports []policy.Port, pod *state.PodDump, packet match.Packet) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(p policy.Port) bool {
 		if protocolNumbers[p.Protocol] != packet.Protocol {
@@ -189,8 +186,8 @@ func anyPort(ports []policy.Port, pod *state.PodDump, packet match.Packet) bool 
 	})
 }
 
-// isPeer reports whether an end is a peer of a rule: maybe, when it is unclear to which
-// sets it belongs.
+// isPeer reports whether an end is a peer of a rule. It returns maybe if the end is unclear and the peer is
+// not about addresses.
 func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 	if len(p.Blocks) > 0 {
 		return truthOf(slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(e.addr) }))
@@ -200,14 +197,14 @@ func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 		if !ok || !cond.ofAddress() && unclear {
 			return maybe
 		}
-		if is, _ := c.holds(cond, e); is != yes {
+		if is, _ := c.isMember(cond, e); is != yes {
 			return is
 		}
 	}
 	return yes
 }
 
-// unclear reports whether nobody knows to which sets of pods an end belongs.
+// unclear reports whether the sets to which an end belongs are unknown.
 func (c *Cluster) unclear(e End) bool {
 	if e.pod == nil {
 		return false
@@ -216,7 +213,7 @@ func (c *Cluster) unclear(e End) bool {
 	return !known || e.pod.InDoubt || e.pod.OverBudget != ""
 }
 
-// Decider returns what decides for Actual.
+// Decider returns the decider for Actual.
 func (c *Cluster) Decider(h Half) Decider {
 	if h.own.pod == nil || unfiltered(h.own, h.peer) != "" {
 		return Decider{}
@@ -225,7 +222,7 @@ func (c *Cluster) Decider(h Half) Decider {
 	switch {
 	case len(c.tierRules(h.own.pod, h.q.dir)) == 0:
 		return namespaced(h, isolating, nil)
-	case h.own.pod.InDoubt: // what its pods say together is in the rules alone
+	case h.own.pod.InDoubt: // the rules combine the policies of several pods
 		if d := namespaced(h, isolating, nil); d.Policy != "" {
 			return d
 		}
@@ -234,7 +231,7 @@ func (c *Cluster) Decider(h Half) Decider {
 	if slices.ContainsFunc(h.Rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
 		return Decider{}
 	}
-	switch s := c.stage(h.own, h.peer, h.q, len(isolating) > 0); {
+	switch s := c.evaluateTiers(h.own, h.peer, h.q, len(isolating) > 0); {
 	case s.namespaced:
 		return namespaced(h, isolating, s.passed)
 	case s.rule == nil && h.Actual == Allowed:
@@ -247,12 +244,12 @@ func (c *Cluster) Decider(h Half) Decider {
 	return byRule(h.Rules)
 }
 
-// namespaced is the decider where NetworkPolicies had the say.
+// namespaced returns the decider when NetworkPolicies decide.
 func namespaced(h Half, isolating []string, passed []Passed) Decider {
 	d := Decider{Passed: passed}
 	by := isolating
 	if h.Actual == Allowed {
-		// Rules of a tier that was passed may match as well.
+		// Rules of a tier that a Pass rule skipped may match too.
 		by = slices.DeleteFunc(policiesOf(h.Rules), ofCluster)
 	}
 	if h.Actual != Unknown && len(by) > 0 {
@@ -261,13 +258,13 @@ func namespaced(h Half, isolating []string, passed []Passed) Decider {
 	return d
 }
 
-// byRule is the decider as far as the rules of HNS name it: the first policy. It stands
-// for rules that are not as they should be.
+// byRule returns the first policy that the rules in HNS name. It is the decider when HNS does not have the
+// desired rules.
 func byRule(rules []hns.ACL) Decider {
 	return Decider{Policy: append(policiesOf(rules), "")[0]}
 }
 
-// policiesOf returns the policies that rules of HNS name, sorted.
+// policiesOf returns the policies that the Ids of rules name, sorted.
 func policiesOf(rules []hns.ACL) (out []string) {
 	for _, a := range rules {
 		if name := PolicyOf(a.ID); name != "" {
@@ -280,7 +277,7 @@ func policiesOf(rules []hns.ACL) (out []string) {
 
 func ofCluster(policy string) bool { return strings.HasPrefix(policy, clusterPrefix) }
 
-// PolicyOf returns the policy that the Id of one of our rules names, "" for none.
+// PolicyOf returns the policy that the Id of an ACL names, "" if it names none.
 func PolicyOf(id string) string {
 	if name, ok := state.ClusterPolicyOfACL(id); ok {
 		return clusterPrefix + name
@@ -291,7 +288,7 @@ func PolicyOf(id string) string {
 	return ""
 }
 
-// ruleText says what the rule of a ClusterNetworkPolicy does.
+// ruleText says that the rule of a ClusterNetworkPolicy accepts or denies.
 func (d Decider) ruleText(v Verdict) string {
 	switch {
 	case v == Allowed && d.Tier == policy.Admin.String():
@@ -304,8 +301,7 @@ func (d Decider) ruleText(v Verdict) string {
 	return d.Text() + ", denies it, as no NetworkPolicy isolates the pod"
 }
 
-// Text names what decided in a sentence: the policy, and of a ClusterNetworkPolicy the
-// rule and the tier.
+// Text names the policy for a sentence, with the rule and the tier of a ClusterNetworkPolicy.
 func (d Decider) Text() string {
 	if d.Rule == nil {
 		return d.Policy

@@ -12,14 +12,14 @@ import (
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// The views of a cluster.
+// The views of a cluster's sets.
 const (
-	closed = iota // as HNS has the sets; what is not known has nothing in it
-	open          // as HNS has them; what is not known has everything in it
-	wanted        // as they should be
+	viewEmpty   = iota // the sets in HNS; unknown sets are taken as empty
+	viewFull           // the sets in HNS; unknown sets are taken to contain every address
+	viewDesired        // the desired sets
 )
 
-// view is the sets as HNS has them, or as it should.
+// view is the actual or the desired sets.
 type view struct {
 	c      *Cluster
 	actual bool
@@ -30,10 +30,10 @@ type view struct {
 // viewed is a set in a view.
 type viewed struct {
 	set   *match.Set
-	doubt bool // something in it is not known
+	doubt bool // the set, or a member of it, is unknown in HNS
 }
 
-// set returns the set of an id; without any set when the dump has none.
+// set returns the set of an id. Its field set is nil if the dump has no such set.
 func (v *view) set(id string) viewed {
 	if s, ok := v.sets[id]; ok {
 		return s
@@ -46,7 +46,7 @@ func (v *view) set(id string) viewed {
 	return s
 }
 
-// unknown stands for a set of which nothing is known.
+// unknown returns the view of a set whose content is unknown.
 func (v *view) unknown() viewed {
 	if v.open {
 		return viewed{&match.Set{Type: hns.NestedIPSet}, true} // without members it matches everything
@@ -63,7 +63,7 @@ func (v *view) build(d *state.SetDump) viewed {
 	}
 	out := viewed{set: &match.Set{Type: hns.NestedIPSet}}
 	if !v.actual || !slices.Contains(d.Missing, ipsets.Empty().String()) {
-		out.set.Members = append(out.set.Members, &match.Set{Type: hns.IPSet}) // the permanent one
+		out.set.Members = append(out.set.Members, &match.Set{Type: hns.IPSet}) // the permanent empty member
 	}
 	for _, name := range v.members(d) {
 		m := v.c.setByName[name]
@@ -81,7 +81,7 @@ func (v *view) build(d *state.SetDump) viewed {
 	return out
 }
 
-// members returns the members of a set, without the permanent one.
+// members returns the names or blocks in a set.
 func (v *view) members(d *state.SetDump) []string {
 	if !v.actual {
 		return d.Members
@@ -94,7 +94,7 @@ func (v *view) members(d *state.SetDump) []string {
 	return append(out, d.Surplus...)
 }
 
-// leaf returns an IPSET.
+// leaf returns a set of type IPSET.
 func (v *view) leaf(d *state.SetDump) *match.Set {
 	s := &match.Set{Type: hns.IPSet}
 	for _, text := range v.members(d) {
@@ -106,35 +106,34 @@ func (v *view) leaf(d *state.SetDump) *match.Set {
 	return s
 }
 
-// decision is what one list of rules says.
+// decision is the verdict of one list of rules.
 type decision struct {
 	list    listKey
 	verdict Verdict
-	reason  string // why it is unknown
+	reason  string // why the verdict is unknown
 	traced  match.Verdict
 }
 
-// question is a packet at an endpoint of this node.
+// question asks for the verdict on a packet at the endpoints of one end.
 type question struct {
 	dir        hns.Direction
 	packet     match.Packet
-	brief      bool  // the rules are not asked for
-	actualOnly bool  // Half.Wanted is not asked for
-	near       *Pair // whose ends these are, if there are many questions about them
+	brief      bool  // do not return the deciding rules
+	actualOnly bool  // do not compute Half.Wanted
+	pair       *Pair // if set, its filtered rules are used
 }
 
-// listKey names a list of ours at an endpoint in a view: applied, or one that
-// may be there.
+// listKey identifies a list of our rules: the desired list of an endpoint, or one that it may have in HNS.
 type listKey struct {
 	endpoint *state.EndpointDump
 	view     int
-	maybe    int // of the views of HNS, when what is there is not known
+	maybe    int // index in EndpointDump.Maybe, if the view is of HNS and the rules there are unknown
 }
 
 // acls returns the rules of the list.
 func (k listKey) acls() []hns.ACL {
 	switch {
-	case k.view == wanted:
+	case k.view == viewDesired:
 		return k.endpoint.Wanted
 	case k.endpoint.Known:
 		return k.endpoint.Applied
@@ -142,24 +141,24 @@ func (k listKey) acls() []hns.ACL {
 	return k.endpoint.Maybe[k.maybe]
 }
 
-// inHNS returns how many lists of rules of ours an endpoint may have.
-func inHNS(ep *state.EndpointDump) int {
+// possibleLists returns the number of lists of our rules that an endpoint may have in HNS.
+func possibleLists(ep *state.EndpointDump) int {
 	if ep.Known {
 		return 1
 	}
 	return len(ep.Maybe)
 }
 
-// parsed is the rules of an endpoint, those of others included.
+// parsed is the rules of an endpoint, including rules of other programs.
 type parsed struct {
 	rules []*match.Rule
-	doubt bool  // something in their sets is not known
-	err   error // what they do is not known
+	doubt bool  // one of their sets is unknown in HNS
+	err   error // why their effect is unknown
 }
 
 var errTiered = errors.New("the endpoint has tiered rules, whose effect is not known")
 
-// parse takes the rules of an endpoint apart, once.
+// parse parses the rules of an endpoint, once.
 func (c *Cluster) parse(key listKey) parsed {
 	if l, ok := c.lists[key]; ok {
 		return l
@@ -184,10 +183,10 @@ func (c *Cluster) parse(key listKey) parsed {
 	return l
 }
 
-// decide returns what the endpoints of an end say by the rules that HNS has, and by those that it
-// should have: of several endpoints the strictest.
-func (c *Cluster) decide(own End, q question) (actual, should decision) {
-	actual.verdict, should.verdict = Unknown, Unknown
+// decide returns the actual and the desired decision of an end's endpoints. If it has several, the
+// strictest decision counts.
+func (c *Cluster) decide(own End, q question) (actual, desired decision) {
+	actual.verdict, desired.verdict = Unknown, Unknown
 	for i, ep := range own.endpoints {
 		if d := c.actual(ep, q); i == 0 || strictness[d.verdict] > strictness[actual.verdict] {
 			actual = d
@@ -195,25 +194,24 @@ func (c *Cluster) decide(own End, q question) (actual, should decision) {
 		if q.actualOnly {
 			continue
 		}
-		if d, _ := c.ask(listKey{ep, wanted, 0}, q); i == 0 || strictness[d.verdict] > strictness[should.verdict] {
-			should = d
+		if d, _ := c.ask(listKey{ep, viewDesired, 0}, q); i == 0 || strictness[d.verdict] > strictness[desired.verdict] {
+			desired = d
 		}
 	}
-	return actual, should
+	return actual, desired
 }
 
-// strictness orders the verdicts of a pod's endpoints: one that blocks decides
-// for the pod, else one that is not known.
+// strictness orders the verdicts of a pod's endpoints. The highest one is the pod's.
 var strictness = map[Verdict]int{Allowed: 0, Unknown: 1, Blocked: 2}
 
-// actual decides over what is in HNS: over every list that may be there, and
-// where sets are not known over the two extremes. All must agree.
+// actual returns the decision by the rules in HNS. It tries every list that may be there, and with unknown
+// sets both as empty and as full. If the verdicts differ, the result is Unknown.
 func (c *Cluster) actual(ep *state.EndpointDump, q question) decision {
 	first := decision{verdict: Unknown, reason: "what is on the endpoint is not known"}
-	for i := range inHNS(ep) {
-		for _, in := range []int{closed, open} {
+	for i := range possibleLists(ep) {
+		for _, in := range []int{viewEmpty, viewFull} {
 			d, doubt := c.ask(listKey{ep, in, i}, q)
-			if i == 0 && in == closed {
+			if i == 0 && in == viewEmpty {
 				first = d
 			}
 			if d.verdict == Unknown || d.verdict != first.verdict {
@@ -231,12 +229,11 @@ func (c *Cluster) actual(ep *state.EndpointDump, q question) decision {
 	return first
 }
 
-// ask asks the switch with one list of rules. It reports also whether something in their sets is
-// not known.
+// ask evaluates one list of rules as the switch does. It also reports whether one of their sets is unknown.
 func (c *Cluster) ask(key listKey, q question) (decision, bool) {
 	var l parsed
-	if q.near != nil {
-		l = q.near.near(key, q.dir)
+	if q.pair != nil {
+		l = q.pair.filtered(key, q.dir)
 	} else {
 		l = c.parse(key)
 	}
@@ -260,39 +257,38 @@ func (c *Cluster) ask(key listKey, q question) (decision, bool) {
 	return d, l.doubt
 }
 
-// Pair is the two ends of connections, for questions about many ports. It looks through all
-// rules once, and keeps those that the addresses of the ends meet: of a thousand rules with a
-// block and a port each, that is one.
+// Pair is two ends, for questions about many ports. It filters the rules once by the addresses of the ends,
+// so that a question about a port need not look at every rule.
 type Pair struct {
-	// Wanted asks also what HNS should have.
+	// Wanted asks for Half.Wanted too.
 	Wanted bool
 
 	c        *Cluster
 	from, to End
 	packet   match.Packet
-	lists    []nearList // few: those of the endpoints of two pods
+	lists    []filteredList // a few, as they belong to the endpoints of two pods
 }
 
-// nearList is what is kept of one list of rules.
-type nearList struct {
+// filteredList is one list of rules after filtering.
+type filteredList struct {
 	key listKey
 	dir hns.Direction
 	parsed
 }
 
-// Pair returns the pair of two ends, which are named as in a Question.
+// Pair returns a pair of ends, which are named as in a Question.
 func (c *Cluster) Pair(from, to string) (*Pair, error) {
 	source, destination, err := c.ends(Question{From: from, To: to})
 	return &Pair{c: c, from: source, to: destination, packet: packet(source, destination, 0, policy.TCP)}, err
 }
 
-// Halves is Cluster.Between; without Half.Wanted, unless p.Wanted.
+// Halves is Cluster.Between, but without Half.Wanted unless p.Wanted is set.
 func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Half) {
-	return p.c.halves(p.from, p.to, question{packet: packet(p.from, p.to, port, protocol), actualOnly: !p.Wanted, near: p})
+	return p.c.halves(p.from, p.to, question{packet: packet(p.from, p.to, port, protocol), actualOnly: !p.Wanted, pair: p})
 }
 
-// Edges returns the ports at which the verdict may change: where a rule of HNS begins or ends that
-// decides on any port; if p.Wanted, also a rule that HNS should have.
+// Edges returns the ports at which a verdict may change: the edges of the rules in HNS that match the
+// addresses, and, if p.Wanted is set, of such desired rules.
 func (p *Pair) Edges() Edges {
 	e := Edges{}
 	for _, side := range []struct {
@@ -300,7 +296,7 @@ func (p *Pair) Edges() Edges {
 		dir       hns.Direction
 	}{{p.from, p.to, hns.Out}, {p.to, p.from, hns.In}} {
 		add := func(key listKey) {
-			for _, r := range p.near(key, side.dir).rules {
+			for _, r := range p.filtered(key, side.dir).rules {
 				if r.ACL.Direction == side.dir {
 					e.Add(r.ACL)
 				}
@@ -310,22 +306,22 @@ func (p *Pair) Edges() Edges {
 			continue
 		}
 		for _, ep := range side.own.endpoints {
-			for i := range inHNS(ep) {
-				add(listKey{ep, closed, i})
-				add(listKey{ep, open, i})
+			for i := range possibleLists(ep) {
+				add(listKey{ep, viewEmpty, i})
+				add(listKey{ep, viewFull, i})
 			}
 			if p.Wanted {
-				add(listKey{ep, wanted, 0})
+				add(listKey{ep, viewDesired, 0})
 			}
 		}
 	}
 	return e
 }
 
-// near returns the rules of a list that can decide between the two addresses. The first rule of
-// the switch stays in any case, as it turns filtering on; so does each rule with source ports, as
-// it makes the answer unknown.
-func (p *Pair) near(key listKey, dir hns.Direction) parsed {
+// filtered returns the rules of a list that may match the two addresses. It always keeps the first rule for
+// the switch, as an endpoint with any rule is filtered, and rules with source ports, as they make the
+// verdict unknown.
+func (p *Pair) filtered(key listKey, dir hns.Direction) parsed {
 	for i := range p.lists {
 		if l := &p.lists[i]; l.key == key && l.dir == dir {
 			return l.parsed
@@ -339,6 +335,6 @@ func (p *Pair) near(key listKey, dir hns.Direction) parsed {
 			l.rules = append(l.rules, r)
 		}
 	}
-	p.lists = append(p.lists, nearList{key, dir, l})
+	p.lists = append(p.lists, filteredList{key, dir, l})
 	return l
 }

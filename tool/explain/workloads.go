@@ -14,22 +14,20 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Workload is a group of pods of one namespace whose names begin alike, with the
-// same labels but for those that controllers put on every pod, and the same
-// named ports, that no rule and no set of the dump tells apart.
+// Workload is a group of similar pods that no rule and no set of the dump distinguishes. Its pods have the
+// same namespace, the same first part of the name, the same ports, and the same labels except per-pod
+// labels of controllers.
 type Workload struct {
-	// Name is namespace/name, where the name is what those of the pods have in
-	// common; of several workloads of one name all but the first have #2 and so on
-	// behind it.
+	// Name is namespace/name, where name is the common beginning of the pods' names. Several workloads with
+	// the same name get the suffixes #2, #3 and so on, except the first.
 	Name      string   `json:"name"`
 	Namespace string   `json:"namespace"`
 	Pods      []string `json:"pods"`  // namespace/name, sorted
-	Local     bool     `json:"local"` // this node decides about its traffic
+	Local     bool     `json:"local"` // its pods run on the dump's node
 }
 
-// Workloads returns the workloads of a cluster, sorted by name. Of several
-// clusters with the same pods, they are those that nothing in any of them tells
-// apart.
+// Workloads returns the workloads of a cluster, sorted by name. With several clusters it groups only pods
+// that none of them distinguishes.
 func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
 	d := cluster.Dump()
 	var members []*state.PodDump
@@ -56,11 +54,11 @@ func Workloads(cluster *Cluster, others ...*Cluster) []Workload {
 		out = append(out, workload(group))
 	}
 	slices.SortFunc(out, func(a, b Workload) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Pods[0], b.Pods[0])) })
-	unique(out)
+	numberDuplicates(out)
 	return out
 }
 
-// traits tells pods apart by what a person sees of them.
+// traits returns a key of the visible properties that the pods of a workload share.
 func traits(p *state.PodDump) string {
 	labels := map[string]string{}
 	for key, value := range p.Labels {
@@ -69,15 +67,15 @@ func traits(p *state.PodDump) string {
 		}
 	}
 	namespace, name, _ := strings.Cut(p.Pod, "/")
-	stem, _, _ := strings.Cut(name, "-") // pods without labels have less in common
+	stem, _, _ := strings.Cut(name, "-") // the first part of the name, for pods without labels
 	text, err := json.Marshal([]any{namespace, stem, labels, p.Ports, p.Local})
-	if err != nil { // strings can be written
+	if err != nil { // cannot happen: these values marshal
 		return p.Pod
 	}
 	return string(text)
 }
 
-// OfController reports whether controllers put a label on every pod.
+// OfController reports whether a label is one that controllers add to each pod.
 func OfController(label string) bool { return addedLabels[label] }
 
 var addedLabels = map[string]bool{
@@ -91,7 +89,7 @@ var addedLabels = map[string]bool{
 	batchv1.JobCompletionIndexAnnotation:   true, // a label too
 }
 
-// workload makes one of pods that are alike.
+// workload makes a workload of similar pods.
 func workload(group []*state.PodDump) Workload {
 	w := Workload{Namespace: namespaceOf(group[0].Pod), Local: group[0].Local}
 	var names []string
@@ -100,12 +98,12 @@ func workload(group []*state.PodDump) Workload {
 		names = append(names, Owner(m))
 	}
 	slices.Sort(w.Pods)
-	w.Name = w.Namespace + "/" + common(names)
+	w.Name = w.Namespace + "/" + commonPrefix(names)
 	return w
 }
 
-// unique numbers the workloads of one name; they are sorted.
-func unique(list []Workload) {
+// numberDuplicates appends #2, #3 and so on to equal names in a sorted list.
+func numberDuplicates(list []Workload) {
 	n := 1
 	for i := 1; i < len(list); i++ {
 		if list[i].Name != list[i-n].Name {
@@ -117,8 +115,8 @@ func unique(list []Workload) {
 	}
 }
 
-// Owner is the name of what a pod was made for, as far as its labels tell which part of
-// its name was put behind that: of a Deployment's pod, the Deployment's.
+// Owner returns the name of a pod's owner, like its Deployment, by removing the suffix that the pod's
+// labels reveal. Without such labels it returns the pod's name.
 func Owner(p *state.PodDump) string {
 	_, name, _ := strings.Cut(p.Pod, "/")
 	cut := func(at int) string {
@@ -138,9 +136,9 @@ func Owner(p *state.PodDump) string {
 	return name
 }
 
-// common returns the parts that names have in common from the beginning, or the
-// first name when that is nothing.
-func common(names []string) string {
+// commonPrefix returns the leading dash-separated parts that names have in common, or the first name if
+// there are none.
+func commonPrefix(names []string) string {
 	slices.Sort(names)
 	parts := strings.Split(names[0], "-")
 	for _, name := range names[1:] {

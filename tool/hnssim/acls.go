@@ -16,21 +16,21 @@ import (
 
 // policy is one policy on an endpoint.
 type policy struct {
-	read hns.EndpointPolicy // as HNS shows it
+	read hns.EndpointPolicy // as HNS returns it
 	rule *rule              // nil unless it is an ACL
 }
 
-// rule is an ACL with everything looked up.
+// rule is an ACL with its sets looked up.
 type rule struct {
 	match.Rule
-	sets []*set // those that its address fields name
+	sets []*set // the sets that its address fields name
 }
 
-// lookup finds a set of the endpoint's network by Id; nil when there is none.
+// lookup returns the set of the endpoint's network with an Id, or nil.
 type lookup func(id string) *set
 
-// readPolicy checks an endpoint policy as it was sent. What is ours reads back
-// normalised; what is not comes back byte for byte.
+// readPolicy checks an endpoint policy of a request. Our ACLs read back normalised; other policies read
+// back byte for byte.
 func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 	if p.Type == "" {
 		return policy{}, noPolicyType.of(string(p.Settings))
@@ -42,7 +42,7 @@ func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 	if !isACL {
 		return policy{read: p}, nil
 	}
-	var a hns.ACL // strict: what hns decodes besides is what HNS may show, not what it takes
+	var a hns.ACL // strict: package hns accepts other spellings for reads only
 	if err := json.Unmarshal(p.Settings, &a); err != nil {
 		return policy{}, badSettings.of("decode ACL: " + err.Error())
 	}
@@ -56,14 +56,14 @@ func readPolicy(p hns.EndpointPolicy, find lookup) (policy, *refused) {
 	return policy{read: p, rule: r}, nil
 }
 
-// readACL checks a rule and looks up what it names. It takes the spellings that
-// WinNPM sends, and keeps the rule as it is spelt.
+// readACL checks a rule and looks up its sets. It accepts only the spellings that WinNPM sends, and keeps
+// the spelling.
 func readACL(a hns.ACL, find lookup) (*rule, *refused) {
 	if a.Protocols == hns.AnyProtocol {
 		a.Protocols = "" // as WinNPM sends it
 	}
 	culprit := func(field string) string { return fmt.Sprintf("%q of rule %s", field, a.ID) }
-	layer := cmp.Or(a.RuleType, hns.Switch) // what HNS takes it for (azure-container-networking#1752)
+	layer := cmp.Or(a.RuleType, hns.Switch) // the default of HNS (azure-container-networking#1752)
 	switch {
 	case a.Action != hns.Allow && a.Action != hns.Block:
 		return nil, unknownAction.of(culprit(string(a.Action)))
@@ -120,9 +120,8 @@ func listLen(field string) int {
 	return strings.Count(field, ",") + 1
 }
 
-// findSets checks one address field and returns the sets that it names. A text
-// is a literal, or the Id of a set that is there or bears our prefix, or nothing
-// that HNS knows.
+// findSets checks one address field and returns the sets that it names. Each entry must be a literal or the
+// Id of a set.
 func findSets(field string, find lookup) ([]*set, *refused) {
 	if field == "" {
 		return nil, nil
@@ -161,8 +160,8 @@ func isIPv6(text string) bool {
 	return err == nil && !p.Addr().Is4()
 }
 
-// readBack is an ACL as HNS shows it: any protocol has a number, the keys are in
-// another order, and there are some more (azure-container-networking#1752).
+// readBack is an ACL as HNS returns it: with a number for any protocol, another order of keys, and
+// additional keys (azure-container-networking#1752).
 type readBack struct {
 	Action          hns.Action
 	Direction       hns.Direction
@@ -178,7 +177,7 @@ type readBack struct {
 	Type            string
 }
 
-// ReadBack returns the policy of a rule as HNS shows it.
+// ReadBack returns the policy of a rule as HNS returns it.
 func ReadBack(a hns.ACL) hns.EndpointPolicy {
 	shown := readBack{
 		Action: a.Action, Direction: a.Direction, ID: a.ID,

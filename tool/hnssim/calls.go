@@ -16,7 +16,7 @@ type Call struct {
 	Target   string // the endpoint's ID, or the network's name
 	Sets     []hns.SetPolicy
 	ACLs     []hns.ACL            // of ACL/Add
-	Policies []hns.EndpointPolicy // of ACL/Update: all
+	Policies []hns.EndpointPolicy // of ACL/Update: all policies
 	Bytes    int                  // of the request's content, without escapes
 }
 
@@ -27,12 +27,12 @@ type Hooks struct {
 	// error of the request. do carries out a request, which may differ from c in everything but its Op; check
 	// returns the error of do, and changes nothing. Call must not change the slices of c.
 	Call func(ctx context.Context, c Call, check, do func(Call) error) error
-	// Show changes what a read returns. It runs without any lock.
+	// Show changes the result of a read. It runs without any lock.
 	Show func(op string, out *hns.Result)
-	// Wrote runs after each change, with the Sim locked. op is that of the request,
-	// or the name of the method that another program of the node stands for.
+	// Wrote runs after each change, with the Sim locked. op is the Op of the request, or the name of the
+	// Sim's method that made the change.
 	Wrote func(op, target string, trace Tracer)
-	// Early lets endpoints take rules that are created but not attached yet.
+	// Early lets endpoints accept rules before they are attached.
 	Early bool
 }
 
@@ -50,8 +50,7 @@ func (s *Sim) Counts() map[string]int {
 	return maps.Clone(s.counts)
 }
 
-// Written returns the bytes of the content of all requests since the last ResetCalls: reads
-// have none.
+// Written returns the size in bytes of the content of all writes since the last ResetCalls.
 func (s *Sim) Written() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +90,7 @@ func (s *Sim) call(ctx context.Context, c Call, do func(c Call, dry bool) error)
 	return hook(ctx, c, locked(true), locked(false))
 }
 
-// shown returns what a read shows; nothing, if it failed.
+// shown returns the result of a read after the Show hook.
 func (s *Sim) shown(op string, out hns.Result) hns.Result {
 	s.mu.Lock()
 	show := s.hooks.Show
@@ -105,14 +104,14 @@ func (s *Sim) shown(op string, out hns.Result) hns.Result {
 	return out
 }
 
-// wrote runs the hook after a change; s.mu must be held since before it.
+// wrote runs the Wrote hook. s.mu must be held since before the change.
 func (s *Sim) wrote(op, target string) {
 	if s.hooks.Wrote != nil {
 		s.hooks.Wrote(op, target, s.trace)
 	}
 }
 
-// Broken returns the error of a call whose caller does not wait any more, else nil.
+// Broken returns the error of the call if ctx is done, else nil.
 func (c Call) Broken(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -140,8 +139,8 @@ func (c Call) Fail(code uint32, err error) error {
 	return c.Refusal(kind, code, err)
 }
 
-// Refusal returns the error of a call that HNS refused because of objects of a kind. HNS answers with a code and
-// never says which of several objects it means, so the ID is then "one of N".
+// Refusal returns the error of a call that HNS rejected because of an object of a kind. HNS returns only a
+// code. It does not tell which one of several objects it rejects, so their ID is "one of N".
 func (c Call) Refusal(kind string, code uint32, err error) *hns.OpError {
 	var ids []string
 	rules := c.ACLs

@@ -11,7 +11,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// EndpointState is the State of an endpoint (hcsshim HNSEndpoint.State).
+// EndpointState is the state of an endpoint (hcsshim HNSEndpoint.State).
 type EndpointState uint8
 
 // The states of HNS.
@@ -27,7 +27,7 @@ const (
 
 var stateNames = [...]string{"Uninitialized", "Created", "Attached", "AttachedSharing", "Detached", "Degraded", "Destroyed"}
 
-// String returns HNS's own word.
+// String returns the name that HNS uses.
 func (s EndpointState) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]
@@ -43,12 +43,12 @@ type NewEndpoint struct {
 	Addrs    []netip.Addr
 	Netns    string               // GUID of the HNS namespace that it is in, or empty
 	State    EndpointState        // 0: AttachedSharing
-	Remote   bool                 // kube-proxy's endpoints of other nodes
+	Remote   bool                 // an endpoint of kube-proxy for a pod on another node
 	Network  string               // empty: ours
 	Policies []hns.EndpointPolicy // nil: Options.Foreign
 }
 
-// EndpointView is an endpoint as the simulator has it.
+// EndpointView is a copy of a simulated endpoint.
 type EndpointView struct {
 	ID       string
 	Addrs    []netip.Addr
@@ -69,7 +69,7 @@ type endpoint struct {
 	policies []policy // changed by setPolicies only
 }
 
-// setPolicies replaces the policies and moves the references to sets along.
+// setPolicies replaces the policies and updates the reference counts of sets.
 func (e *endpoint) setPolicies(next []policy) {
 	for _, p := range next {
 		p.count(+1)
@@ -90,7 +90,7 @@ func (p policy) count(n int) {
 	}
 }
 
-// read returns the endpoint's policies as HNS shows them.
+// read returns the endpoint's policies as HNS returns them.
 func (e *endpoint) read() []hns.EndpointPolicy {
 	out := make([]hns.EndpointPolicy, len(e.policies))
 	for i, p := range e.policies {
@@ -154,8 +154,7 @@ func (s *Sim) SetNetns(id, netns string) error {
 	})
 }
 
-// SetPolicies replaces all policies of an endpoint, whatever its state, as
-// somebody else on the node would.
+// SetPolicies replaces all policies of an endpoint in any state, on behalf of another program of the node.
 func (s *Sim) SetPolicies(id string, policies []hns.EndpointPolicy) error {
 	return s.change("SetPolicies", id, func(e *endpoint) *refused {
 		next, r := s.readPolicies(e, policies)
@@ -192,14 +191,14 @@ func (s *Sim) Endpoints() []EndpointView {
 	return out
 }
 
-// AllEndpointIDs returns the GUIDs of all endpoints of the node, sorted. It is no call.
+// AllEndpointIDs returns the GUIDs of all endpoints of the node, sorted. It does not count as a call.
 func (s *Sim) AllEndpointIDs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.endpoints))
 }
 
-// Endpoint returns one endpoint of the node; false when it is not there.
+// Endpoint returns one endpoint of the node, and false if it does not exist.
 func (s *Sim) Endpoint(id string) (EndpointView, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,8 +320,7 @@ func (s *Sim) writable(id string) (*endpoint, *refused) {
 	return e, nil
 }
 
-// readPolicies checks policies for an endpoint; s.mu must be held. The result
-// owns its memory.
+// readPolicies checks policies for an endpoint; s.mu must be held. The result does not alias the input.
 func (s *Sim) readPolicies(e *endpoint, policies []hns.EndpointPolicy) ([]policy, *refused) {
 	out := make([]policy, len(policies))
 	for i, p := range policies {

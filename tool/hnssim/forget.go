@@ -7,9 +7,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Forget removes the sets and the rules that match, in use or not, with every
-// nested set and every rule that names such a set: a rule that stayed would mean
-// something that nobody knows. Hooks.Wrote gets op and target.
+// Forget removes the sets and the rules that match, even if they are in use. It also removes the nested
+// sets and the rules that name a removed set, as their effect would be unknown. Hooks.Wrote gets op and
+// target.
 func (s *Sim) Forget(op, target string, isGone func(hns.SetPolicy) bool, match func(endpoint string, a hns.ACL) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -19,7 +19,7 @@ func (s *Sim) Forget(op, target string, isGone func(hns.SetPolicy) bool, match f
 			gone[at] = true
 		}
 	}
-	for _, at := range s.sets { // nested sets have leaves only, so once is enough
+	for _, at := range s.sets { // nested sets are not nested twice, so one pass is enough
 		if slices.ContainsFunc(at.members, func(m *set) bool { return gone[m] }) {
 			gone[at] = true
 		}

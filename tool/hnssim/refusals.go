@@ -20,7 +20,7 @@ const (
 	codeHasReferences    uint32 = 0x803B002C
 )
 
-// reason is one thing that HNS refuses.
+// reason is a reason for which HNS rejects a request.
 type reason int
 
 const (
@@ -65,11 +65,11 @@ const (
 	aclSetMissing
 )
 
-// refusal is the error with which HNS answers for a reason.
+// refusal is the error that HNS returns for a reason.
 type refusal struct {
 	class error
 	code  uint32
-	kind  string // what the error speaks of
+	kind  string // the kind of object in the error
 	text  string
 }
 
@@ -116,10 +116,10 @@ var refusals = map[reason]refusal{
 	aclSetMissing:         {hns.ErrNotFound, codePolicyNotFound, hns.KindSet, "a rule names a set that is not there"},
 }
 
-// of returns the refusal for this reason; what is the culprit.
+// of returns the rejection for this reason. what names the rejected object.
 func (r reason) of(what string) *refused { return &refused{reason: r, what: what} }
 
-// refused is a request that HNS does not do.
+// refused is the rejection of a request.
 type refused struct {
 	reason reason
 	what   string
@@ -133,7 +133,7 @@ func (r *refused) Error() string {
 // Unwrap returns the class.
 func (r *refused) Unwrap() error { return refusals[r.reason].class }
 
-// in returns the refusal as the error of a call. The text of the error names the object that HNS does not name,
+// in returns the rejection as the error of a call. Its text names the rejected object, which HNS does not,
 // to explain a failed test.
 func (r *refused) in(c Call) error {
 	return c.Refusal(refusals[r.reason].kind, refusals[r.reason].code, r)

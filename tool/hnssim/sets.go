@@ -10,17 +10,16 @@ import (
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// set is one set of the network. The object stays the same across updates, so
-// that rules and lists can point at it.
+// set is one set of the network. Updates change it in place, so that rules and nested sets can point to it.
 type set struct {
 	hns.SetPolicy
-	match   match.Set // what rules look at; the object stays the same too
+	match   match.Set // what rules point to; also changed in place
 	members []*set    // of a NESTEDIPSET
 	acls    int       // rules on endpoints that name it
 	lists   int       // nested sets that contain it, once per mention
 }
 
-// content is what a valid set policy means.
+// content is a valid, parsed set policy.
 type content struct {
 	policy  hns.SetPolicy
 	spans   match.Spans
@@ -50,8 +49,8 @@ func (s *Sim) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolic
 	})
 }
 
-// PutSet creates or changes a set, as somebody else on the node would. HNS
-// refuses the same things as from us, except that it may be there or not.
+// PutSet creates or changes a set on behalf of another program of the node. The checks are the same as for
+// the client, except that the set may or may not exist.
 func (s *Sim) PutSet(p hns.SetPolicy) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +63,8 @@ func (s *Sim) PutSet(p hns.SetPolicy) error {
 	return nil
 }
 
-// DropSet removes a set by its Id, as somebody else on the node would. HNS
-// refuses while it is in use.
+// DropSet removes a set by its Id, on behalf of another program of the node. It fails while the set is in
+// use.
 func (s *Sim) DropSet(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +108,7 @@ func (s *Sim) checkSets(verb hns.Verb, sets []hns.SetPolicy) ([]content, *refuse
 	return contents, nil
 }
 
-// checkSet checks one set against what is there; s.mu must be held.
+// checkSet checks one set against the existing sets; s.mu must be held.
 func (s *Sim) checkSet(verb hns.Verb, p hns.SetPolicy) (content, *refused) {
 	c := content{policy: p}
 	old := s.sets[p.ID]
@@ -147,13 +146,13 @@ func (s *Sim) checkSet(verb hns.Verb, p hns.SetPolicy) (content, *refused) {
 	return c, r
 }
 
-// badID reports whether an Id could not be told apart in a list of addresses.
+// badID reports whether an Id is ambiguous in a list of addresses.
 func badID(id string) bool {
 	_, literal := match.ParseSpan(id)
 	return id == "" || literal || strings.ContainsAny(id, ", \t\r\n")
 }
 
-// parseValues reads the addresses and blocks of an IPSET.
+// parseValues parses the addresses and blocks of an IPSET.
 func parseValues(p hns.SetPolicy) (match.Spans, *refused) {
 	out := make(match.Spans, 0, len(p.Values))
 	for _, v := range p.Values {
@@ -169,8 +168,8 @@ func parseValues(p hns.SetPolicy) (match.Spans, *refused) {
 	return out.Sorted(), nil
 }
 
-// findMembers finds the members of a NESTEDIPSET; s.mu must be held. No member
-// at all is accepted, and then the set matches everything: see matches.
+// findMembers returns the members of a NESTEDIPSET; s.mu must be held. HNS accepts a set without members,
+// which matches everything: see match.Set.Has.
 func (s *Sim) findMembers(p hns.SetPolicy) ([]*set, *refused) {
 	out := make([]*set, 0, len(p.Values))
 	for _, id := range p.Values {
@@ -209,12 +208,12 @@ func (s *Sim) putSet(c content) {
 	}
 }
 
-// removeSet forgets a set that nothing names; s.mu must be held.
+// removeSet removes a set that nothing names; s.mu must be held.
 func (s *Sim) removeSet(at *set) {
 	for _, m := range at.members {
 		m.lists--
 	}
 	delete(s.sets, at.ID)
 	delete(s.names, at.Name)
-	s.shared.forget() // what names it
+	s.shared.forget() // policies that name it
 }

@@ -6,23 +6,22 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// shared has policies that were read before, by their text and by their rule. What was read is
-// never changed, so endpoints with equal policies share it: those of a CNI, and rules of ours
-// that all pods of a workload have.
+// shared caches parsed policies by their text and by their rule. Parsed policies are immutable, so
+// endpoints with equal policies share them, like the policies of a CNI or the rules of a workload's pods.
 type shared struct {
 	texts map[policyText]policy
 	rules map[hns.ACL]policy
 }
 
-// policyText is a policy as it is written.
+// policyText is the text of a policy.
 type policyText struct{ policyType, settings string }
 
-// maxShared is how many of each kind are kept. When one more comes, all are dropped.
+// maxShared limits the entries of each map. A full map is cleared.
 const maxShared = 1 << 14
 
 func newShared() shared { return shared{map[policyText]policy{}, map[hns.ACL]policy{}} }
 
-// remember keeps what was read.
+// remember adds a parsed policy.
 func remember[K comparable](in map[K]policy, as K, p policy) {
 	if len(in) >= maxShared {
 		clear(in)
@@ -30,7 +29,7 @@ func remember[K comparable](in map[K]policy, as K, p policy) {
 	in[as] = p
 }
 
-// forget drops everything: a set is gone that some of it may name.
+// forget clears the cache when a set is removed, as cached policies may point to it.
 func (s *shared) forget() {
 	clear(s.texts)
 	clear(s.rules)
@@ -38,7 +37,7 @@ func (s *shared) forget() {
 
 // readPolicy checks a policy for an endpoint; s.mu must be held.
 func (s *Sim) readPolicy(e *endpoint, p hns.EndpointPolicy) (policy, *refused) {
-	found, known := s.shared.texts[policyText{p.Type, string(p.Settings)}] // no copy of the text
+	found, known := s.shared.texts[policyText{p.Type, string(p.Settings)}] // does not copy the text
 	if !known || !s.shares(e) {
 		var r *refused
 		if found, r = readPolicy(hns.EndpointPolicy{Type: p.Type, Settings: slices.Clone(p.Settings)}, s.lookup(e)); r != nil {
@@ -67,5 +66,5 @@ func (s *Sim) readACL(e *endpoint, a hns.ACL) (policy, *refused) {
 	return found, nil
 }
 
-// shares reports whether an endpoint sees the sets that shared policies name.
+// shares reports whether an endpoint may use shared policies: it is on the network of their sets.
 func (s *Sim) shares(e *endpoint) bool { return e.network == s.network }

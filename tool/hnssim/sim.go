@@ -1,10 +1,8 @@
-// Package hnssim is a strict simulator of the Windows Host Networking Service:
-// an hns.Client that refuses what HNS refuses and does silently what HNS does
-// silently, with a packet tracer.
+// Package hnssim is a strict simulator of the Windows Host Networking Service: an hns.Client with a packet
+// tracer. It rejects the requests that HNS rejects, and silently accepts those that HNS silently accepts.
 //
-// Where HNS is undocumented the simulator takes the stricter reading: what
-// passes here should pass on Windows, not the other way round. It never fails
-// by itself; test/hnsfault makes it misbehave through Hooks.
+// If HNS is undocumented, the simulator is stricter: a request that it accepts should succeed on Windows,
+// but not vice versa. It never fails at random; test/hnsfault injects faults through Hooks.
 //
 // All methods are safe for concurrent use, and no slice is shared with callers.
 package hnssim
@@ -19,7 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Options says what the simulated node looks like.
+// Options configure the simulated node.
 type Options struct {
 	// Network is the name of our network; empty means DefaultNetwork.
 	Network string
@@ -36,8 +34,8 @@ const DefaultNetwork = "azure"
 // networkID is the GUID of the network if Options.ID is empty.
 const networkID = "5c1d0d2e-7a53-4d2b-9a60-0f6c9e0f1a11"
 
-// Sim is one simulated node. It implements hns.Client. Its other methods act as
-// the other programs of the node do, or show its state.
+// Sim is one simulated node. It implements hns.Client. Its other methods act on behalf of other programs of
+// the node, or return its state.
 type Sim struct {
 	network string
 	id      string // of the network
@@ -69,9 +67,9 @@ func New(o Options) *Sim {
 	}
 }
 
-// DefaultForeign returns what azure-cni puts on an endpoint, as HNS reads it
-// back: no way to the wire server, everything else open (AgentBaker
-// azurecnifunc.ps1:219-284; read-back as in azure-container-networking#1752).
+// DefaultForeign returns the policies that azure-cni puts on an endpoint, as HNS returns them: the wire
+// server is blocked, everything else is open (AgentBaker azurecnifunc.ps1:219-284; read-back as in
+// azure-container-networking#1752).
 func DefaultForeign() []hns.EndpointPolicy {
 	texts := []string{
 		`{"Action":"Block","Direction":"Out","Priority":200,"Protocols":"6","RemoteAddresses":"168.63.129.16/32","RemotePorts":"80","RuleType":"Switch","Scope":0,"Type":"ACL"}`,

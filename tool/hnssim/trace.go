@@ -12,24 +12,23 @@ import (
 // Packet is the first packet of a connection.
 type Packet = match.Packet
 
-// Verdict says what the switch does with a packet.
+// Verdict is the decision of the switch on a packet.
 type Verdict = match.Verdict
 
-// Tracer answers as Sim.Trace does.
+// Tracer is a function like Sim.Trace.
 type Tracer func(endpoint string, dir hns.Direction, p Packet) (Verdict, error)
 
-// Trace says what happens to a packet at one endpoint in one direction:
-// match.Decide over the endpoint's rules. It fails when there is no such endpoint,
-// when the packet is not the endpoint's, and for every rule whose effect is not
-// known, rather than guess.
+// Trace returns the decision on a packet at one endpoint in one direction, by match.Decide over the
+// endpoint's rules. It fails if the endpoint does not exist or does not have the packet's address, or if
+// the effect of a rule is unknown.
 func (s *Sim) Trace(endpoint string, dir hns.Direction, p Packet) (Verdict, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trace(endpoint, dir, p)
 }
 
-// Inspect runs f with the Sim locked, so that all answers of the tracer are of
-// the same moment. f must not call the Sim.
+// Inspect runs f with the Sim locked, so that the state does not change between calls of the tracer. f must
+// not call the Sim.
 func (s *Sim) Inspect(f func(Tracer)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +41,7 @@ func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 	if e == nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s: %w", dir, endpointMissing.of(endpoint))
 	}
-	if err := e.answers(dir, p); err != nil {
+	if err := e.decidable(dir, p); err != nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s %s: %w", endpoint, dir, err)
 	}
 	v, err := match.Decide(rulesOf(e.policies), dir, p)
@@ -52,8 +51,8 @@ func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 	return v, nil
 }
 
-// answers returns why nobody knows what becomes of a packet at the endpoint; nil: its rules say it.
-func (e *endpoint) answers(dir hns.Direction, p Packet) error {
+// decidable returns an error if the endpoint's ACLs do not decide on the packet.
+func (e *endpoint) decidable(dir hns.Direction, p Packet) error {
 	own, err := p.Own(dir)
 	if err != nil {
 		return err

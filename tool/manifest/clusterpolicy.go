@@ -9,7 +9,7 @@ import (
 // clusterKind is the kind of a ClusterNetworkPolicy.
 const clusterKind = "ClusterNetworkPolicy"
 
-// checkClusterSpec returns invalid selectors and networks, which the CRD may accept. It masks the
+// checkClusterSpec returns errors for invalid selectors and networks that the CRD accepts. It masks the
 // host bits of networks.
 func checkClusterSpec(spec *v1alpha2.ClusterNetworkPolicySpec, masked masking) field.ErrorList {
 	at := field.NewPath("spec")

@@ -18,7 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// finish completes the objects to those that a cluster would hold.
+// finish adds what a cluster would add to the objects, such as pods, UIDs and addresses.
 func (l *loader) finish(node string) (Objects, error) {
 	o := &l.objects
 	byName(o.Nodes)
@@ -37,7 +37,7 @@ func (l *loader) finish(node string) (Objects, error) {
 	byName(o.Services)
 	byName(o.ClusterPolicies)
 	if !l.Change {
-		l.mentioned()
+		l.addNamespaces()
 	}
 	byName(o.Namespaces)
 
@@ -52,7 +52,7 @@ func (l *loader) finish(node string) (Objects, error) {
 	addrs := NewAddresses(*o)
 	for _, pod := range o.Pods {
 		if l.Change && reflect.ValueOf(pod.Status).IsZero() {
-			continue // what it gets depends on what is there
+			continue // Apply completes it, as the result depends on the existing pod
 		}
 		completePod(pod, node, hosts, addrs)
 		if w, is := OnlyIPv6(pod); is {
@@ -68,8 +68,8 @@ func byName[T metav1.Object](list []T) {
 	})
 }
 
-// mentioned adds the namespaces that objects are in and no manifest defines.
-func (l *loader) mentioned() {
+// addNamespaces adds the namespaces of objects that no manifest defines.
+func (l *loader) addNamespaces() {
 	var names []string
 	for _, pod := range l.objects.Pods {
 		names = append(names, pod.Namespace)
@@ -94,12 +94,12 @@ func (l *loader) mentioned() {
 	}
 }
 
-// created is the creation time of objects without one. Any fixed time does.
+// created is the creation time of objects without one. It is arbitrary but fixed.
 var created = metav1.NewTime(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC))
 
-// identify sets the UID, which derives from the name, and the creation time if there is none.
+// identify sets the UID, which it derives from the name, and the creation time of an object without one.
 func identify(kind string, o metav1.Object) {
-	// A UUID that is made by rules of its own (version 8).
+	// A UUID of version 8, whose content is application-defined.
 	b := sha256.Sum256([]byte(kind + "/" + o.GetNamespace() + "/" + o.GetName()))
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
@@ -109,7 +109,8 @@ func identify(kind string, o metav1.Object) {
 	}
 }
 
-// completePod lets a pod without a status run, and completes the addresses of a pod with one.
+// completePod makes a pod without a status a running pod, and completes the addresses of a pod with a
+// status.
 func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *Addresses) {
 	status := &pod.Status
 	if reflect.ValueOf(*status).IsZero() {
@@ -144,8 +145,8 @@ func completePod(pod *corev1.Pod, node string, hosts map[string]string, addrs *A
 	}
 }
 
-// OnlyIPv6 returns a warning about a running pod in the pod network that has only IPv6 addresses;
-// false for other pods.
+// OnlyIPv6 returns a warning about a running pod in the pod network that has only IPv6 addresses, and false
+// for other pods.
 func OnlyIPv6(pod *corev1.Pod) (state.Warning, bool) {
 	done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if controllers.OnHostNetwork(pod) || done || pod.Status.PodIP == "" {
@@ -174,11 +175,11 @@ func internalIPs(nodes []*corev1.Node) map[string]string {
 	return out
 }
 
-// Addresses makes up addresses of pods, in 10.224.0.0/12 without the first and the
-// last of each 256. The address of a pod is a function of its name, unless another pod has it.
+// Addresses assigns addresses to pods. They are in 10.224.0.0/12, without the first and the last of each
+// 256. The address of a pod is a function of its name, unless another pod has it.
 type Addresses struct{ taken map[netip.Addr]bool }
 
-// NewAddresses returns Addresses that avoid those of the objects, and the others.
+// NewAddresses returns Addresses that avoids the addresses of the objects, and the other given addresses.
 func NewAddresses(o Objects, others ...netip.Addr) *Addresses {
 	a := &Addresses{map[netip.Addr]bool{}}
 	take := func(text string) {

@@ -35,8 +35,8 @@ type crd struct {
 	cel     *cel.Validator
 }
 
-// clusterPolicies returns the validator of ClusterNetworkPolicies. Compiling its CEL rules takes
-// some milliseconds, so the first policy pays for it.
+// clusterPolicies returns the validator of ClusterNetworkPolicies. The first call compiles its CEL rules,
+// which takes some milliseconds.
 var clusterPolicies = sync.OnceValue(func() *crd {
 	c, err := newCRD(clusterCRD, v1alpha2.GroupVersion.Version)
 	if err != nil {

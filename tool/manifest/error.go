@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Error describes a part of the manifests that is refused.
+// Error describes an invalid part of the manifests.
 type Error struct {
 	File     string // the path, or "stdin"
-	Line     int    // of the file, where it is or what it is in begins; 0: not known
-	Document int    // number within the file, from 1; 0: it is about the file as a whole
-	Item     string // place within a list, such as items[2]; empty outside of lists
+	Line     int    // in the file, of the part or of its nearest known parent; 0: unknown
+	Document int    // number within the file, from 1; 0: the error is about the whole file
+	Item     string // position within a list, such as items[2]; empty outside of lists
 	Object   string // kind and namespace/name, as far as they are known
 	Field    string // path in the object, as the API server writes it
-	Reason   string // what is wrong and what to do
-	Err      error  // the cause, if it is one of the system
+	Reason   string // the problem and advice
+	Err      error  // the cause, if it is an error of the operating system
 }
 
 // Error returns one line: the place from the file inwards, then the reason.
@@ -41,11 +41,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxErrors is how many errors are reported; the rest is counted.
+// maxErrors limits the errors that are reported; further errors are counted.
 const maxErrors = 20
 
-// Errors are several errors, in the order of the text. The last may count those that are not
-// reported.
+// Errors are several errors, in the order of the text. The last one may give the number of unreported
+// errors.
 type Errors []error
 
 // Error returns one line for each.
@@ -54,8 +54,8 @@ func (e Errors) Error() string { return errors.Join(e...).Error() }
 // Unwrap returns all of them.
 func (e Errors) Unwrap() []error { return e }
 
-// Lines returns the lines of an error, one for each of Errors. Text of errors that wrap Errors is
-// repeated in each line.
+// Lines returns the lines of an error, one for each of Errors. It repeats the text of errors that wrap
+// Errors in each line.
 func Lines(err error) []string {
 	all, ok := errors.AsType[Errors](err)
 	if !ok {
@@ -69,7 +69,7 @@ func Lines(err error) []string {
 	return out
 }
 
-// refused keeps an error, if there is one, so that all of them are reported at once.
+// refused records an error, which may be nil, so that Load reports all errors together.
 func (l *loader) refused(err *Error) {
 	if err == nil {
 		return
@@ -81,7 +81,7 @@ func (l *loader) refused(err *Error) {
 	}
 }
 
-// failed returns the errors that were kept; nil if there are none.
+// failed returns the recorded errors, nil if there are none.
 func (l *loader) failed() error {
 	switch {
 	case len(l.errs) == 0:
@@ -124,12 +124,12 @@ func (p place) fail(path, format string, args ...any) *Error {
 	return &Error{File: p.file, Line: p.line(path), Document: p.document, Item: p.item, Object: p.object, Field: path, Reason: fmt.Sprintf(format, args...)}
 }
 
-// refuse returns the first of errs as an Error; nil if there is none.
+// refuse returns the first of errs as an Error, nil if errs is empty.
 func (p place) refuse(errs field.ErrorList) *Error {
 	if len(errs) == 0 {
 		return nil
 	}
-	// Errors about one map come in any order.
+	// Errors about one map have a random order.
 	first := errs[0]
 	for _, e := range errs[1:] {
 		if e.Field == first.Field && e.ErrorBody() < first.ErrorBody() {
@@ -142,8 +142,8 @@ func (p place) refuse(errs field.ErrorList) *Error {
 	return p.fail(first.Field, "%s", first.ErrorBody())
 }
 
-// ownWords is the type of errors of this package, whose detail is the whole text. Errors of
-// Kubernetes' libraries have other types.
+// ownWords is the type of this package's errors, whose detail is the whole text. Errors of the Kubernetes
+// libraries have other types.
 const ownWords field.ErrorType = ""
 
 func invalid(at *field.Path, format string, args ...any) field.ErrorList {

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// The names of files of other tools, which are no manifests.
+// The names of files of other tools, which are not manifests.
 var (
 	chartFiles         = []string{"Chart.yaml", "Chart.yml"}
 	kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 )
 
-// folder reads the manifests of a folder, and with Options.Recursive those of the folders below
-// it. It warns about the folders that it leaves out. It does not follow links to folders.
+// folder reads the manifests in a folder, and with Options.Recursive also in its subfolders. It warns about
+// skipped folders. It does not follow links to folders.
 func (l *loader) folder(root string) error {
 	found := false
-	below := "" // the first folder that is left out for want of Options.Recursive
+	below := "" // the first folder that is skipped because Options.Recursive is not set
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
 		path := filepath.Join(root, filepath.FromSlash(name))
 		first, _, inside := strings.Cut(name, "/")
@@ -32,7 +32,7 @@ func (l *loader) folder(root string) error {
 		case err != nil:
 			return unreadable(path, err)
 		case e.IsDir() && name != "." && (strings.HasPrefix(e.Name(), ".") || deep && below != ""):
-			return fs.SkipDir // a folder of another tool, such as .git, or one more that is left out
+			return fs.SkipDir // a folder of another tool, such as .git, or a further skipped one
 		case e.IsDir() && !deep:
 			return l.otherTools(path)
 		case e.IsDir() || deep || !isManifest(name):
@@ -59,7 +59,7 @@ func (l *loader) folder(root string) error {
 	return err
 }
 
-// otherTools warns of a folder of Helm, which it skips, or of kustomize.
+// otherTools warns about a folder of Helm, which it skips, or of kustomize.
 func (l *loader) otherTools(path string) error {
 	if has(path, chartFiles) {
 		l.leaveOut(path, "is a Helm chart, which is not rendered: give what helm template %s prints", path)
@@ -71,7 +71,7 @@ func (l *loader) otherTools(path string) error {
 	return nil
 }
 
-// nothing returns the error about a folder without manifests, with the reason if one is known.
+// nothing returns the error for a folder without manifests, with the reason if it is known.
 func (l *loader) nothing(path string) error {
 	reason := "the folder has no .yaml, .yml or .json file; name the folder that has"
 	if n := len(l.warnings); n > 0 && l.warnings[n-1].Reason == FolderSkipped {
@@ -84,7 +84,7 @@ func (l *loader) leaveOut(path, why string, args ...any) {
 	l.warn(oneLine(path), "Folder", FolderSkipped, "the folder %s %s", path, fmt.Sprintf(why, args...))
 }
 
-// isManifest reports whether a file has the name of a manifest, as for kubectl, and is no
+// isManifest reports whether kubectl would read a file as a manifest by its name, and it is not a
 // kustomization.
 func isManifest(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && !slices.Contains(kustomizationFiles, filepath.Base(name))

@@ -9,11 +9,11 @@ import (
 	yaml3 "go.yaml.in/yaml/v3"
 )
 
-// lines finds the lines of a document's parts. It parses the text a second time,
-// and only when it is asked: the first parser keeps no lines.
+// lines finds the lines of a document's fields. It parses the text again when first used, as the first
+// parser does not record lines.
 type lines struct {
 	text   []byte
-	first  int // of the file, where the text begins
+	first  int // line of the file where the text begins
 	parsed bool
 	root   *yaml3.Node // nil: not known
 }
@@ -21,8 +21,8 @@ type lines struct {
 // step is one step of the path of a field: a name, an index or a key in brackets.
 var step = regexp.MustCompile(`\[([^\]]*)\]|[^.\[\]]+`)
 
-// line returns the line of the file where a field begins; 0 when that is not known. A field that
-// is not found, as when it is merged in from an anchor, is at the line of what it should be in.
+// line returns the line of the file where a field begins, 0 if it is unknown. For a field that is not in
+// the text, for example because it comes from a YAML anchor, it returns the line of its nearest parent.
 func (p place) line(path string) int {
 	l := p.lines
 	if l == nil {
@@ -49,7 +49,7 @@ func (p place) line(path string) int {
 	return l.first + at.Line - 1
 }
 
-// part returns the entry of a mapping or a list; nil when there is none.
+// part returns the entry of a mapping or a list, nil if it does not exist.
 func part(at *yaml3.Node, name string) *yaml3.Node {
 	if at.Kind == yaml3.AliasNode {
 		at = at.Alias
@@ -65,8 +65,8 @@ func part(at *yaml3.Node, name string) *yaml3.Node {
 	return nil
 }
 
-// notePlaces records the lines of an object and of the rules of a policy; ingress and egress are
-// the numbers of rules.
+// notePlaces records the lines of an object and of the rules of a policy; ingress and egress are the
+// numbers of its rules.
 func (l *loader) notePlaces(at place, name string, ingress, egress int) {
 	if at.lines == nil {
 		return

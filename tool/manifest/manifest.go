@@ -1,7 +1,6 @@
-// Package manifest reads Kubernetes manifests and completes them to the
-// objects that a cluster would hold after running them: with defaults, UIDs,
-// addresses and statuses, and with the pods of the workloads. It refuses the
-// input that an API server would refuse, where connections depend on it. ADR 34 says which libraries it uses.
+// Package manifest reads Kubernetes manifests and returns the objects that a cluster would have after
+// applying them: with defaults, UIDs, addresses and statuses, and with the pods of workloads. It rejects
+// input that an API server would reject, if connections depend on it. ADR 34 says which libraries it uses.
 package manifest
 
 import (
@@ -19,7 +18,7 @@ import (
 // Objects are the objects of the manifests, each kind sorted by namespace and name.
 // The objects are read-only: pods of one workload share labels, spec and owner.
 type Objects struct {
-	// Namespaces also holds those that other objects are in and no manifest defines.
+	// Namespaces also holds the namespaces of other objects that no manifest defines.
 	Namespaces []*corev1.Namespace
 	Nodes      []*corev1.Node
 	// Pods holds the pods of the manifests and the pods of the workloads.
@@ -30,12 +29,11 @@ type Objects struct {
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	// Workloads holds the workloads that no other workload owns, with Options.Change.
 	Workloads []Workload
-	// Makers holds every workload, by kind and namespace/name, with what made it; "" for nothing.
+	// Makers maps every workload, by kind and namespace/name, to its owner, or to "" if it has none.
 	Makers map[string]string
-	// Places holds file:line of the policies and their rules, by
-	// "namespace/name" and "namespace/name spec.ingress[0]", or with
-	// "ClusterNetworkPolicy/name"; with Options.Change also of all objects, by kind
-	// and name.
+	// Places holds file:line of the policies and their rules. Its keys are "namespace/name" and
+	// "namespace/name spec.ingress[0]", or with "ClusterNetworkPolicy/name"; with Options.Change also of
+	// all objects, by kind and name.
 	Places map[string]string
 }
 
@@ -75,18 +73,17 @@ const (
 	NotEnforced    state.Reason = "NotEnforced"
 	FolderSkipped  state.Reason = "FolderSkipped"
 	NoIPv4         state.Reason = "NoIPv4"
-	UnknownKind    state.Reason = "Invalid" // as of a policy that cannot be read
+	UnknownKind    state.Reason = "Invalid" // the same reason as for a policy that cannot be read
 )
 
-// Misleads reports whether verdicts may be wrong because of what a warning is about.
+// Misleads reports whether a warning is about something that may make verdicts wrong.
 func Misleads(w state.Warning) bool {
 	return w.Reason != SkippedKind && w.Reason != HostBitsMasked && w.Reason != state.ReasonSelectsNothing
 }
 
-// Load reads the files, folders and standard input ("-") that paths name. The
-// warnings are in the order of the text. The error is an *Error, whose text is
-// one line, or Errors, when several things are refused; nothing else is returned
-// then.
+// Load reads the files, folders and standard input ("-") that paths name. The warnings are in the order of
+// the text. The error is an *Error, whose text is one line, or Errors for several errors; then Load returns
+// nothing else.
 func Load(paths []string, o Options) (Objects, []state.Warning, error) {
 	l := loader{Options: o, inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]string{}}
 	for _, path := range paths {

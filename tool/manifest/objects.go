@@ -32,8 +32,8 @@ type loader struct {
 	workloads []Workload
 	seen      map[string]string // places by kind, namespace and name
 	warnings  []state.Warning
-	errs      Errors          // the first maxErrors refusals
-	more      int             // the number of the others
+	errs      Errors          // the first maxErrors errors
+	more      int             // the number of further errors
 	inputs    *bounded.Inputs // as Options.Inputs
 	empty     bool            // the last input had no document
 }
@@ -45,7 +45,7 @@ type source struct {
 	tree map[string]any
 }
 
-// kind is a kind that the package reads, with the API version that it must have.
+// kind is a kind that the package reads, with the API version that it requires.
 type kind struct {
 	version    string
 	namespaced bool
@@ -115,7 +115,7 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 	case ok && ofCluster(kind, version, known.version):
 		return at.fail("apiVersion", "%q is not supported for this kind; use %s", version, known.version)
 	case isPolicy:
-		instead := "say the same with NetworkPolicy or ClusterNetworkPolicy" // one of another project
+		instead := "say the same with NetworkPolicy or ClusterNetworkPolicy" // for a kind of another project
 		if kind == "AdminNetworkPolicy" || kind == "BaselineAdminNetworkPolicy" {
 			instead = "use ClusterNetworkPolicy of " + kinds[clusterKind].version
 		}
@@ -135,7 +135,7 @@ func misspelt(version, kind string) string {
 	switch version {
 	case kinds[kind].version:
 		return ""
-	case kinds[clusterKind].version: // which has no other kind
+	case kinds[clusterKind].version: // its group has no other kind
 		return clusterKind
 	case kinds[namespacedKind].version:
 		return cli.Similar(kind, []string{namespacedKind})
@@ -163,9 +163,9 @@ func (l *loader) warn(object, kind string, reason state.Reason, format string, a
 	l.warnings = append(l.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: oneLine(fmt.Sprintf(format, args...))})
 }
 
-// ofCluster reports whether the version is an older or newer one of the kind
-// known here, and not of a custom resource with the same name. For NetworkPolicies only
-// the groups of other projects count, because skipping a policy would open connections.
+// ofCluster reports whether an apiVersion is another version of a kind that is read, and not of a custom
+// resource with the same name. For NetworkPolicies it returns false only for groups of known other
+// projects, because skipping a policy would open connections.
 func ofCluster(kind, version, known string) bool {
 	group := groupOf(version)
 	return group == groupOf(known) || group == "extensions" || kind == namespacedKind && !slices.Contains(otherProjects, group)
@@ -177,7 +177,7 @@ func groupOf(version string) string {
 	return parsed.Group
 }
 
-// otherProjects are groups of other projects, some of whose policies have the names of ours.
+// otherProjects are API groups of other projects. Some of them have a kind NetworkPolicy too.
 var otherProjects = []string{
 	"crd.projectcalico.org", "projectcalico.org", // Calico
 	"cilium.io",
@@ -202,24 +202,24 @@ func (l *loader) list(at place, items []any, version, kind string) {
 	}
 }
 
-// fullName returns namespace/name, or the name, as far as the tree has them.
+// fullName returns namespace/name or the name of an object, as far as they are set.
 func fullName(tree map[string]any) string {
 	said := unstructured.Unstructured{Object: tree}
 	return strings.TrimPrefix(said.GetNamespace()+"/"+said.GetName(), "/")
 }
 
-// readObject decodes an object, checks it and adds it to those that were read. Namespaced objects
-// without a namespace are in that of the options.
+// readObject decodes an object, checks it and adds it to the loader's objects. Namespaced objects without a
+// namespace get Options.Namespace.
 func (l *loader) readObject(s source) *Error {
 	known, into := kinds[s.kind], kinds[s.kind].empty()
 	if s.kind == namespacedKind {
-		delete(s.tree, "status") // older clusters show one, and newer ones ignore it
+		delete(s.tree, "status") // older clusters return one, and newer ones ignore it
 	}
 	if err := conform(nil, s.tree, reflect.TypeOf(into).Elem()); err != nil {
 		return s.refuse(field.ErrorList{err})
 	}
 	if s.kind == clusterKind {
-		delete(s.tree, "status") // API servers ignore it in what is applied
+		delete(s.tree, "status") // API servers ignore the status of an applied object
 		if err := s.refuse(clusterPolicies().validate(s.tree)); err != nil {
 			return err
 		}
@@ -252,7 +252,7 @@ func (l *loader) readObject(s source) *Error {
 	return s.refuse(l.add(s, into, name))
 }
 
-// add adds an object to those that were read, and returns what is wrong with it.
+// add checks an object and adds it to the loader's objects.
 func (l *loader) add(s source, object metav1.Object, name string) field.ErrorList {
 	switch o := object.(type) {
 	case *corev1.Namespace:
@@ -263,7 +263,7 @@ func (l *loader) add(s source, object metav1.Object, name string) field.ErrorLis
 	case *corev1.Pod:
 		l.objects.Pods = append(l.objects.Pods, o)
 		return checkPod(o)
-	case *corev1.Service: // for questions about it: it has no say in who may talk to whom
+	case *corev1.Service: // only for questions that name it; policies do not refer to Services
 		l.objects.Services = append(l.objects.Services, o)
 	case *networkingv1.NetworkPolicy:
 		l.objects.Policies = append(l.objects.Policies, o)
@@ -283,7 +283,7 @@ func (l *loader) add(s source, object metav1.Object, name string) field.ErrorLis
 		return l.workload(s, o, Workload{PerNode: true, template: o.Spec.Template}, "")
 	case *batchv1.Job:
 		return l.workload(s, o, Workload{Count: o.Spec.Parallelism, template: o.Spec.Template}, "parallelism")
-	case *batchv1.CronJob: // has the pods that one of its jobs has while it runs
+	case *batchv1.CronJob: // has the pods of one of its jobs
 		job := o.Spec.JobTemplate.Spec
 		return l.workload(s, o, Workload{Count: job.Parallelism, template: job.Template}, "parallelism", "jobTemplate", "spec")
 	case *corev1.ReplicationController:

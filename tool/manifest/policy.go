@@ -25,7 +25,7 @@ func (l *loader) noteMasked(object, kind string) masking {
 	}
 }
 
-// checkPolicy returns what the API server refuses in a policy, and fills in its defaults.
+// checkPolicy returns the errors that an API server would return for a policy, and sets its defaults.
 func checkPolicy(np *networkingv1.NetworkPolicy, masked masking) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := checkSelector(&np.Spec.PodSelector, spec.Child("podSelector"))

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// ErrEmpty is the error of a standard input without any document.
+// ErrEmpty is the error for standard input without any document.
 var ErrEmpty = errors.New("no manifest")
 
 // open reads what path names: one file, the manifests of a folder, or standard input.

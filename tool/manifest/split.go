@@ -8,11 +8,11 @@ import (
 // document is one YAML document of a file.
 type document struct {
 	text []byte
-	line int // of the file, where the text begins; from 1
+	line int // line of the file where the text begins, from 1
 }
 
-// split splits YAML text at the lines that begin a document, and omits documents without
-// content. Such a line begins with ---, as no content of a document can.
+// split splits YAML text at lines that begin with ---, and omits documents without content. No line inside
+// a document can begin with ---.
 func split(data []byte) []document {
 	var out []document
 	current := document{line: 1}
@@ -28,7 +28,7 @@ func split(data []byte) []document {
 		number++
 		if bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || strings.ContainsRune(" \t\r\n", rune(line[3]))) {
 			finish(number)
-			// What follows on the line belongs to the document, in its column.
+			// The rest of the line belongs to the document. Spaces keep its column.
 			line = append([]byte("   "), line[3:]...)
 		}
 		current.text = append(current.text, line...)

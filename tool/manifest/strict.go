@@ -19,13 +19,12 @@ var (
 	intOrString = reflect.TypeFor[intstr.IntOrString]()
 )
 
-// conform returns the first thing that an API server refuses under strict validation when v is
-// decoded into a variable of type t: an unknown field, a field in another case, or a value of the
-// wrong type. The decoders of Kubernetes refuse the same, but do not say in which field a wrong
-// value is.
+// conform decodes v into a variable of type t and returns the first error of strict validation: an unknown
+// field, a field name in another case, or a value of the wrong type. The Kubernetes decoders find the same
+// errors, but do not name the field of a wrong value.
 func conform(path *field.Path, v any, t reflect.Type) *field.Error {
 	switch kind := t.Kind(); {
-	case v == nil: // as everywhere in the API, null is the absence of a value
+	case v == nil: // null means no value, as everywhere in the API
 		return nil
 	case reflect.PointerTo(t).Implements(unmarshaler):
 		return conformLeaf(path, v, t)
@@ -73,7 +72,7 @@ func conformMapping(path *field.Path, v any, t reflect.Type) *field.Error {
 	return nil
 }
 
-// fieldsOf returns the JSON fields of a struct, with those of its inlined ones.
+// fieldsOf returns the JSON fields of a struct, including the fields of inlined structs.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -96,7 +95,7 @@ func advise(name string, fields map[string]reflect.Type) string {
 	return "correct its name or place, or remove it"
 }
 
-// conformLeaf tries to decode a value that is no struct, map or list.
+// conformLeaf tries to decode a value other than a struct, map or list.
 func conformLeaf(path *field.Path, v any, t reflect.Type) *field.Error {
 	switch v.(type) {
 	case string, bool:
@@ -123,7 +122,7 @@ func conformLeaf(path *field.Path, v any, t reflect.Type) *field.Error {
 	return wrong(path, "is %s, which is not a value of this field: %v; correct it", describe(v), err)
 }
 
-// describe names a value for its author.
+// describe describes a value for an error.
 func describe(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -131,7 +130,7 @@ func describe(v any) string {
 	case int64, float64:
 		return fmt.Sprintf("the number %v", v)
 	case string:
-		return fmt.Sprintf("the string %.60q", v) // a file that is no manifest is one long string
+		return fmt.Sprintf("the string %.60q", v) // at most 60 characters: a text file that is not YAML is one long string
 	case []any:
 		return "a list"
 	case map[string]any:

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A tree is JSON as nil, bool, int64, float64, string, []any and map[string]any.
+// A tree is decoded JSON: nil, bool, int64, float64, string, []any or map[string]any.
 
 // documents reads the documents of a text that have content.
 func (l *loader) documents(name string, text []byte) {
@@ -50,8 +50,8 @@ func (l *loader) documents(name string, text []byte) {
 
 var likeJSON = regexp.MustCompile(`^\s*\{\s*["}]`)
 
-// json returns the document as JSON values: those of JSON text, which may be
-// several in a row, or the one of YAML. YAML in flow style looks like JSON at first.
+// json returns the document as JSON values: several if it is a sequence of JSON values, or one if it is
+// YAML. It tries JSON first, as YAML in flow style may begin like JSON.
 func (doc document) json() ([]json.RawMessage, error) {
 	values, jsonErr := objects(doc.text)
 	if jsonErr == nil {
@@ -69,8 +69,8 @@ func (doc document) json() ([]json.RawMessage, error) {
 	return []json.RawMessage{value}, nil
 }
 
-// mayTrail matches what the YAML library may ignore the rest of: an object in braces, and the end
-// marker of a document. After an object in lines it returns an error itself.
+// mayTrail matches documents of which the YAML library may ignore trailing text: an object in braces, or a
+// document with an end marker. For other documents the library itself returns an error.
 var mayTrail = regexp.MustCompile(`\A(?:\s*#.*\n)*\s*[{\[]|(?m:^\.\.\.\s)`)
 
 // trails reports whether there is text behind the object that the YAML library ignores.
@@ -79,7 +79,7 @@ func trails(text []byte) bool {
 	return mayTrail.Match(text) && d.Decode(&root) == nil && !errors.Is(d.Decode(&root), io.EOF)
 }
 
-// objects splits JSON text into the values that follow one another.
+// objects splits a sequence of JSON values.
 func objects(data []byte) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -96,7 +96,7 @@ func objects(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// parse returns the tree of valid JSON, and refuses a key that occurs twice.
+// parse returns the tree of valid JSON. It returns an error for a duplicate key.
 func parse(at place, text []byte) (any, *Error) {
 	var tree any
 	twice, err := kjson.UnmarshalStrict(text, &tree, kjson.DisallowDuplicateFields)
@@ -115,7 +115,8 @@ func parse(at place, text []byte) (any, *Error) {
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// yamlWords replace the parts of a document that the parser quotes, because they may be secret.
+// yamlWords are replacements for parser errors that quote the document, because the quoted text may be
+// secret.
 var yamlWords = []struct {
 	repeats *regexp.Regexp
 	instead string
@@ -144,7 +145,7 @@ func yamlError(doc document, err error) error {
 }
 
 func jsonError(doc document, err error) error {
-	line := doc.line + bytes.Count(doc.text, []byte("\n")) // where the text ends too early
+	line := doc.line + bytes.Count(doc.text, []byte("\n")) // the last line, where truncated text ends
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line = doc.line + bytes.Count(doc.text[:min(int(syntax.Offset), len(doc.text))], []byte("\n"))
 	}

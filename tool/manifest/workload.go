@@ -13,30 +13,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxPods is the most pods that manifests may make, so that a typing error in a number of replicas
-// is refused. Kubernetes itself supports up to 150,000 pods.
+// maxPods limits the pods of all workloads, to detect typing errors in replicas. Kubernetes supports up to
+// 150,000 pods.
 const maxPods = 150_000
 
-// Workload is an object that makes pods.
+// Workload is an object that creates pods.
 type Workload struct {
 	Kind, Namespace, Name string
-	// Count is the number of pods. nil: the text has no number, which means one pod for a new
-	// workload, and no change for an existing one.
+	// Count is the number of pods. nil means that the manifest has no number: one pod for a new workload,
+	// no change for an existing one.
 	Count *int32
-	// PerNode: one pod for each node that Matches, instead of Count.
+	// PerNode means one pod for each node that Matches, instead of Count.
 	PerNode bool
 
 	at       place
 	meta     metav1.Object
-	owner    []metav1.OwnerReference // of its pods, to the workload
+	owner    []metav1.OwnerReference // the owner reference of its pods
 	template corev1.PodTemplateSpec
 }
 
 // id returns the kind and the full name.
 func (w *Workload) id() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
 
-// workload adds an object that makes pods. counter is the name of the field of w.Count, which is
-// beside the template, in spec or in the fields below it.
+// workload adds a workload. counter is the name of the field with its count, which is in the same struct as
+// the template: in spec, or in the nested fields that below names.
 func (l *loader) workload(s source, meta metav1.Object, w Workload, counter string, below ...string) field.ErrorList {
 	spec := field.NewPath("spec", below...)
 	if w.Count != nil && *w.Count < 0 {
@@ -54,14 +54,14 @@ func (l *loader) workload(s source, meta metav1.Object, w Workload, counter stri
 	return append(errs, checkPodSpec(&w.template.Spec, template.Child("spec"))...)
 }
 
-// compareWorkloads orders StatefulSets first: their pods have these very names in a cluster.
+// compareWorkloads sorts StatefulSets first, because their pods have fixed names.
 func compareWorkloads(a, b Workload) int {
 	rank := map[string]int{"StatefulSet": -1}
 	return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// expand makes the pods of the workloads, with names that no other pod has. It makes no pods for a
-// workload whose pods or replica sets are in the text, as in the output of kubectl get.
+// expand creates the pods of the workloads, with unique names. It creates none for a workload whose pods or
+// replica sets are in the input, as in the output of kubectl get.
 func (l *loader) expand(node string) error {
 	taken := map[string]bool{}
 	for _, pod := range l.objects.Pods {
@@ -110,14 +110,14 @@ func owner(o metav1.Object) string {
 	return ""
 }
 
-// placements returns the node of each pod of w; "" is that of the template.
+// placements returns the node of each pod of w; "" means the node of the template.
 func (l *loader) placements(w *Workload, node string) []string {
 	if !w.PerNode {
 		n := 1
 		if w.Count != nil {
 			n = int(*w.Count)
 		}
-		// One more than allowed is enough to be refused.
+		// One more than allowed is enough for an error.
 		return slices.Repeat([]string{node}, min(n, maxPods+1))
 	}
 	var out []string
@@ -151,8 +151,8 @@ func (w *Workload) Pod(name, node string) *corev1.Pod {
 	return pod
 }
 
-// Wanted returns how many pods a workload that has now pods gets. It is at most one more than a
-// cluster can have, which is refused.
+// Wanted returns the desired number of pods of a workload that has now pods. It is at most one more than
+// the limit of TooMany.
 func (w *Workload) Wanted(now int) int {
 	if w.Count != nil {
 		return min(int(*w.Count), maxPods+1)
@@ -160,12 +160,12 @@ func (w *Workload) Wanted(now int) int {
 	return max(now, 1)
 }
 
-// Matches reports whether pods may be on a node with these labels.
+// Matches reports whether pods of the workload may run on a node with these labels.
 func (w *Workload) Matches(node map[string]string) bool {
 	return labels.SelectorFromSet(w.template.Spec.NodeSelector).Matches(labels.Set(node))
 }
 
-// TooMany returns an error if a cluster with these pods has more than a cluster can have.
+// TooMany returns an error if the given number of pods is more than a cluster supports.
 func (w *Workload) TooMany(pods int) error {
 	if pods <= maxPods {
 		return nil

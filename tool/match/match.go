@@ -1,5 +1,5 @@
-// Package match says what the switch does with a packet, given the rules of an endpoint. The
-// simulator and kubectl npm trace ask it; the agent does not.
+// Package match decides what the virtual switch does with a packet, given the rules of an endpoint. The
+// simulator and kubectl npm trace use it, but not the agent.
 package match
 
 import (
@@ -12,31 +12,31 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Packet is the first packet of a connection; replies need no rule.
+// Packet is the first packet of a connection. The switch passes replies without a rule.
 type Packet struct {
 	Src, Dst netip.Addr
 	Protocol uint8 // 6 TCP, 17 UDP, 132 SCTP
 	DstPort  uint16
 }
 
-// Verdict says what the switch does with a packet.
+// Verdict is the decision of the switch on a packet.
 type Verdict struct {
 	Allowed bool
-	// Matched are the rules, canonical, that match with the best priority.
+	// Matched are the matching rules of the best priority, in canonical form.
 	Matched []hns.ACL
-	// Default: no rule matches. Without any rule everything passes, with any
-	// rule nothing does (hcsshim#1059, Windows-Containers#616).
+	// Default reports that no rule matches. An endpoint without rules allows such packets; one with rules
+	// blocks them (hcsshim#1059, Windows-Containers#616).
 	Default bool
 }
 
-// Rule is an ACL taken apart, with the sets that it names.
+// Rule is a parsed ACL with the sets that it names.
 type Rule struct {
 	ACL      hns.ACL // canonical
 	Protocol int     // EveryProtocol or a number
 	Local    Addresses
 	Remote   Addresses
 	Ports    Ports // destination ports; empty: every port
-	Source   bool  // it asks for source ports
+	Source   bool  // the ACL restricts source ports
 }
 
 // EveryProtocol is the Protocol of a rule for any protocol.
@@ -50,7 +50,7 @@ type Addresses struct {
 	Sets     []*Set
 }
 
-// Set is a set as the switch sees it.
+// Set is the content of a set.
 type Set struct {
 	Type    hns.SetType
 	Spans   Spans  // of an IPSET
@@ -60,9 +60,9 @@ type Set struct {
 // Ports are ranges of ports, both ends included.
 type Ports [][2]uint16
 
-// Contain reports whether one of the ranges has a port; no ranges have all.
+// Contain reports whether one of the ranges contains a port. An empty list contains all ports.
 func (p Ports) Contain(n uint16) bool {
-	for i := range p { // it is asked for each rule of a trace
+	for i := range p { // by index: a trace calls this for each rule
 		if p[i][0] <= n && n <= p[i][1] {
 			return true
 		}
@@ -70,8 +70,8 @@ func (p Ports) Contain(n uint16) bool {
 	return len(p) == 0
 }
 
-// ParsePorts reads a list of ports and ranges as WinNPM sends them and canonical
-// rules have them; false when it is anything else.
+// ParsePorts parses a list of ports and ranges in the form of canonical ACLs. It returns false for any
+// other text.
 func ParsePorts(field string) (Ports, bool) {
 	if field == "" {
 		return nil, true
@@ -97,8 +97,7 @@ func parsePort(text string) (uint16, bool) {
 	return uint16(n), err == nil && n > 0 && strconv.FormatUint(n, 10) == text
 }
 
-// ParseProtocol reads the protocol of a rule as WinNPM sends it and canonical
-// rules have it; false when it is anything else.
+// ParseProtocol parses the protocol of an ACL in canonical form. It returns false for any other text.
 func ParseProtocol(text string) (int, bool) {
 	if text == "" || text == hns.AnyProtocol {
 		return EveryProtocol, true
@@ -107,10 +106,9 @@ func ParseProtocol(text string) (int, bool) {
 	return int(n), err == nil && strconv.FormatUint(n, 10) == text
 }
 
-// ParseRule takes an ACL apart, however it is spelt. find returns the set of an
-// Id, nil when there is none; our Ids come to it in lower case. It fails with
-// ErrInvalid when the meaning of a field is not known, or names neither an
-// address nor a set.
+// ParseRule parses an ACL in any spelling. find returns the set with an Id, or nil; it gets our Ids in
+// lower case. ParseRule fails with ErrInvalid if it does not understand a field, or if an address field has
+// a text that is neither an address nor a known set.
 func ParseRule(a hns.ACL, find func(id string) *Set) (*Rule, error) {
 	a = a.Canonical()
 	r := &Rule{ACL: a}
@@ -138,7 +136,7 @@ func ParseRule(a hns.ACL, find func(id string) *Set) (*Rule, error) {
 	return r, nil
 }
 
-// parseAddresses reads one address field: literals or Ids of sets.
+// parseAddresses parses one address field: literals or Ids of sets.
 func parseAddresses(field string, find func(id string) *Set) (Addresses, error) {
 	var out Addresses
 	if field == "" {
@@ -159,9 +157,9 @@ func parseAddresses(field string, find func(id string) *Set) (Addresses, error) 
 	return out, nil
 }
 
-// Own returns the address of a packet at the endpoint that it passes in a
-// direction. It fails with ErrInvalid when the packet is neither IPv4 nor IPv6 or the
-// direction none.
+// Own returns the packet's address on the endpoint's side: the source of an outbound packet, or the
+// destination of an inbound one. It fails with ErrInvalid if the addresses are not both IPv4 or both IPv6,
+// or if the direction is invalid.
 func (p Packet) Own(dir hns.Direction) (netip.Addr, error) {
 	if (!p.Src.Is4() || !p.Dst.Is4()) && !p.IsIPv6() {
 		return netip.Addr{}, fmt.Errorf("%w: packet %v to %v is not IPv4 or IPv6 at both ends", hns.ErrInvalid, p.Src, p.Dst)
@@ -180,10 +178,9 @@ func (p Packet) IsIPv6() bool {
 	return p.Src.Is6() && p.Dst.Is6() && !p.Src.Is4In6() && !p.Dst.Is4In6()
 }
 
-// Decide says what the switch does with a packet at an endpoint that has these
-// rules, those of the other direction and of other layers included. Only Switch
-// rules count: Host rules are another layer. It fails with ErrInvalid for every
-// rule whose effect is not known, rather than guess.
+// Decide returns the decision of the switch on a packet at an endpoint. rules are all rules of the
+// endpoint; Decide ignores rules of the other direction and Host rules, which belong to another layer. It
+// fails with ErrInvalid if the effect of a rule is unknown.
 func Decide(rules iter.Seq[*Rule], dir hns.Direction, p Packet) (Verdict, error) {
 	d, err := p.decision(dir)
 	if err != nil {
@@ -191,7 +188,7 @@ func Decide(rules iter.Seq[*Rule], dir hns.Direction, p Packet) (Verdict, error)
 	}
 	var matched []hns.ACL
 	for r := range rules {
-		counts, err := d.take(r)
+		counts, err := d.add(r)
 		if err != nil {
 			return Verdict{}, err
 		}
@@ -210,28 +207,29 @@ func Decide(rules iter.Seq[*Rule], dir hns.Direction, p Packet) (Verdict, error)
 	return Verdict{Allowed: allowed, Matched: matched, Default: len(matched) == 0}, nil
 }
 
-// Passes is Verdict.Allowed of Decide. A matrix asks for it a million times, so it lists no rules.
+// Passes returns Verdict.Allowed of Decide. It is faster, as it does not collect the matching rules; a
+// matrix calls it a million times.
 func (p Packet) Passes(rules []*Rule, dir hns.Direction) (bool, error) {
 	d, err := p.decision(dir)
 	if err != nil {
 		return false, err
 	}
 	for _, r := range rules {
-		if _, err := d.take(r); err != nil {
+		if _, err := d.add(r); err != nil {
 			return false, err
 		}
 	}
 	return d.allowed()
 }
 
-// decision is what is decided of a packet by the rules so far.
+// decision is the state of a decision while rules are added.
 type decision struct {
 	packet   Packet
 	dir      hns.Direction
 	src, dst uint32
 	six      bool // the packet is IPv6, and src and dst are unused
 	filtered bool
-	// Of the best priority that matches: the first rule, and one with another action.
+	// The first matching rule of the best priority, and one of that priority with another action.
 	first, other *Rule
 }
 
@@ -245,9 +243,9 @@ func (p Packet) decision(dir hns.Direction) (decision, error) {
 	return decision{packet: p, dir: dir, src: number(p.Src), dst: number(p.Dst)}, nil
 }
 
-// take takes the next rule. It reports whether that matches, with the priority of the rules that
-// matched before it or a better one.
-func (d *decision) take(r *Rule) (bool, error) {
+// add adds the next rule. It reports whether the rule matches with a priority at least as good as the best
+// one before it.
+func (d *decision) add(r *Rule) (bool, error) {
 	if r.ACL.RuleType == hns.Host {
 		return false, nil
 	}
@@ -267,7 +265,7 @@ func (d *decision) take(r *Rule) (bool, error) {
 	return true, nil
 }
 
-// allowed decides, once all rules were taken.
+// allowed returns the decision after all rules were added.
 func (d *decision) allowed() (bool, error) {
 	switch {
 	case d.first == nil:
@@ -309,13 +307,12 @@ func (r *Rule) matchesAddresses(src, dst uint32) bool {
 	return r.Local.match(own, src) && r.Remote.match(peer, dst)
 }
 
-// MatchesPort reports whether the rule takes a packet's protocol and port.
+// MatchesPort reports whether the rule matches a packet's protocol and port.
 func (r *Rule) MatchesPort(p *Packet) bool {
 	return (r.Protocol == EveryProtocol || r.Protocol == int(p.Protocol)) && r.Ports.Contain(p.DstPort)
 }
 
-// match reports whether an address field matches; a list of literals means any
-// of them, a list of sets all of them.
+// match reports whether an address field matches. One of the literals must match, but all of the sets.
 func (a Addresses) match(literal, member uint32) bool {
 	for _, s := range a.Sets {
 		if !s.has(member) {
@@ -336,9 +333,9 @@ func (a Addresses) matchIPv6() bool {
 	return len(a.Literals) == 0 || a.IPv6
 }
 
-// Has reports whether the switch takes an IPv4 address for a member. An empty
-// IPSET has none. A NESTEDIPSET has those of its members, but without members
-// it matches everything (azure-container-networking ipsetmanager.go:66-70).
+// Has reports whether the switch treats an IPv4 address as a member. An empty IPSET has no members. A
+// NESTEDIPSET has the members of its sets, but without sets it matches every address
+// (azure-container-networking ipsetmanager.go:66-70).
 func (s *Set) Has(a netip.Addr) bool { return s.has(number(a)) }
 
 func (s *Set) has(n uint32) bool {

@@ -12,11 +12,10 @@ import (
 // Span is a range of IPv4 addresses as numbers, both ends included.
 type Span = hns.Span
 
-// Spans are sorted by First and neither overlap nor touch, once they are Sorted.
+// Spans is a list of spans. The methods that search it need the result of Sorted.
 type Spans []Span
 
-// ParseSpan reads an IPv4 address or a block without host bits, as WinNPM sends
-// them in sets and rules and canonical rules have them.
+// ParseSpan parses an IPv4 address, or a block without host bits, in the form of sets and canonical ACLs.
 func ParseSpan(text string) (Span, bool) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		if !a.Is4() {
@@ -39,10 +38,10 @@ func number(a netip.Addr) uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
-// Sorted sorts in place and merges what overlaps or touches.
+// Sorted sorts the spans in place and merges overlapping and adjacent ones.
 func (s Spans) Sorted() Spans { return hns.MergeSpans(s) }
 
-// Contain reports whether one of the spans has an IPv4 address.
+// Contain reports whether one of the spans contains an IPv4 address.
 func (s Spans) Contain(a netip.Addr) bool { return s.contain(number(a)) }
 
 func (s Spans) contain(n uint32) bool {

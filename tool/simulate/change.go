@@ -20,27 +20,27 @@ import (
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// The reasons of warnings about what a change leaves as it is.
+// The reasons of warnings about objects that a plan ignores or leaves unchanged.
 const (
 	reasonNotPlanned    state.Reason = "NotPlanned"
 	reasonNoPods        state.Reason = "NoPods"
 	reasonNamespaceKept state.Reason = "NamespaceKept"
 )
 
-// ChangeOptions say what becomes of objects.
+// ChangeOptions say how Apply uses the objects.
 type ChangeOptions struct {
-	// Delete deletes them, with all that is in a namespace, rather than to apply them.
+	// Delete deletes the objects, and everything in their namespaces, instead of applying them.
 	Delete bool
-	// Prune deletes what the world has and the objects have not. Nodes stay.
+	// Prune deletes all objects of the world that are not among the objects to apply, except nodes.
 	Prune bool
-	// Node is that of new pods that name none.
+	// Node is the node of new pods that name none.
 	Node string
-	// OneNode: nodes that the world has not are of no interest.
+	// OneNode excludes nodes that the world does not have from the plan.
 	OneNode bool
 }
 
-// GoneError is an object to delete that is not there: its kind, and namespace/name or the name, as a key of
-// manifest.Objects.Places.
+// GoneError is the error for an object to delete that does not exist. It holds the kind and namespace/name
+// or the name, as the keys of manifest.Objects.Places do.
 type GoneError string
 
 func (e GoneError) Error() string {
@@ -50,10 +50,10 @@ func (e GoneError) Error() string {
 	return string(e) + " is not there, so there is nothing to delete; check namespace and name"
 }
 
-// Apply returns the change of a world that objects make, as manifest.Options.Change reads
-// them: an object takes the place of the one of its kind and name. A pod that is there keeps
-// its address, its node and whether it runs. It fails with a GoneError, and with an error of
-// package manifest about a workload of too many pods.
+// Apply returns the change of a world by objects that were read with manifest.Options.Change. An object
+// replaces the existing one of its kind and name. An existing pod keeps its address, its node and its
+// phase. Apply fails with a GoneError, or with an error of package manifest if a workload has too many
+// pods.
 func Apply(w whatif.World, o manifest.Objects, how ChangeOptions) (whatif.Change, error) {
 	a := newApplying(w, how, o.Makers)
 	const dump = "it is left out, as a dump does not say %s; take the cluster of --kubeconfig or --manifests"
@@ -84,12 +84,12 @@ func Apply(w whatif.World, o manifest.Objects, how ChangeOptions) (whatif.Change
 	return whatif.Change{After: a.world(), Named: slices.Sorted(maps.Keys(a.named)), Objects: a.objects, Warnings: a.warnings}, nil
 }
 
-// specs returns the specs of the policies of objects, by what they are called.
+// specs returns the specs of the policies among objects, with the keys of whatif.World.Specs.
 func specs(o manifest.Objects) map[string]any {
 	return whatif.World{Policies: o.Policies, ClusterPolicies: o.ClusterPolicies}.Specs()
 }
 
-// removePolicies removes policies by what they are called.
+// removePolicies removes the policies with the given keys.
 func (a *applying) removePolicies(specs map[string]any) {
 	for name := range specs {
 		a.named[name] = true
@@ -116,22 +116,22 @@ func (a *applying) deletePolicies(o manifest.Objects) error {
 	return nil
 }
 
-// applying is a world that is being changed.
+// applying is a world while Apply changes it.
 type applying struct {
 	how        ChangeOptions
 	before     whatif.World
-	old        map[desired.PodKey]bool // pods of before
+	old        map[desired.PodKey]bool // the pods of before
 	pods       map[desired.PodKey]whatif.Pod
-	kept       map[desired.PodKey]bool // that an object is about
-	named      map[string]bool         // policies that the change sets or deletes
+	kept       map[desired.PodKey]bool // pods that Prune must not delete
+	named      map[string]bool         // the policies that the change sets or deletes
 	namespaces map[string]desired.Namespace
-	after      whatif.World // its lists of pods and namespaces are made at the end
+	after      whatif.World // without its pods and namespaces, which world() adds
 	addrs      *manifest.Addresses
-	makers     map[string]string // before, and of the objects
+	makers     map[string]string // of the world before and of the objects
 	newNodes   []string
 	objects    []whatif.ObjectChange
 	warnings   []state.Warning
-	warned     map[string]bool // of the network of the node
+	warned     map[string]bool // by owner: warned about host-network pods
 }
 
 func newApplying(w whatif.World, how ChangeOptions, makers map[string]string) *applying {
@@ -155,7 +155,7 @@ func newApplying(w whatif.World, how ChangeOptions, makers map[string]string) *a
 	return a
 }
 
-// union returns the entries of two maps. Those of the second one replace others.
+// union returns the entries of both maps. Entries of b replace entries of a.
 func union(a, b map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, a)
@@ -163,7 +163,8 @@ func union(a, b map[string]string) map[string]string {
 	return out
 }
 
-// world is the one afterwards. Nodes that new pods are on are of interest as those before are.
+// world returns the world after the change. The nodes of new pods are part of the plan, unless OneNode is
+// set.
 func (a *applying) world() whatif.World {
 	a.after.Pods = slices.SortedFunc(maps.Values(a.pods), func(a, b whatif.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -180,8 +181,8 @@ func compareKeys(a, b desired.PodKey) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
-// in returns the pods for which the given function returns true.
-func (a *applying) in(is func(whatif.Pod) bool) []desired.PodKey {
+// podsWhere returns the sorted keys of the pods for which the given function returns true.
+func (a *applying) podsWhere(is func(whatif.Pod) bool) []desired.PodKey {
 	var out []desired.PodKey
 	for key, p := range a.pods {
 		if is(p) {
@@ -203,8 +204,8 @@ func (a *applying) set(o manifest.Objects) error {
 	a.setNamespaces(o.Namespaces)
 	a.setNodes(o.Nodes)
 	for _, p := range o.Pods {
-		a.warnOf(p)
-		change := whatif.ObjectChange{Kind: "Pod", Object: p.Namespace + "/" + p.Name, Change: a.put(p), Pods: 1}
+		a.warnPod(p)
+		change := whatif.ObjectChange{Kind: "Pod", Object: p.Namespace + "/" + p.Name, Change: a.setPod(p), Pods: 1}
 		if change.Change == whatif.IsNew {
 			change.New = 1
 		}
@@ -215,16 +216,16 @@ func (a *applying) set(o manifest.Objects) error {
 			return err
 		}
 	}
-	// When all pods are there, those in a namespace can be counted.
+	// Count the pods of namespaces now that all pods are set.
 	for i := range a.objects {
 		if c := &a.objects[i]; c.Kind == "Namespace" {
-			c.Pods = len(a.in(func(p whatif.Pod) bool { return p.Namespace == c.Object }))
+			c.Pods = len(a.podsWhere(func(p whatif.Pod) bool { return p.Namespace == c.Object }))
 		}
 	}
 	return nil
 }
 
-// setNamespaces gives namespaces their labels. Those that no apply gave before stay.
+// setNamespaces sets the labels of namespaces. Labels that were not set by an earlier apply are kept.
 func (a *applying) setNamespaces(list []*corev1.Namespace) {
 	for _, n := range list {
 		ns := desired.Namespace{Name: n.Name, Labels: union(a.before.OthersLabels[n.Name], n.Labels)}
@@ -235,7 +236,8 @@ func (a *applying) setNamespaces(list []*corev1.Namespace) {
 	}
 }
 
-// setNodes gives nodes their labels. In a cluster a node keeps what its kubelet gave it.
+// setNodes sets the labels of nodes. In a cluster a node keeps its other labels and its addresses, which
+// its kubelet sets.
 func (a *applying) setNodes(list []*corev1.Node) {
 	for _, n := range list {
 		node := controllers.ClusterNode(n)
@@ -261,20 +263,20 @@ func (a *applying) setNodes(list []*corev1.Node) {
 	}
 }
 
-// warnOf warns of a pod that no workload of the change makes, where what is planned for it may
-// not be what becomes of it.
-func (a *applying) warnOf(p *corev1.Pod) {
+// warnPod warns about a pod of the objects whose planned effects may differ from the real ones.
+func (a *applying) warnPod(p *corev1.Pod) {
 	old, there := a.pods[desired.PodKey{Namespace: p.Namespace, Name: p.Name}]
 	switch {
 	case !there && !reflect.ValueOf(p.Status).IsZero() && (p.Status.PodIP == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed):
 		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, "its status says that it has finished, or has no address, so its connections are not counted; what applies it drops the status: leave it out")
 	case a.before.FromManifests && len(old.Owners) > 0 && len(Owners(p, a.makers)) == 0:
-		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, fmt.Sprintf("it is called as a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))
+		a.warn("Pod", p.Namespace+"/"+p.Name, reasonNotPlanned, fmt.Sprintf("it has the name of a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))
 	}
 }
 
-// onNetworkOfNode warns of a pod that leaves the pod network, or comes beside it.
-func (a *applying) onNetworkOfNode(p *whatif.Pod) {
+// warnHostNetwork warns about a pod that is new in the host network, or moves into it. It warns once for
+// all pods of a workload.
+func (a *applying) warnHostNetwork(p *whatif.Pod) {
 	kind, object := "Pod", p.Key().String()
 	if len(p.Owners) > 0 { // one warning for all of its pods
 		kind, object, _ = strings.Cut(p.Owners[len(p.Owners)-1], " ")
@@ -285,9 +287,9 @@ func (a *applying) onNetworkOfNode(p *whatif.Pod) {
 	}
 }
 
-// put makes a pod of the world what one of a manifest says, and says what becomes of it. Of
-// the labels of one that is there, those stay that its controller gives.
-func (a *applying) put(p *corev1.Pod) string {
+// setPod sets a pod of the world to the one of a manifest, and returns what the change is. An existing pod
+// keeps the labels that its controller added.
+func (a *applying) setPod(p *corev1.Pod) string {
 	pod := whatif.Pod{Pod: controllers.PodFrom(p, p.Spec.NodeName), Node: cmp.Or(p.Spec.NodeName, a.how.Node), Owners: Owners(p, a.makers)}
 	old, there := a.pods[pod.Key()]
 	unaddressed := reflect.ValueOf(p.Status).IsZero()
@@ -300,23 +302,23 @@ func (a *applying) put(p *corev1.Pod) string {
 		}
 	}
 	if pod.HostNetwork && (!there || !old.HostNetwork) {
-		a.onNetworkOfNode(&pod)
+		a.warnHostNetwork(&pod)
 	}
 	if unaddressed && !pod.HostNetwork && !pod.Finished {
-		pod.Addr, _ = netip.ParseAddr(a.addrs.Of(pod.Namespace, pod.Name)) // it is one
+		pod.Addr, _ = netip.ParseAddr(a.addrs.Of(pod.Namespace, pod.Name)) // it is a valid address
 	}
 	pod.Fit()
 	a.pods[pod.Key()], a.kept[pod.Key()] = pod, true
 	return whatif.ChangeOf(there, true, old.Same(&pod.Pod))
 }
 
-// prune deletes what no object is about.
+// prune deletes the policies, pods and namespaces that are not among the objects.
 func (a *applying) prune(o manifest.Objects) {
 	old := a.before.Specs()
 	maps.DeleteFunc(old, func(name string, _ any) bool { return a.named[name] })
 	a.removePolicies(old)
-	gone := map[string][]desired.PodKey{} // by owner, or the pod itself
-	for _, key := range a.in(func(p whatif.Pod) bool { return !a.kept[p.Key()] }) {
+	gone := map[string][]desired.PodKey{} // pods to delete, by owner, or by the pod itself
+	for _, key := range a.podsWhere(func(p whatif.Pod) bool { return !a.kept[p.Key()] }) {
 		owner := "Pod " + key.String()
 		if owners := a.pods[key].Owners; len(owners) > 0 {
 			owner = owners[len(owners)-1]
@@ -330,8 +332,8 @@ func (a *applying) prune(o manifest.Objects) {
 	a.pruneNamespaces(o)
 }
 
-// pruneNamespaces deletes namespaces, but for those that objects are in: with these one would
-// delete what is applied.
+// pruneNamespaces deletes the namespaces that are not among the objects, except namespaces in which some of
+// the objects are.
 func (a *applying) pruneNamespaces(o manifest.Objects) {
 	used := map[string]bool{}
 	for _, np := range o.Policies {
@@ -371,7 +373,7 @@ func (a *applying) remove(kind, name string, pods []desired.PodKey) {
 func (a *applying) delete(o manifest.Objects) error {
 	for i := range o.Workloads {
 		w := &o.Workloads[i]
-		pods, _ := a.of(w)
+		pods, _ := a.podsOf(w)
 		if len(pods) == 0 {
 			a.warn(w.Kind, w.Namespace+"/"+w.Name, reasonNoPods, "it has no pods here, so deleting it changes nothing; check namespace and name")
 		}
@@ -382,7 +384,7 @@ func (a *applying) delete(o manifest.Objects) error {
 		if !a.old[key] {
 			return GoneError("Pod " + key.String())
 		}
-		a.remove("Pod", key.String(), a.in(func(p whatif.Pod) bool { return p.Key() == key }))
+		a.remove("Pod", key.String(), a.podsWhere(func(p whatif.Pod) bool { return p.Key() == key }))
 	}
 	if err := a.deleteNodes(o.Nodes); err != nil {
 		return err
@@ -392,7 +394,7 @@ func (a *applying) delete(o manifest.Objects) error {
 			return GoneError("Namespace " + ns.Name)
 		}
 		delete(a.namespaces, ns.Name)
-		a.remove("Namespace", ns.Name, a.in(func(p whatif.Pod) bool { return p.Namespace == ns.Name }))
+		a.remove("Namespace", ns.Name, a.podsWhere(func(p whatif.Pod) bool { return p.Namespace == ns.Name }))
 	}
 	return a.deletePolicies(o)
 }

@@ -330,7 +330,7 @@ func TestNotAsItSeems(t *testing.T) {
 	for _, c := range []struct{ name, before, apply, object, says string }{
 		{"a status that hides it", "", object("Pod", "p", "status: {phase: Succeeded}"), "x/p", "its status says that it has finished, or has no address"},
 		{"a status without an address", "", object("Pod", "p", "status: {qosClass: BestEffort}"), "x/p", "leave it out"},
-		{"the name of one that is made up", made("Deployment", "web", "1", "a"), labelled("Pod", "web-0", "app: a", ""), "x/web-0", "it is called as a pod that is made up for Deployment x/web"},
+		{"the name of one that is made up", made("Deployment", "web", "1", "a"), labelled("Pod", "web-0", "app: a", ""), "x/web-0", "it has the name of a pod that is made up for Deployment x/web"},
 		{"into the network of the node", object("Pod", "p", "") + node("n1", ""), object("Pod", "p", "spec: {hostNetwork: true}"), "x/p", "no policy holds for it"},
 		{"a workload in the network of the node", "", object("Deployment", "d", "spec: {replicas: 3, template: {spec: {hostNetwork: true}}}"), "x/d", "it may reach every pod of its node"},
 	} {

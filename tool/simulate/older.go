@@ -14,18 +14,17 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
-// olderVersion is the version of the API before ClusterNetworkPolicy. Nothing of it is
-// programmed.
+// olderVersion is the API version before ClusterNetworkPolicy. WinNPM does not enforce its policies.
 var olderVersion = schema.GroupVersion{Group: v1alpha2.GroupName, Version: "v1alpha1"}
 
-// olderKinds are the kinds of that version, by what paths call them.
+// olderKinds are the policy kinds of olderVersion, with the tier that replaces each.
 var olderKinds = []struct{ resource, kind, tier string }{
 	{"adminnetworkpolicies", "AdminNetworkPolicy", string(v1alpha2.AdminTier)},
 	{"baselineadminnetworkpolicies", "BaselineAdminNetworkPolicy", string(v1alpha2.BaselineTier)},
 }
 
-// olderPolicies warns of each kind that the cluster has. It lists the name of one object of each
-// kind. A kind that is missing or forbidden yields no warning.
+// olderPolicies returns a warning for each older kind of which the cluster has an object, and names one
+// object. A kind that is missing or forbidden yields no warning.
 func olderPolicies(ctx context.Context, cfg *rest.Config) (out []state.Warning) {
 	client, err := metadata.NewForConfig(cfg)
 	if err != nil {

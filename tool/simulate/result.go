@@ -14,24 +14,25 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Result is what is in the simulated HNS at one moment.
+// Result is the content of the simulated HNS at one moment, and verdicts.
 type Result struct {
 	Sets []Set
-	// Endpoints are sorted by pod. They are read as they are shown: there may be ten thousand.
+	// Endpoints yields the endpoints, sorted by pod. It reads them one by one, as there may be ten
+	// thousand.
 	Endpoints     each[Endpoint]
 	EndpointCount int
-	// Verdicts answer every question; Grids those of a matrix and Traces the others, for a
-	// person. They are computed as they are read.
+	// Verdicts yields the answers to all questions. For text output, Grids yields the answers of the
+	// matrices and Traces the other ones. All are computed while they are read.
 	Verdicts each[Verdict]
 	Grids    each[*grid]
 	Traces   each[Verdict]
-	// Workloads are the ends of a matrix, none when these are pods.
+	// Workloads are the rows of the matrices; empty if the rows are pods.
 	Workloads []explain.Workload
 	Calls     map[string]int
 	Warnings  []state.Warning
 }
 
-// Set is a set of HNS.
+// Set is a set in HNS.
 type Set struct {
 	ID     string      `json:"id"`
 	Name   string      `json:"name"`
@@ -39,7 +40,7 @@ type Set struct {
 	Values []string    `json:"values"`
 }
 
-// Endpoint is an endpoint with our rules, and those of others as HNS shows them.
+// Endpoint is an endpoint with our rules, and the rules of other programs as HNS returns them.
 type Endpoint struct {
 	ID      string            `json:"id"`
 	Pod     string            `json:"pod"`
@@ -48,7 +49,8 @@ type Endpoint struct {
 	Foreign []json.RawMessage `json:"foreign"`
 }
 
-// newResult reads the simulator and answers questions. Nothing may change while the result is in use.
+// newResult reads the simulator and checks the questions. The simulator must not change while the result is
+// in use.
 func newResult(ctx context.Context, sim *hnssim.Sim, j judge, loaded []state.Warning, q questions) (Result, error) {
 	rows, err := j.check(q)
 	if err != nil {
@@ -79,7 +81,7 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j judge, loaded []state.War
 	r.Endpoints = func(use func(Endpoint) error) error {
 		for _, id := range ids {
 			if e, ok := sim.Endpoint(id); ok {
-				if err := use(shown(e, pods[id])); err != nil {
+				if err := use(endpointOf(e, pods[id])); err != nil {
 					return err
 				}
 			}
@@ -89,8 +91,8 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j judge, loaded []state.War
 	return r, nil
 }
 
-// shown is the endpoint of a pod as HNS shows it.
-func shown(e hnssim.EndpointView, pod string) Endpoint {
+// endpointOf returns a pod's endpoint for a Result.
+func endpointOf(e hnssim.EndpointView, pod string) Endpoint {
 	ours, foreign := hns.Endpoint{Policies: e.Policies}.Split()
 	out := Endpoint{ID: e.ID, Pod: pod, ACLs: append([]hns.ACL{}, ours...), Foreign: []json.RawMessage{}}
 	for _, p := range foreign {

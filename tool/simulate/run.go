@@ -1,8 +1,7 @@
-// Package simulate implements `kubectl npm simulate`. It runs the agent's dataplane on the simulator
-// instead of HNS.
+// Package simulate implements `kubectl npm simulate`. It runs the agent's dataplane on a simulator of HNS.
 //
-// Objects come from manifests or from a live cluster, and every local pod has an endpoint. The
-// result is the content of the simulated HNS, with the verdicts that package explain gives.
+// The objects come from manifests or from a live cluster, and every local pod has an endpoint. The result
+// is the content of the simulated HNS, and verdicts of package explain.
 package simulate
 
 import (
@@ -28,11 +27,11 @@ import (
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// ExitIncomplete is the exit code when something was left out or could not be programmed. The other
-// codes of `kubectl npm simulate` are those of package cli.
+// ExitIncomplete is the exit code if a part of the input was omitted or could not be programmed. Package
+// cli has the other exit codes of `kubectl npm simulate`.
 const ExitIncomplete = 3
 
-// Run prints the result of a simulation. Its error is a cli.Exit. When that has an Err, nothing was
+// Run prints the result of a simulation. Its error is a cli.Exit. If the error has an Err, nothing was
 // printed.
 func Run(ctx context.Context, o Options) error {
 	q, err := o.validate()
@@ -41,7 +40,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	complete, err := printResult(ctx, o, q)
 	switch {
-	case errors.Is(err, manifest.ErrEmpty): // such as of a command in a pipe that failed
+	case errors.Is(err, manifest.ErrEmpty): // for example if the command before a pipe failed
 		return cli.Exit{Code: cli.ExitUsage, Err: fmt.Errorf("simulate: %w", err)}
 	case err != nil:
 		return cli.Exit{Code: cli.ExitBadInput, Err: fmt.Errorf("simulate: %w", err)}
@@ -51,7 +50,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// printResult prints the result of a simulation, and returns whether everything is programmed.
+// printResult prints the result of a simulation, and reports whether everything is programmed.
 func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	c, err := read(ctx, o, false)
 	if err != nil {
@@ -61,7 +60,7 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	j := judge{cluster: explain.New(dump), node: o.Node, own: c.nodeAddrsOfPods()}
+	j := judge{cluster: explain.New(dump), node: o.Node, nodeAddrs: c.nodeAddrsOfPods()}
 	r, err := newResult(ctx, sim, j, c.loaded, q)
 	if err != nil {
 		return false, err
@@ -73,7 +72,7 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	return complete, r.writeText(o.Stdout)
 }
 
-// simulate programs the objects of a cluster. A recorder, if there is one, records that.
+// simulate programs the objects of a cluster. The recorder may be nil.
 func (c *Cluster) simulate(ctx context.Context, rec *recorder.Recorder) (*hnssim.Sim, state.Dump, error) {
 	o, w := c.options, c.world()
 	w.Policies = policy.DefaultBudgets().Fit(w.Policies)
@@ -90,8 +89,8 @@ func (c *Cluster) simulate(ctx context.Context, rec *recorder.Recorder) (*hnssim
 	return s.Sim, s.Dataplane.Dump(), nil
 }
 
-// Snapshot simulates as Run does, and returns the dump and where the manifests have the policies.
-// It uses only the options that say what to simulate.
+// Snapshot simulates like Run, and returns the dump and the places of the policies in the manifests. It
+// ignores the options about output and questions.
 func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error) {
 	c, err := Read(ctx, o)
 	if err != nil {
@@ -101,7 +100,7 @@ func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error
 	return dump, c.Places, err
 }
 
-// Bundle simulates as Snapshot does, and writes a support bundle.
+// Bundle simulates like Snapshot, and writes a support bundle.
 func Bundle(ctx context.Context, o Options, w io.Writer) error {
 	c, err := Read(ctx, o)
 	if err != nil {
@@ -119,8 +118,8 @@ func Bundle(ctx context.Context, o Options, w io.Writer) error {
 	})
 }
 
-// WriteResult writes as JSON what a simulated node has at the moment of a dump, with the verdicts that
-// Matrix, All and Trace of the options ask for. The node must not change until it returns.
+// WriteResult writes as JSON the content of a simulator, whose state the dump d describes, with the
+// verdicts that the options Matrix, All and Trace ask for. The simulator must not change until it returns.
 func WriteResult(ctx context.Context, w io.Writer, sim *hnssim.Sim, d state.Dump, o Options) error {
 	q, err := parseQuestions(o)
 	if err != nil {
@@ -136,13 +135,13 @@ func WriteResult(ctx context.Context, w io.Writer, sim *hnssim.Sim, d state.Dump
 // Options are the command line of `kubectl npm simulate`.
 type Options struct {
 	Manifests  []string // files, folders, or - for Stdin
-	Namespace  string   // of objects of Manifests that name none; "": default
-	Recursive  bool     // also the folders below a folder of Manifests
-	Kubeconfig string   // instead of Manifests: a live cluster
+	Namespace  string   // for objects in Manifests that name none; "": default
+	Recursive  bool     // also read subfolders of Manifests
+	Kubeconfig string   // of a live cluster, instead of Manifests
 	Node       string   // only this node's pods have endpoints; "": every pod
 	Output     string   // "text", "json", or "" for text
 	Matrix     []string // PORT/PROTO
-	All        bool     // Matrix is of pods, not of workloads
+	All        bool     // the rows of Matrix are pods, not workloads
 	Trace      []string // ns/pod->ns/pod:PORT/PROTO
 	Version    string   // of the program, for recordings
 
@@ -153,14 +152,14 @@ type Options struct {
 	Logger  klog.Logger
 }
 
-// questions are what the verdicts of a result answer.
+// questions are the questions that the verdicts of a result answer.
 type questions struct {
-	matrix []explain.Question // a port each
-	all    bool               // the matrix is of pods
+	matrix []explain.Question // each with a port only
+	all    bool               // the rows of the matrix are pods
 	trace  []explain.Question
 }
 
-// validate returns the questions, or one line about wrong usage.
+// validate checks the options and parses the questions. Its errors are about usage.
 func (o *Options) validate() (questions, error) {
 	switch {
 	case len(o.Manifests) == 0 && o.Kubeconfig == "":
@@ -173,7 +172,7 @@ func (o *Options) validate() (questions, error) {
 	return parseQuestions(*o)
 }
 
-// parseQuestions reads the values of --matrix, --all and --trace.
+// parseQuestions parses the values of --matrix, --all and --trace.
 func parseQuestions(o Options) (questions, error) {
 	q := questions{all: o.All}
 	for _, text := range o.Matrix {

@@ -30,19 +30,20 @@ func (r Result) writeText(w io.Writer) error {
 	if len(r.Warnings) > 0 {
 		fmt.Fprintf(b, "\nWARNINGS (%d)\n", len(r.Warnings))
 		for _, w := range r.Warnings {
-			say(b, "  %s %s: %s: %s", w.Kind, w.Object, w.Reason, w.Message)
+			printLine(b, "  %s %s: %s: %s", w.Kind, w.Object, w.Reason, w.Message)
 		}
 	}
 	return b.Flush()
 }
 
-// say writes one printable line, whatever the values hold. It fails in a bufio.Writer's Flush only.
-func say(w io.Writer, format string, values ...any) {
+// printLine writes one line with unprintable characters escaped. It ignores errors, which Flush of a
+// bufio.Writer returns.
+func printLine(w io.Writer, format string, values ...any) {
 	fmt.Fprintln(w, cli.Printable(fmt.Sprintf(format, values...)))
 }
 
-// row writes a row of a table, whatever the cells hold.
-func row(t *tabwriter.Writer, cells ...string) {
+// printRow writes a row of a table with unprintable characters escaped.
+func printRow(t *tabwriter.Writer, cells ...string) {
 	for i := range cells {
 		cells[i] = cli.Printable(cells[i])
 	}
@@ -58,9 +59,9 @@ func (r Result) textSets(b io.Writer) {
 		if s.Type == hns.NestedIPSet {
 			values = slices.Sorted(slices.Values(names.Of(values)))
 		}
-		row(t, "  "+s.Name, string(s.Type), cmp.Or(strings.Join(values, " "), "(empty)"))
+		printRow(t, "  "+s.Name, string(s.Type), cmp.Or(strings.Join(values, " "), "(empty)"))
 	}
-	_ = t.Flush() // the writer below keeps its error until its own Flush
+	_ = t.Flush() // the bufio.Writer returns the error from its Flush
 }
 
 func (r Result) setNames() explain.SetNames {
@@ -71,8 +72,8 @@ func (r Result) setNames() explain.SetNames {
 	return names
 }
 
-// textEndpoints writes the endpoints with our rules, in the order in which they
-// count, and only counts the others.
+// textEndpoints writes the endpoints with our rules by direction and priority, and lists the pods of
+// endpoints without such rules.
 func (r Result) textEndpoints(b io.Writer) {
 	names := r.setNames()
 	fmt.Fprintf(b, "\nACLS (%d endpoints, beside the CNI's own rules)\n", r.EndpointCount)
@@ -83,23 +84,22 @@ func (r Result) textEndpoints(b io.Writer) {
 			open = append(open, e.Pod)
 			return nil
 		}
-		row(t, "  "+e.Pod+" "+e.IP)
+		printRow(t, "  "+e.Pod+" "+e.IP)
 		acls := slices.SortedStableFunc(slices.Values(e.ACLs), func(a, b hns.ACL) int {
 			return cmp.Or(cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 		})
 		for _, a := range acls {
-			row(t, "    "+string(a.Direction), string(a.Action), strconv.Itoa(int(a.Priority)), names.Peer(a), explain.PortsText(a), cmp.Or(explain.PolicyOf(a.ID), "("+strings.TrimPrefix(a.ID, hns.ACLIDPrefix+"npm-")+")"))
+			printRow(t, "    "+string(a.Direction), string(a.Action), strconv.Itoa(int(a.Priority)), names.Peer(a), explain.PortsText(a), cmp.Or(explain.PolicyOf(a.ID), "("+strings.TrimPrefix(a.ID, hns.ACLIDPrefix+"npm-")+")"))
 		}
 		return nil
 	})
 	_ = t.Flush()
 	if len(open) > 0 {
-		say(b, "  open, as no policy selects them: %s", strings.Join(open, " "))
+		printLine(b, "  open, as no policy selects them: %s", strings.Join(open, " "))
 	}
 }
 
-// textVerdicts writes one grid for each port of the matrix, and a line for
-// every trace.
+// textVerdicts writes one grid for each port of the matrix, and the traces.
 func (r Result) textVerdicts(b io.Writer) error {
 	if err := r.Grids(func(g *grid) error {
 		if g.some {
@@ -121,20 +121,20 @@ func (r Result) textCalls(b io.Writer) {
 		words = append(words, fmt.Sprintf("%s %d", op, r.Calls[op]))
 	}
 	fmt.Fprintln(b)
-	say(b, "%s", strings.Join(words, " "))
+	printLine(b, "%s", strings.Join(words, " "))
 }
 
-// grid is the matrix of one port: rows open connections to columns.
+// grid is the matrix of one port. Rows connect to columns.
 type grid struct {
 	port  explain.Question
 	names []string // sorted
 	pods  int
-	cells [][]byte // by from and to
-	some  bool     // a cell was asked
-	half  bool     // a cell is not known
+	cells [][]byte // by row and column: a letter of symbol, '.' for itself, ' ' if not judged
+	some  bool     // at least one cell is judged
+	half  bool     // at least one cell is '?'
 }
 
-// gridColumns is the number of rows up to which there is a column for each.
+// gridColumns is the largest number of rows for which the columns are shown. A larger grid is summarized.
 const gridColumns = 80
 
 func newGrid(port explain.Question, rows []gridRow) *grid {
@@ -155,11 +155,11 @@ func (g *grid) put(from, to int, c byte) {
 
 const (
 	legend = "+ allowed, E the sender's policies block, I the receiver's do, X both do"
-	// halfLegend is for a matrix of one node.
+	// halfLegend is added if cells are '?', which occurs in a matrix of one node.
 	halfLegend = ", ? not known: the end that blocks nothing is here, the other one on another node"
 )
 
-// symbol returns the letter for the verdicts of both ends; nil means that an end is not judged here.
+// symbol returns the letter of a cell for the verdicts at both ends. nil is an end that is not judged here.
 func symbol(egress, ingress *explain.Half) byte {
 	blocks := func(h *explain.Half) bool { return h != nil && h.Actual == explain.Blocked }
 	switch {
@@ -186,7 +186,7 @@ func (g *grid) write(b io.Writer) {
 		size = fmt.Sprintf(", %d workloads of %d pods", len(names), g.pods)
 	}
 	fmt.Fprintln(b)
-	say(b, "MATRIX %d/%s%s: row connects to column; %s", g.port.Port, g.port.Protocol, size, words)
+	printLine(b, "MATRIX %d/%s%s: row connects to column; %s", g.port.Port, g.port.Protocol, size, words)
 	width := 0
 	for _, name := range names {
 		width = max(width, len(cli.Printable(name)))
@@ -205,11 +205,11 @@ func (g *grid) write(b io.Writer) {
 		for _, c := range g.cells[i] {
 			fmt.Fprintf(&row, "  %c", c)
 		}
-		say(b, "  %2d %-*s%s", i+1, width, from, strings.TrimRight(row.String(), " "))
+		printLine(b, "  %2d %-*s%s", i+1, width, from, strings.TrimRight(row.String(), " "))
 	}
 }
 
-// summary counts the cells of each row.
+// summary writes the number of cells of each letter for each row.
 func (g *grid) summary(b io.Writer, names []string, width int) {
 	for i, from := range names {
 		var count [256]int
@@ -220,11 +220,11 @@ func (g *grid) summary(b io.Writer, names []string, width int) {
 		if g.half {
 			unknown = fmt.Sprintf("  ? %d", count['?'])
 		}
-		say(b, "  %-*s  + %d  E %d  I %d  X %d%s", width, from, count['+'], count['E'], count['I'], count['X'], unknown)
+		printLine(b, "  %-*s  + %d  E %d  I %d  X %d%s", width, from, count['+'], count['E'], count['I'], count['X'], unknown)
 	}
 }
 
-// textTrace writes one traced verdict with what decided.
+// textTrace writes a verdict, and the deciding rule or policy at each end.
 func (v Verdict) textTrace(b io.Writer) {
 	word := explain.Unknown
 	switch {
@@ -235,12 +235,12 @@ func (v Verdict) textTrace(b io.Writer) {
 		word = explain.Blocked
 	}
 	fmt.Fprintln(b)
-	say(b, "TRACE %s->%s:%d/%s  %s", v.From, v.To, v.Port, v.Protocol, strings.ToUpper(string(word)))
-	say(b, "  %s of %s: %s", policy.Egress, v.From, v.Egress.text(policy.Egress))
-	say(b, "  %s of %s: %s", policy.Ingress, v.To, v.Ingress.text(policy.Ingress))
+	printLine(b, "TRACE %s->%s:%d/%s  %s", v.From, v.To, v.Port, v.Protocol, strings.ToUpper(string(word)))
+	printLine(b, "  %s of %s: %s", policy.Egress, v.From, v.Egress.text(policy.Egress))
+	printLine(b, "  %s of %s: %s", policy.Ingress, v.To, v.Ingress.text(policy.Ingress))
 }
 
-// text returns the rule or policy that decided at one end, in one line.
+// text returns in one line the verdict at one end and the rule or policy that decides.
 func (s *Side) text(dir policy.Direction) string {
 	if s == nil {
 		return "not judged here: the other node decides, --node says which one is asked"
@@ -260,10 +260,9 @@ func (s *Side) text(dir policy.Direction) string {
 	return "BLOCKED by a rule of the CNI"
 }
 
-// writeJSON writes a result, endpoint by endpoint and verdict by verdict, as there can be
-// millions.
+// writeJSON writes a result. It writes endpoints and verdicts one by one, as there may be millions.
 func (r Result) writeJSON(w io.Writer) error {
-	out := bufio.NewWriter(w) // it keeps the first error of a write
+	out := bufio.NewWriter(w) // its Flush returns the first error of a write
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	put := func(before string, v any) error {
@@ -283,7 +282,7 @@ func (r Result) writeJSON(w io.Writer) error {
 	return cmp.Or(err, out.Flush())
 }
 
-// putList writes the values of a list behind some text.
+// putList writes some text and then the values of a list.
 func putList[T any](out *bufio.Writer, before string, list each[T]) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)

@@ -21,8 +21,8 @@ type Verdict struct {
 	To       string          `json:"to"`
 	Port     uint16          `json:"port"`
 	Protocol policy.Protocol `json:"protocol"`
-	Allowed  *bool           `json:"allowed"` // nil: not known, as an end is not judged and the other one allows it
-	Ingress  *Side           `json:"ingress"` // at To; nil: on another node, not judged
+	Allowed  *bool           `json:"allowed"` // nil: unknown, because an end is not judged and the other end allows it
+	Ingress  *Side           `json:"ingress"` // at To; nil: not judged, because To is on another node
 	Egress   *Side           `json:"egress"`  // at From
 }
 
@@ -32,57 +32,59 @@ type Side struct {
 	explain.Decider
 }
 
-// judge answers questions about one dump, with the verdicts of tool/explain.
+// judge answers questions about one dump with package explain.
 type judge struct {
 	cluster *explain.Cluster
 	node    string
-	// own are the addresses of each pod's node, as far as they are known.
-	own map[string][]netip.Addr
-	// brief: nobody asks for the rules that decide, as there may be millions of answers.
+	// nodeAddrs maps pods to the addresses of their node, if known.
+	nodeAddrs map[string][]netip.Addr
+	// brief omits the deciding rules, for millions of answers.
 	brief bool
 }
 
-// answer is what each end of a connection says; nil where that is not known here.
+// answer is the verdicts at both ends of a connection; nil for an end that is not judged here.
 type answer struct {
 	egress, ingress *explain.Half
 }
 
-// ask asks both ends. A pod of another node is judged there, and nowhere else, also where nothing is
-// filtered. It fails where an answer should be known.
+// ask returns the verdicts at both ends. It does not judge the end of a pod on another node. It fails if
+// the verdict at a judged end is unknown.
 func (j judge) ask(from, to explain.End, q explain.Question) (a answer, err error) {
 	between := j.cluster.Between
 	if j.brief {
 		between = j.cluster.Actual
 	}
 	egress, ingress := between(from, to, q.Port, q.Protocol)
-	if a.egress, err = known(from, egress); err == nil && !j.ofOtherNode(from, to) {
+	if a.egress, err = known(from, egress); err == nil && !j.fromOtherNode(from, to) {
 		a.ingress, err = known(to, ingress)
 	}
 	return a, err
 }
 
-// known returns what an end says; nil for a pod of another node.
+// known returns the verdict at an end; nil for a pod on another node. It fails if the verdict is unknown.
 func known(end explain.End, half explain.Half) (*explain.Half, error) {
 	switch p := end.Pod(); {
 	case p != nil && !p.Local:
-		return nil, nil //nolint:nilnil // that it is not judged here is an answer
+		return nil, nil //nolint:nilnil // nil means not judged here
 	case half.Actual == explain.Unknown:
 		return nil, fmt.Errorf("%s: what HNS has there is not known", end.Name)
 	}
 	return &half, nil
 }
 
-// ofOtherNode reports whether a connection comes from the address of a node that is not known
-// to be the pod's own, although all of them may come in here: each pod is on every node.
-func (j judge) ofOtherNode(from, to explain.End) bool {
+// fromOtherNode reports whether a connection comes from the address of a node that is not known to be the
+// destination pod's. In a simulation of several nodes every pod allows all node addresses, but on its node
+// it allows only that node's.
+func (j judge) fromOtherNode(from, to explain.End) bool {
 	addrs := j.cluster.Dump().NodeAddrs
 	if j.node != "" || len(addrs) < 2 || to.Pod() == nil || to.Pod().HostNetwork || !slices.Contains(addrs, from.Addr().String()) {
 		return false
 	}
-	return !slices.Contains(j.own[to.Pod().Pod], from.Addr())
+	return !slices.Contains(j.nodeAddrs[to.Pod().Pod], from.Addr())
 }
 
-// verdict returns the verdict of an answer. If only one end is judged and allows, it is unknown.
+// verdict returns the verdict of an answer. It is unknown if only one end is judged and allows the
+// connection.
 func (j judge) verdict(q explain.Question, a answer) Verdict {
 	side := func(half *explain.Half) *Side {
 		if half == nil {
@@ -98,10 +100,11 @@ func (j judge) verdict(q explain.Question, a answer) Verdict {
 	return v
 }
 
-// each calls a function for every value, and ends with its first error or an error of its own.
+// each calls a function for every value. It stops at the function's first error, or at its own, and returns
+// it.
 type each[T any] func(func(T) error) error
 
-// all answers every question, in order.
+// all yields the answers to all questions, in order.
 func (j judge) all(ctx context.Context, q questions, rows []gridRow) each[Verdict] {
 	return func(use func(Verdict) error) error {
 		for _, port := range q.matrix {
@@ -116,7 +119,7 @@ func (j judge) all(ctx context.Context, q questions, rows []gridRow) each[Verdic
 	}
 }
 
-// traces answers the questions about two ends.
+// traces yields the answers to the questions about two ends.
 func (j judge) traces(q questions) each[Verdict] {
 	return func(use func(Verdict) error) error {
 		for _, question := range q.trace {
@@ -139,8 +142,7 @@ func (j judge) traces(q questions) each[Verdict] {
 	}
 }
 
-// check finds what is wrong with questions before they are answered, and returns the rows
-// of their matrices.
+// check returns an error for questions that cannot be answered, and else the rows of the matrices.
 func (j judge) check(q questions) ([]gridRow, error) {
 	for _, question := range q.trace {
 		if _, _, err := j.ends(question); err != nil {
@@ -167,23 +169,23 @@ func (j judge) ends(q explain.Question) (from, to explain.End, err error) {
 	return from, to, err
 }
 
-// judged reports whether there is anything to say about a pair here: with a
-// node, one end must be a pod there.
+// judged reports whether an end of the pair is judged. In a simulation of one node, one end must be a pod
+// on it.
 func (j judge) judged(from, to explain.End) bool {
 	return j.node == "" || local(from.Pod()) || local(to.Pod())
 }
 
 func local(p *state.PodDump) bool { return p != nil && p.Local }
 
-// gridRow is an end of a matrix: a workload, or one pod.
+// gridRow is a row and column of a matrix: a workload, or one pod.
 type gridRow struct {
 	name  string
 	count int
-	pods  []explain.End // the first stands for all; the second, if any, for its neighbours
+	pods  []explain.End // one or two: the first represents the workload, and the second is the destination of connections within it
 }
 
-// rows returns the ends of a matrix, sorted: every pod that runs in the pod network, or what
-// nothing tells apart of them. A pod that shares its address is a row of its own.
+// rows returns the rows of a matrix, sorted: all running pods in the pod network, as workloads unless all
+// is set. A pod that shares its address has a row of its own.
 func (j judge) rows(all bool) ([]gridRow, error) {
 	var groups []explain.Workload
 	if !all {
@@ -216,7 +218,7 @@ func (j judge) rows(all bool) ([]gridRow, error) {
 	return rows, nil
 }
 
-// cells asks about every pair of rows that is judged here, with a pod of each.
+// cells answers a question for every pair of rows that is judged here, with a pod of each row.
 func (j judge) cells(ctx context.Context, rows []gridRow, port explain.Question, use func(from, to int, a answer) error) error {
 	for i := range rows {
 		for k := range rows {
@@ -224,7 +226,7 @@ func (j judge) cells(ctx context.Context, rows []gridRow, port explain.Question,
 			if i == k {
 				to = rows[k].pods[len(rows[k].pods)-1]
 			}
-			if from.Name == to.Name || !j.judged(from, to) { // a row of one pod has no neighbour
+			if from.Name == to.Name || !j.judged(from, to) { // or a pod and itself
 				continue
 			}
 			a, err := j.ask(from, to, port)
@@ -239,11 +241,11 @@ func (j judge) cells(ctx context.Context, rows []gridRow, port explain.Question,
 	return nil
 }
 
-// maxPairs is the most that one matrix has. They take some seconds; of pods that is two
-// thousand, and of ten thousand it would be minutes and gigabytes.
+// maxPairs limits the pairs of all matrices of a run. So many take some seconds, and are two thousand pods;
+// ten thousand pods would take minutes and gigabytes.
 const maxPairs = 4_000_000
 
-// checkSize fails for matrices with too many pairs, before anything is printed.
+// checkSize fails if the matrices have too many pairs.
 func (j judge) checkSize(rows []gridRow, q questions) error {
 	away := 0
 	for _, r := range rows {
@@ -258,7 +260,7 @@ func (j judge) checkSize(rows []gridRow, q questions) error {
 	return fmt.Errorf("--matrix: %d rows are %d pairs for each port, more than %d in all: leave out --all, give --node, or ask kubectl npm trace for a pair", len(rows), pairs, maxPairs)
 }
 
-// grids fills a grid for each port.
+// grids yields a filled grid for each port.
 func (j judge) grids(ctx context.Context, q questions, rows []gridRow) each[*grid] {
 	j.brief = true
 	return func(use func(*grid) error) error {
@@ -276,14 +278,13 @@ func (j judge) grids(ctx context.Context, q questions, rows []gridRow) each[*gri
 	}
 }
 
-// Answer simulates manifests, and answers a question. A question
-// about a node's address is answered on the node of the pod at the other end: only there is it
-// known whether it is the pod's own node, which may always come in.
+// Answer simulates manifests, and answers a question. If an end is the address of a node, it simulates only
+// the node of the pod at the other end, because a pod always allows connections from its own node.
 func (c *Cluster) Answer(ctx context.Context, q explain.Question) (explain.Answer, error) {
 	_, dump, err := c.simulate(ctx, nil)
 	if err == nil && c.options.Node == "" {
 		on := *c
-		if on.options.Node, err = c.judgedOn(explain.New(dump), q); on.options.Node != "" {
+		if on.options.Node, err = c.nodeFor(explain.New(dump), q); on.options.Node != "" {
 			_, dump, err = on.simulate(ctx, nil)
 		}
 	}
@@ -293,8 +294,8 @@ func (c *Cluster) Answer(ctx context.Context, q explain.Question) (explain.Answe
 	return explain.Explain(dump, q, c.Places)
 }
 
-// judgedOn returns the node on which a question has to be answered, "" for any.
-func (c *Cluster) judgedOn(everywhere *explain.Cluster, q explain.Question) (string, error) {
+// nodeFor returns the node to simulate for a question, "" for all nodes.
+func (c *Cluster) nodeFor(everywhere *explain.Cluster, q explain.Question) (string, error) {
 	from, err := everywhere.End(q.From)
 	to, err2 := everywhere.End(q.To)
 	isNode := func(e explain.End) bool {

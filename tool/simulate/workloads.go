@@ -17,10 +17,10 @@ import (
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// setWorkload gives the pods of a workload the labels and ports of its template, makes those
-// that it lacks, and takes the last of those that it has too many of.
+// setWorkload copies labels and ports from a workload's template to its pods, adds missing pods, and
+// deletes surplus pods, the last ones first.
 func (a *applying) setWorkload(w *manifest.Workload) error {
-	pods, ran := a.of(w)
+	pods, ran := a.podsOf(w)
 	surplus, lacking := a.compare(w, pods, ran)
 	there := len(pods)+ran > 0
 	if _, is := a.before.Makers[w.Kind+" "+w.Namespace+"/"+w.Name]; is || !a.before.FromManifests && len(lacking) == 0 {
@@ -32,7 +32,7 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 	}
 	other := len(surplus)+len(lacking) > 0
 	for _, key := range pods {
-		other = a.put(w.Pod(key.Name, a.pods[key].Node)) != whatif.Unchanged || other
+		other = a.setPod(w.Pod(key.Name, a.pods[key].Node)) != whatif.Unchanged || other
 	}
 	number := 0
 	for _, node := range lacking {
@@ -41,7 +41,7 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 			key.Name = fmt.Sprintf("%s-%d", w.Name, number)
 			_, taken = a.pods[key]
 		}
-		a.put(w.Pod(key.Name, node))
+		a.setPod(w.Pod(key.Name, node))
 	}
 	for _, key := range surplus {
 		if !a.old[key] {
@@ -58,11 +58,11 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 	return nil
 }
 
-// of returns the pods of a workload that run, and how many have run to their end. One that is
-// being deleted goes by itself.
-func (a *applying) of(w *manifest.Workload) (pods []desired.PodKey, ran int) {
+// podsOf returns the running pods of a workload, and the number of its finished pods. Pods that are being
+// deleted are in neither.
+func (a *applying) podsOf(w *manifest.Workload) (pods []desired.PodKey, ran int) {
 	name := w.Kind + " " + w.Namespace + "/" + w.Name
-	for _, key := range a.in(func(p whatif.Pod) bool { return slices.Contains(p.Owners, name) }) {
+	for _, key := range a.podsWhere(func(p whatif.Pod) bool { return slices.Contains(p.Owners, name) }) {
 		switch p := a.pods[key]; {
 		case p.Finished:
 			a.kept[key] = true
@@ -76,13 +76,12 @@ func (a *applying) of(w *manifest.Workload) (pods []desired.PodKey, ran int) {
 	return pods, ran
 }
 
-// compare returns the pods that a workload has too many of, and the node of each that it
-// lacks.
+// compare returns the surplus pods of a workload, and the nodes of its missing pods.
 func (a *applying) compare(w *manifest.Workload, pods []desired.PodKey, ran int) (surplus []desired.PodKey, lacking []string) {
 	switch {
 	case w.PerNode:
 		return a.perNode(w, pods)
-	case w.Kind == "Job" && ran > 0: // it does not begin anew
+	case w.Kind == "Job" && ran > 0: // a Job that has run does not restart
 		return nil, nil
 	}
 	want := w.Wanted(len(pods))
@@ -92,8 +91,8 @@ func (a *applying) compare(w *manifest.Workload, pods []desired.PodKey, ran int)
 	return nil, slices.Repeat([]string{""}, want-len(pods))
 }
 
-// perNode compares the pods of a DaemonSet with the nodes that it may be on. Of a cluster,
-// which nodes it is kept from is known by its pods alone: only new nodes get one.
+// perNode is compare for a DaemonSet. In a live cluster only new nodes can lack a pod, unless there is no
+// pod at all, because a node without one may repel it with a taint.
 func (a *applying) perNode(w *manifest.Workload, pods []desired.PodKey) (surplus []desired.PodKey, lacking []string) {
 	wanted, known := map[string]bool{}, map[string]bool{}
 	for _, n := range a.after.Peers {
@@ -114,13 +113,13 @@ func (a *applying) perNode(w *manifest.Workload, pods []desired.PodKey) (surplus
 		}
 	}
 	if len(pods)+len(lacking) == 0 {
-		lacking = []string{""} // as manifests without nodes have it
+		lacking = []string{""} // one pod without a node, like package manifest
 	}
 	return surplus, lacking
 }
 
-// withControllers returns labels with those that controllers gave before. In manifests somebody
-// wrote these, but for hashes, so they go with the text.
+// withControllers returns labels together with the old labels that controllers added. In manifests such
+// labels are written by hand, so only hashes are kept.
 func (a *applying) withControllers(labels, old map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range old {
@@ -133,14 +132,14 @@ func (a *applying) withControllers(labels, old map[string]string) map[string]str
 	return union(kept, labels)
 }
 
-// scheduled is the name of a Job that a CronJob made: minutes since 1970 follow the CronJob's name, or
-// seconds in older versions, of the years from 2015 to about 2040. A date like 20260101 or 2026010112
-// is neither.
+// scheduled matches the name of a Job of a CronJob: the CronJob's name and the minutes since 1970, or the
+// seconds in older versions. It accepts the years from 2015 to about 2040, and so no date like 20260101 or
+// 2026010112.
 var scheduled = regexp.MustCompile(`^(.+)-((2[4-9]|3[0-7])\d{6}|1[4-9]\d{8})$`)
 
-// Owners returns the makers of a pod, as "ReplicaSet namespace/name", the nearest first. If makers
-// has the nearest, its Owner says what made that; else the name of a ReplicaSet or Job is taken
-// apart: a Deployment makes ReplicaSets, and a CronJob makes Jobs.
+// Owners returns the owners of a pod, as "ReplicaSet namespace/name", the controller first. If makers has
+// the controller, it gives the controller's own owner. Else the name of a ReplicaSet or Job is parsed to
+// find its Deployment or CronJob.
 func Owners(p *corev1.Pod, makers map[string]string) []string {
 	ref := metav1.GetControllerOf(p)
 	if ref == nil {

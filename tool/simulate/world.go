@@ -26,21 +26,21 @@ import (
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
-// firstList is how long a server may take for its lists.
+// firstList limits the time to list the objects of a live cluster.
 const firstList = 15 * time.Second
 
-// Cluster has the objects of manifests or of a live cluster.
+// Cluster holds the objects of manifests or of a live cluster.
 type Cluster struct {
 	manifest.Objects
 	options Options
 	loaded  []state.Warning
 }
 
-// Read reads the manifests, or lists the objects of a live cluster once. It uses only the options that say
-// what to simulate.
+// Read reads the manifests, or lists the objects of a live cluster once. It ignores the options about
+// output and questions.
 func Read(ctx context.Context, o Options) (*Cluster, error) { return read(ctx, o, true) }
 
-// read is Read, which without allMakers skips what only plans and traces read.
+// read is Read. Without allMakers it skips the owners of pods that only plans and traces need.
 func read(ctx context.Context, o Options, allMakers bool) (c *Cluster, err error) {
 	if o.Kubeconfig == "" {
 		c = &Cluster{options: o}
@@ -94,7 +94,7 @@ func list(ctx context.Context, from controllers.Source) (*Cluster, error) {
 	return &c, err
 }
 
-// listInto lists objects of one kind. A cluster that does not have the kind has none.
+// listInto lists objects of one kind. It ignores a kind that the cluster does not have.
 func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, to *[]T) error {
 	list, err := cache.ToListerWatcherWithContext(from).ListWithContext(ctx, metav1.ListOptions{})
 	if errors.Is(err, controllers.ErrNoKind) {
@@ -113,9 +113,8 @@ func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, t
 	})
 }
 
-// World reads the objects of manifests, or lists those of a live cluster once. Nodes that
-// say they run Linux are left out, as other agents serve them; with Options.Node, all but
-// that one are. It uses only the options that say what to simulate.
+// World reads the objects like Read, and returns them as a world. Its Nodes do not include nodes with the
+// Linux label, or, with Options.Node, any other node.
 func World(ctx context.Context, o Options) (whatif.World, error) {
 	c, err := Read(ctx, o)
 	if err != nil {
@@ -135,7 +134,7 @@ func World(ctx context.Context, o Options) (whatif.World, error) {
 	return w, nil
 }
 
-// world returns the cluster as the dataplane has it.
+// world converts the objects to the types of the dataplane.
 func (c *Cluster) world() whatif.World {
 	w := whatif.World{Now: time.Now(), FromManifests: c.options.Kubeconfig == "", OthersLabels: map[string]map[string]string{}, Makers: c.Makers}
 	for _, n := range c.Nodes {
@@ -176,8 +175,7 @@ func (c *Cluster) nodeAddrs() []netip.Addr {
 	return out
 }
 
-// nodeAddrsOfPods returns the addresses of each pod's node, where both are in manifests. Each
-// node has one list.
+// nodeAddrsOfPods maps pods to the addresses of their node, for manifests that have both.
 func (c *Cluster) nodeAddrsOfPods() map[string][]netip.Addr {
 	nodes, out := map[string][]netip.Addr{}, map[string][]netip.Addr{}
 	if c.options.Kubeconfig != "" {
@@ -194,16 +192,16 @@ func (c *Cluster) nodeAddrsOfPods() map[string][]netip.Addr {
 	return out
 }
 
-// ofInterest reports whether WinNPM serves a node: it does not say that it runs Linux.
+// ofInterest reports whether WinNPM may run on a node: it has no Linux label.
 func ofInterest(n *corev1.Node) bool { return n.Labels[corev1.LabelOSStable] != string(corev1.Linux) }
 
-// othersLabels returns the labels that whoever applied an object last did not give.
+// othersLabels returns the labels of an object that the last kubectl apply did not set.
 func othersLabels(o metav1.Object) map[string]string {
 	var last struct {
 		Metadata struct{ Labels map[string]string }
 	}
 	if err := json.Unmarshal([]byte(o.GetAnnotations()[corev1.LastAppliedConfigAnnotation]), &last); err != nil {
-		last.Metadata.Labels = nil // nobody applied it, or nobody can tell
+		last.Metadata.Labels = nil // no kubectl apply, or an unreadable annotation
 	}
 	out := maps.Clone(o.GetLabels())
 	maps.DeleteFunc(out, func(key, _ string) bool { _, ok := last.Metadata.Labels[key]; return ok })

@@ -9,45 +9,44 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// anyPort is what a matrix is about when nobody names a port: a cell is allowed when any
-// port is.
+// anyPort is the port of a matrix for a request without a port. A cell is allowed if any port is.
 const anyPort = "any"
 
-// maxSpans is how many groups of ports one cell asks about, and shownRanges how many are
-// written out: a tenant chooses how many ports its rules tell apart. maxQuestions is how many
-// groups all cells of a matrix ask about.
+// maxSpans limits the groups of ports of one cell, and shownRanges the groups that are listed, because
+// tenants choose how many ports their rules distinguish. maxQuestions limits the groups of all cells of a
+// matrix.
 const (
 	maxSpans     = 96
 	shownRanges  = 8
 	maxQuestions = 1 << 20
 )
 
-// maxTexts is how many texts about ports one matrix has; of other cells it says no more than
+// maxTexts limits the different texts about ports in one matrix. Further cells get a text that only says
 // that some ports are allowed.
 const (
 	maxTexts  = 1000
 	somePorts = "some ports"
 )
 
-// partly is the letter of a cell of which some ports are allowed, and not all.
+// partly is the letter of a cell with some, but not all, ports allowed.
 const partly = 'p'
 
 // anyCell is one cell of a matrix about any port.
 type anyCell struct {
 	letter, denier byte
-	ports          string // that are allowed
+	ports          string // the allowed ports
 }
 
-// anyCellOf asks about so many groups of ports of one cell.
+// anyCellOf computes one cell from at most the given number of groups of ports.
 func anyCellOf(m *explain.Matrix, from, to, most int) anyCell {
 	spans, whole, err := m.Spans(from, to, most)
 	if err != nil {
-		return anyCell{letter: 'u', denier: noDenier} // its name means something else
+		return anyCell{letter: 'u', denier: noDenier} // the pod's name cannot be used in a question
 	}
 	var allowed []explain.Range
 	var differs bool
 	unknown := !whole
-	var denier byte // of all blocked ports; 'x' where both ends deny some
+	var denier byte // for all blocked ports; 'x' if both ends deny some
 	for _, s := range spans {
 		actual, wanted := s.Egress.With(s.Ingress)
 		differs = differs || actual != wanted
@@ -84,7 +83,7 @@ func anyCellOf(m *explain.Matrix, from, to, most int) anyCell {
 	return out
 }
 
-// portsAllowed writes ports, which are sorted by protocol and number.
+// portsAllowed returns a text for ports that are sorted by protocol and number.
 func portsAllowed(ports []explain.Range) string {
 	var merged []explain.Range
 	for _, r := range ports {
@@ -108,7 +107,7 @@ func portsAllowed(ports []explain.Range) string {
 	return text
 }
 
-// anyCells is cells for any port. It adds to the texts of the grid those that are new.
+// anyCells is cells for any port. It adds new texts to the grid's PortTexts.
 func (g *grid) anyCells(m *explain.Matrix, from workloadEntry, texts map[string]uint16) {
 	what, who, which := make([]byte, len(g.Columns)), make([]byte, len(g.Columns)), make([]uint16, len(g.Columns))
 	most := min(maxSpans, maxQuestions/max(1, len(g.Rows)*len(g.Columns)))
@@ -119,7 +118,7 @@ func (g *grid) anyCells(m *explain.Matrix, from workloadEntry, texts map[string]
 	g.Cells, g.Deniers, g.Which = append(g.Cells, string(what)), append(g.Deniers, string(who)), append(g.Which, which)
 }
 
-// textOf returns the place of a text.
+// textOf returns the index of a text in PortTexts.
 func (g *grid) textOf(text string, texts map[string]uint16) uint16 {
 	if n, known := texts[text]; known {
 		return n

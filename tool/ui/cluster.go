@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// clusterMaxAge is how long the page of a node shows a dump. A dump of a large cluster takes the
+	// clusterMaxAge is the maximum age of a dump on the page of a node. A dump of a large cluster takes the
 	// agent and the API server seconds.
 	clusterMaxAge = 15 * time.Second
-	// statusTimeout is how long an agent may take for its status.
+	// statusTimeout limits a request for an agent's status.
 	statusTimeout = 10 * time.Second
 )
 
@@ -36,8 +36,8 @@ type cluster struct {
 	pages sync.Map // of http.Handler, by node
 }
 
-// ClusterHandler returns the pages of a cluster: the list of its nodes at /, and the page of a node,
-// which is that of Handler, below /nodes/NAME/.
+// ClusterHandler returns the pages of a cluster: the list of its nodes at /, and each node's page, made by
+// Handler, at /nodes/NAME/.
 func ClusterHandler(of Agents) http.Handler {
 	c := &cluster{Agents: of}
 	mux := http.NewServeMux()
@@ -54,8 +54,8 @@ func ClusterHandler(of Agents) http.Handler {
 	return secured(mux)
 }
 
-// page returns the page of a node. It fails for a name that is no node's, so that it keeps no more pages
-// than the cluster has nodes.
+// page returns the page of a node. It fails if there is no such node, so that the number of pages is
+// limited.
 func (c *cluster) page(ctx context.Context, node string) (http.Handler, error) {
 	if page, known := c.pages.Load(node); known {
 		return page.(http.Handler), nil
@@ -76,7 +76,7 @@ func (c *cluster) node(name string) Config {
 	return Config{MaxAge: clusterMaxAge, Dump: asking(c, name, agents.Dump), Status: asking(c, name, agents.Status)}
 }
 
-// asking returns a function that finds the agent of a node and asks it.
+// asking returns a function that finds the agent of a node and calls ask with it.
 func asking[T any](c *cluster, node string, ask func(context.Context, agents.Getter, agents.Agent) (T, error)) func(context.Context) (T, error) {
 	return func(ctx context.Context) (answer T, err error) {
 		agent, err := c.Find(ctx, node)
@@ -91,7 +91,7 @@ func asking[T any](c *cluster, node string, ask func(context.Context, agents.Get
 type nodeRow struct {
 	Node   string
 	State  string // ready, not ready or no answer
-	Why    string // not ready, or no answer
+	Why    string // the reason if State is not ready or no answer
 	Status debug.Status
 }
 
@@ -100,7 +100,7 @@ var nodesHTML string
 
 var nodesTemplate = template.Must(template.New("nodes").Parse(nodesHTML))
 
-// front lists the nodes with the status of each.
+// front serves the list of the nodes with their status.
 func (c *cluster) front(w http.ResponseWriter, r *http.Request) {
 	var page struct {
 		Rows []nodeRow
@@ -122,10 +122,10 @@ func (c *cluster) front(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", contentTypes[".html"])
-	_, _ = body.WriteTo(w) // a client that has gone is no concern
+	_, _ = body.WriteTo(w) // fails only if the client has gone
 }
 
-// rows asks all agents for their status.
+// rows requests the status of all agents.
 func (c *cluster) rows(ctx context.Context, all []agents.OnNode) []nodeRow {
 	statuses, errs := agents.Statuses(ctx, c, all, statusTimeout)
 	rows := make([]nodeRow, len(all))

@@ -15,31 +15,31 @@ type verdict struct {
 	Why  string  `json:"why,omitempty"`
 }
 
-// inForce is the state of a policy or a pod in one word.
+// inForce is the state of a policy or a pod.
 type inForce string
 
-// What a policy or a pod may be. Only what is refused, left out or pending is trouble.
+// The states of policies and pods. Only isRefused, isLeftOut and isPending are problems.
 const (
 	isInForce   inForce = "in force"
 	isPending   inForce = "pending"
 	isRefused   inForce = "refused"
 	isLeftOut   inForce = "in part left out"
-	isIdle      inForce = "idle here"      // it selects no pod of this node
-	isUnused    inForce = "selects no pod" // of the cluster
-	isElsewhere inForce = "another node's" // a pod
-	isFree      inForce = "no policy"      // selects the pod
-	isApart     inForce = "not filtered"   // a pod in its node's network, or that has finished
+	isIdle      inForce = "idle here"      // a policy that selects no pod of this node
+	isUnused    inForce = "selects no pod" // a policy that selects no pod of the cluster
+	isElsewhere inForce = "another node's" // a pod of another node
+	isFree      inForce = "no policy"      // a pod that no policy selects
+	isApart     inForce = "not filtered"   // a host-network pod, or a finished one
 )
 
-// findings are what keeps pods and policies of a dump from being in force, by their names.
+// findings are the reasons why pods and policies of a dump are not in force, by their names.
 type findings struct {
-	refused, left, pending map[string]string // pods, and policies with their sort in front
+	refused, left, pending map[string]string // by pod, or by policy with policyMark before the name
 	selects                map[string]bool   // pods that a policy selects
 }
 
 const policyMark = "policy "
 
-// newFindings reads a dump once.
+// newFindings computes the findings of a dump.
 func newFindings(d *state.Dump) *findings {
 	t := &findings{map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}}
 	for _, p := range policiesOf(d) {
@@ -71,12 +71,12 @@ func newFindings(d *state.Dump) *findings {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// endpoint notes the policies whose rules it lacks, or has too many of.
+// endpoint adds the policies whose rules differ between HNS and the desired state of an endpoint.
 func (t *findings) endpoint(ep *state.EndpointDump) {
 	for _, key := range ep.Next.Refused {
-		t.refused[policyMark+shownName(key)] = "HNS refuses its rules at " + ep.Pod
+		t.refused[policyMark+shownName(key)] = "HNS rejects its rules at " + ep.Pod
 		if ep.Pod != "" {
-			t.refused[ep.Pod] = "HNS refuses rules of " + shownName(strings.TrimPrefix(key, "/"))
+			t.refused[ep.Pod] = "HNS rejects rules of " + shownName(strings.TrimPrefix(key, "/"))
 		}
 	}
 	if !ep.Known && ep.Pod != "" {
@@ -95,10 +95,10 @@ func (t *findings) endpoint(ep *state.EndpointDump) {
 	}
 	for a := range differ {
 		if name := policyOf(a.ID); name != "" {
-			t.pending[policyMark+name] = "its rules at " + ep.Pod + " are not in HNS as they should be yet"
+			t.pending[policyMark+name] = "its rules at " + ep.Pod + " are not up to date in HNS yet"
 		}
 		if ep.Pod != "" && t.pending[ep.Pod] == "" {
-			t.pending[ep.Pod] = "its rules are not in HNS as they should be yet"
+			t.pending[ep.Pod] = "its rules are not up to date in HNS yet"
 		}
 	}
 }
@@ -114,7 +114,7 @@ func policyOf(id string) string {
 	return ""
 }
 
-// warning notes what an active warning says of a pod or policy.
+// warning adds an active warning about a pod or policy.
 func (t *findings) warning(w state.Warning) {
 	object := w.Object
 	switch w.Kind {
@@ -135,7 +135,7 @@ func (t *findings) warning(w state.Warning) {
 	into[object] = oneLine(w.Message)
 }
 
-// set notes the policies that mention a set which HNS has not as it should be.
+// set adds the policies whose rules name a set that differs from its desired state in HNS.
 func (t *findings) set(s *state.SetDump) {
 	if !s.Unknown && len(s.Missing)+len(s.Surplus) == 0 {
 		return
@@ -148,21 +148,21 @@ func (t *findings) set(s *state.SetDump) {
 	}
 }
 
-// mostCompared is how often selectors are asked about the pods of a namespace to find the policies
-// that select nothing: some milliseconds.
-const mostCompared = 100_000
+// maxCompared limits the comparisons of selectors with pods for each namespace to find the policies that
+// select nothing. They take some milliseconds.
+const maxCompared = 100_000
 
-// idleOf says of each policy that selects no pod of the cluster why, by its name.
+// idleOf returns a reason for each policy that selects no pod of the cluster, by its name.
 func idleOf(d *state.Dump) map[string]string {
 	out := map[string]string{}
-	for _, w := range explain.Idle(*d, mostCompared) {
+	for _, w := range explain.Idle(*d, maxCompared) {
 		out[w.Object] = w.Message
 	}
 	return out
 }
 
-// NotInForce says why a policy of a dump is not in force on the dump's node, "" when it is. A policy
-// without pods there is in force.
+// NotInForce says why a policy of a dump is not in force on the dump's node. It returns "" if it is, or if
+// the policy selects no pod there.
 func NotInForce(d *state.Dump, p *state.PolicyDump) string {
 	v := newFindings(d).policyState(anyPolicy{name: p.Policy, selected: p.Selected, problems: p.Problems, namespaced: p}, nil)
 	if v.Word == isInForce || v.Word == isIdle {

@@ -9,28 +9,27 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// maxListed is how many objects one list has at most, whatever the cluster has; a filter
-// finds the others.
+// maxListed limits the objects in a list. Users find further objects with a filter.
 const maxListed = 200
 
-// listing is the part of a list that somebody asked for, with what needs a look in front.
+// listing is the part of a list that matches a filter, with problems first.
 type listing[T any] struct {
 	Entries []T `json:"entries"`
 	Total   int `json:"total"`
-	Found   int `json:"found"`   // of them the filter lets through
-	Trouble int `json:"trouble"` // of them need a look
+	Found   int `json:"found"`   // entries that match the filter
+	Trouble int `json:"trouble"` // entries with a problem, in the whole list
 }
 
 // listed is one object in a list.
 type listed interface {
-	text() string // what a filter looks at
-	rank() int    // quiet ones are last
+	text() string // the text that a filter searches
+	rank() int    // the position; from quiet on without problem
 }
 
-// quiet is the rank of what needs no look.
+// quiet is the lowest rank of entries without problems.
 const quiet = 9
 
-// newListing asks for every object once, and keeps as many as a list has.
+// newListing calls at once for each of n objects, and keeps at most maxListed matching ones.
 func newListing[T listed](n int, at func(int) T, filter string) listing[T] {
 	filter = strings.ToLower(filter)
 	var found []T
@@ -52,8 +51,8 @@ func newListing[T listed](n int, at func(int) T, filter string) listing[T] {
 
 func filterOf(r *http.Request) string { return r.URL.Query().Get("filter") }
 
-// rank returns the position in a list: trouble comes first, the worst in front. Pods of
-// other nodes and policies without pods of this node come last.
+// rank returns the position in a list: problems first, the worst before others. Pods of other nodes and
+// policies without pods of this node come last.
 func (v verdict) rank() int {
 	if i := slices.Index([]inForce{isRefused, isLeftOut, isPending, isUnused}, v.Word); i >= 0 {
 		return i

@@ -12,11 +12,10 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// A matrix has at most maxCells, and maxLong workloads on one side; a filter finds the
-// others. maxGrids is how many of a snapshot are kept, and maxPorts how many ports are
-// offered.
+// A matrix has at most maxCells cells, and maxLong workloads on one side. Users find further workloads with
+// a filter. maxGrids limits the cached grids of a snapshot, and maxPorts the ports that are offered.
 const (
-	maxSide  = 250 // of both sides, where both are long
+	maxSide  = 250 // of both sides, if both are long
 	maxCells = maxSide * maxSide
 	maxLong  = 2000
 	maxGrids = 8
@@ -26,40 +25,39 @@ const (
 // gridKey is the request for a grid.
 type gridKey struct {
 	port                policy.Port
-	from, to, namespace string // parts of names, in lower case; a whole namespace
-	here                string // which end has to be on this node: hereFrom, hereTo or hereAny
+	from, to, namespace string // from and to: parts of names, in lower case; namespace: a full name
+	here                string // the end that must be on this node: hereFrom, hereTo or hereAny
 }
 
 // anyPort reports whether the request names no port.
 func (k gridKey) anyPort() bool { return k.port == policy.Port{} }
 
-// The ends of which one has to be on this node. A node decides for its own pods
-// alone: of two others it knows nothing.
+// The values of gridKey.here. One end must be on this node, as a node knows the verdicts for its own pods
+// only.
 const (
 	hereFrom = "from"
 	hereTo   = "to"
 	hereAny  = "any"
 )
 
-// grid is who may connect to whom.
+// grid is a matrix of the verdicts between workloads.
 type grid struct {
 	Port       string          `json:"port"`
-	Ports      []string        `json:"ports"` // that something mentions
-	Other      string          `json:"other"` // one that nothing does
+	Ports      []string        `json:"ports"` // ports that policies or pods mention
+	Other      string          `json:"other"` // a port that none of them mentions
 	Namespaces []string        `json:"namespaces"`
 	Workloads  int             `json:"workloads"` // without any filter
-	Here       string          `json:"here"`      // the end that is on this node
+	Here       string          `json:"here"`      // gridKey.here
 	Elsewhere  bool            `json:"elsewhere"` // there are workloads on other nodes
 	Rows       []workloadEntry `json:"rows"`
 	Columns    []workloadEntry `json:"columns"`
-	// Cut: there are more that the filters let through.
+	// Cut reports that more workloads match the filters.
 	Cut bool `json:"cut"`
-	// Cells has a text per row with a letter per column, of the words of cellOf, and Deniers
-	// one of denierOf.
+	// Cells has a string for each row with a letter of cellOf for each column, and Deniers has letters of
+	// denierOf.
 	Cells   []string `json:"cells"`
 	Deniers []string `json:"deniers"`
-	// Of a grid about any port, Which has for each cell the place in PortTexts of the ports
-	// that are allowed.
+	// In a grid for any port, Which has for each cell the index in PortTexts of its allowed ports.
 	PortTexts []string   `json:"portTexts,omitempty"`
 	Which     [][]uint16 `json:"which,omitempty"`
 }
@@ -69,7 +67,8 @@ type workloadEntry struct {
 	Namespace string `json:"namespace"`
 	Pods      int    `json:"pods"`
 	Local     bool   `json:"local"`
-	// Sample has the pods that stand for it in a trace: one, and a second one for a connection to itself.
+	// Sample has one or two pods for a trace: the second one is the destination of connections within the
+	// workload.
 	Sample []string `json:"sample"`
 
 	index int
@@ -112,8 +111,7 @@ func serveMatrix(s *snapshot, r *http.Request) (any, error) {
 	return g, nil
 }
 
-// keyOf reads what is asked for. Without an end, the connections into this node are if
-// there are others.
+// keyOf parses a request. The default of here is hereTo if there are other nodes, else hereAny.
 func keyOf(query url.Values, elsewhere bool) (gridKey, error) {
 	key := gridKey{
 		from: strings.ToLower(query.Get("from")), to: strings.ToLower(query.Get("to")), namespace: query.Get("namespace"),
@@ -121,7 +119,7 @@ func keyOf(query url.Values, elsewhere bool) (gridKey, error) {
 	}
 	if asked := query.Get("port"); asked != "" && asked != anyPort {
 		if !strings.Contains(asked, "/") {
-			asked += "/TCP" // what everybody means by a number
+			asked += "/TCP" // the usual meaning of a number
 		}
 		number, protocol, err := explain.ParsePort(asked)
 		if err != nil {
@@ -168,7 +166,7 @@ func newGrid(all []workloadEntry, key gridKey) grid {
 	return g
 }
 
-// sides cuts a matrix to its bounds: a side that is short leaves room for a long one.
+// sides limits the sides of a matrix. If one side is short, the other one may be longer.
 func sides(rows, columns int) (int, int) {
 	rows, columns = min(rows, maxLong), min(columns, maxLong)
 	switch {
@@ -190,12 +188,12 @@ func entries(m *explain.Matrix) []workloadEntry {
 	return out
 }
 
-// cells has a letter for each connection of a row: what becomes of it, and who denies it.
+// cells returns two letters for each cell of a row: its verdict, and which end denies it.
 func cells(m *explain.Matrix, from workloadEntry, columns []workloadEntry, port policy.Port) (verdicts, deniers string) {
 	what, who := make([]byte, len(columns)), make([]byte, len(columns))
 	for i, to := range columns {
 		egress, ingress, err := m.Halves(from.index, to.index, port.First, port.Protocol)
-		if err != nil { // of a pod whose name means something else
+		if err != nil { // a pod's name cannot be used in a question
 			what[i], who[i] = cellOf(explain.Unknown, explain.Unknown), noDenier
 			continue
 		}
@@ -204,10 +202,10 @@ func cells(m *explain.Matrix, from workloadEntry, columns []workloadEntry, port 
 	return string(what), string(who)
 }
 
-// noDenier is the letter of a cell that neither end denies.
+// noDenier is the letter of a cell that no end denies.
 const noDenier = '-'
 
-// denierOf is the letter of who denies in HNS: e the sender's policies, i the receiver's, x
+// denierOf returns the letter of the end that denies in HNS: e for the sender, i for the receiver, x for
 // both.
 func denierOf(egress, ingress explain.Half) byte {
 	out, in := egress.Judged && egress.Actual == explain.Blocked, ingress.Judged && ingress.Actual == explain.Blocked
@@ -222,8 +220,8 @@ func denierOf(egress, ingress explain.Half) byte {
 	return noDenier
 }
 
-// cellOf is the letter of what HNS does: a allowed, b blocked, u unknown; a
-// capital where it should do something else.
+// cellOf returns the letter of the actual verdict: a for allowed, b for blocked, u for unknown. It is a
+// capital if the desired verdict differs.
 func cellOf(actual, wanted explain.Verdict) byte {
 	letter := byte('u')
 	switch actual {
@@ -239,8 +237,8 @@ func cellOf(actual, wanted explain.Verdict) byte {
 	return letter
 }
 
-// portsOf returns the ports that something mentions, of a range its first, those
-// of TCP in front, and one that nothing does.
+// portsOf returns the ports that policies or pods mention, with the first port of each range and with TCP
+// first, and a port that none of them mentions.
 func portsOf(m *explain.Matrix) (mentioned []string, other string) {
 	all := slices.Clone(m.Ports())
 	last := len(all) - 1

@@ -13,13 +13,13 @@ import (
 // podEntry is a pod in a list.
 type podEntry struct {
 	Pod   string  `json:"pod"`
-	Made  string  `json:"madeFor"` // what it was made for: of a Deployment's pod, the Deployment's name
+	Made  string  `json:"madeFor"` // the name of its owner, like the Deployment
 	Addr  string  `json:"address,omitempty"`
 	Local bool    `json:"local,omitempty"`
 	State verdict `json:"state"`
 }
 
-// podDetail is a pod with what concerns it.
+// podDetail is a pod with its policies, endpoints and rules.
 type podDetail struct {
 	state.PodDump
 	Made    string       `json:"madeFor"`
@@ -78,7 +78,7 @@ func showPod(s *snapshot, r *http.Request) (any, error) {
 	return out, nil
 }
 
-// policies fills in those that select the pod.
+// policies sets the policies that select the pod.
 func (out *podDetail) policies(d state.Dump, key string) {
 	for _, p := range d.Policies {
 		if !slices.Contains(p.Selected, key) {
@@ -98,7 +98,7 @@ func (out *podDetail) policies(d state.Dump, key string) {
 	}
 }
 
-// rulesOf lists what an endpoint has of ours and should have, by direction and
+// rulesOf lists the actual and desired rules of an endpoint, without foreign rules, by direction and
 // priority.
 func rulesOf(ep state.EndpointDump, setNames explain.SetNames) []ruleEntry {
 	rules := map[hns.ACL]*ruleEntry{}

@@ -1,8 +1,8 @@
-// Package ui shows the agents of a cluster, a saved dump or a simulation in a browser: a page of
-// plain HTML, CSS and JavaScript modules, embedded, and the JSON that the page asks for.
+// Package ui shows the agents of a cluster, a saved dump or a simulation in a browser. It serves an
+// embedded page of plain HTML, CSS and JavaScript modules, and the JSON that the page requests.
 //
-// Every answer is made from a dump. The page asks only the server that it came from, and shows text
-// of the cluster as text only.
+// Every answer is computed from a dump. The page sends requests only to its own server, and never
+// interprets text of the cluster as HTML.
 package ui
 
 import (
@@ -21,16 +21,15 @@ import (
 // DefaultListen is the address of the server unless the user chooses another one.
 const DefaultListen = "127.0.0.1:10091"
 
-// Config is what the page of one node shows.
+// Config is the configuration of one node's page.
 type Config struct {
-	// Dump returns the node's present dump.
+	// Dump returns the current dump of the node.
 	Dump func(context.Context) (state.Dump, error)
-	// Status returns the agent's present status.
+	// Status returns the current status of the agent.
 	Status func(context.Context) (debug.Status, error)
-	// MaxAge is how long the page shows a dump before it takes another one. 0: the dump never
-	// changes.
+	// MaxAge is the age at which a dump is replaced. 0 means that the dump never changes.
 	MaxAge time.Duration
-	Places explain.Places // where manifests have the policies; nil where there are none
+	Places explain.Places // the places of policies in manifests; nil without manifests
 }
 
 // Fixed returns the configuration for a dump that does not change. The page shows origin as the
@@ -44,8 +43,9 @@ func Fixed(d state.Dump, places explain.Places, origin string) Config {
 	}
 }
 
-// Handler returns the page of one node at /, its files below /ui/ and its JSON below /api/. It answers
-// only GET. Its answers have names and addresses of the whole cluster: see OwnSite and debug.ByAddress.
+// Handler returns the page of one node at /, its files below /ui/ and its JSON below /api/. It answers only
+// GET. Its answers contain names and addresses of the whole cluster, so protect it with OwnSite and
+// debug.ByAddress.
 func Handler(cfg Config) http.Handler {
 	p := &server{cfg: cfg, snapshots: newSnapshots(cfg)}
 	mux := http.NewServeMux()
@@ -74,11 +74,11 @@ type server struct {
 	snapshots *snapshots
 }
 
-// pageStatus is the status of an agent, together with the age of the data that the page shows.
+// pageStatus is the status of an agent, and the time of the dump that the page shows.
 type pageStatus struct {
 	debug.Status
 	Fixed bool      `json:"fixed,omitempty"` // the dump never changes
-	Shown time.Time `json:"shown"`           // when the dump that the views show was taken
+	Shown time.Time `json:"shown"`           // the time of the dump that the page shows
 }
 
 func (p *server) status(w http.ResponseWriter, r *http.Request) {
@@ -107,10 +107,10 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// answer makes what a request asks for from a snapshot.
+// answer computes the answer to a request from a snapshot.
 type answer func(*snapshot, *http.Request) (any, error)
 
-// refusal is an error that the client caused.
+// refusal is an error that the client caused, with its HTTP status.
 type refusal struct {
 	status int
 	err    error
@@ -119,7 +119,7 @@ type refusal struct {
 func (e refusal) Error() string { return e.err.Error() }
 func (e refusal) Unwrap() error { return e.err }
 
-// badRequest returns the refusal of an invalid request, notFound that of an unknown object.
+// badRequest returns the error for an invalid request, and notFound the error for an unknown object.
 func badRequest(err error) error { return refusal{http.StatusBadRequest, err} }
 
 func notFound(format string, args ...any) error {
@@ -144,10 +144,10 @@ func reply(w http.ResponseWriter, r *http.Request, body any, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that has gone is no concern
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client has gone
 }
 
-// trace answers as `kubectl npm trace -o json` does.
+// trace returns the same answer as `kubectl npm trace -o json`.
 func (p *server) trace(s *snapshot, r *http.Request) (any, error) {
 	q, err := explain.Parse(r.URL.Query().Get("q"))
 	if err != nil {
@@ -155,7 +155,7 @@ func (p *server) trace(s *snapshot, r *http.Request) (any, error) {
 	}
 	a, err := explain.Explain(s.dump, q, p.cfg.Places)
 	if err != nil {
-		return nil, badRequest(err) // an end that cannot be asked about
+		return nil, badRequest(err) // the request names an unknown end
 	}
 	return a, nil
 }

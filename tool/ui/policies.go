@@ -14,22 +14,21 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// The kinds of policies, as their manifests and warnings write them.
+// The kinds of policies, as in manifests and warnings.
 const (
 	kindNetworkPolicy = "NetworkPolicy"
 	kindClusterPolicy = "ClusterNetworkPolicy"
 )
 
-// anyPolicy is a policy of a dump, of whichever kind.
+// anyPolicy is a NetworkPolicy or ClusterNetworkPolicy of a dump.
 type anyPolicy struct {
-	name               string // namespace/name, or that of a ClusterNetworkPolicy
+	name               string // namespace/name, or the name of a ClusterNetworkPolicy
 	selected, problems []string
-	namespaced         *state.PolicyDump    // nil for a ClusterNetworkPolicy,
-	cluster            *state.ClusterPolicy // and the other way round
+	namespaced         *state.PolicyDump    // nil for a ClusterNetworkPolicy
+	cluster            *state.ClusterPolicy // nil for a NetworkPolicy
 }
 
-// policiesOf lists all policies, those of the cluster first: they outrank, or underlie, all
-// others.
+// policiesOf lists all policies, ClusterNetworkPolicies first.
 func policiesOf(d *state.Dump) []anyPolicy {
 	out := make([]anyPolicy, 0, len(d.ClusterPolicies)+len(d.Policies))
 	for i := range d.ClusterPolicies {
@@ -50,7 +49,7 @@ func (p anyPolicy) kindWord() string {
 	return kindNetworkPolicy
 }
 
-// shownName is the name of a policy by its key.
+// shownName returns the name of a policy for a key.
 func shownName(key string) string {
 	namespace, name, _ := strings.Cut(key, "/")
 	if cluster, is := (policy.Key{Namespace: namespace, Name: name}).Cluster(); is {
@@ -81,17 +80,17 @@ func (s *snapshot) judge() []policyEntry {
 // policyDetail is a policy with the pods that it selects.
 type policyDetail struct {
 	policyEntry
-	Ingress  bool     `json:"ingress"` // isolates for it
+	Ingress  bool     `json:"ingress"` // whether the policy isolates for ingress
 	Egress   bool     `json:"egress"`
 	Rules    int      `json:"rules"`
-	Tier     string   `json:"tier,omitempty"`     // of a ClusterNetworkPolicy
-	Priority int32    `json:"priority,omitempty"` // of one
-	Pods     []string `json:"pods"`               // local ones that it selects
+	Tier     string   `json:"tier,omitempty"`     // of a ClusterNetworkPolicy only
+	Priority int32    `json:"priority,omitempty"` // of a ClusterNetworkPolicy only
+	Pods     []string `json:"pods"`               // the local pods that it selects
 	LeftOut  []string `json:"leftOut,omitempty"`
 	YAML     string   `json:"yaml,omitempty"`
 }
 
-// showPolicy shows a NetworkPolicy, or without a namespace a ClusterNetworkPolicy.
+// showPolicy returns a NetworkPolicy, or, if the request has no namespace, a ClusterNetworkPolicy.
 func showPolicy(s *snapshot, r *http.Request) (any, error) {
 	name := strings.TrimPrefix(r.PathValue("namespace")+"/"+r.PathValue("name"), "/")
 	all := policiesOf(&s.dump)
@@ -116,8 +115,8 @@ func showPolicy(s *snapshot, r *http.Request) (any, error) {
 	return out, nil
 }
 
-// yaml writes a policy as its owner would apply it. A spec is as long as its budget in
-// bytes lets it be: a policy over it has none in a dump.
+// yaml returns a policy as a manifest. Its size is limited, as a dump has no spec of a policy over its
+// budget.
 func (p anyPolicy) yaml() string {
 	out := struct {
 		metav1.TypeMeta `json:",inline"`
@@ -135,7 +134,7 @@ func (p anyPolicy) yaml() string {
 	}
 	out.Kind = p.kindWord()
 	text, err := yaml.Marshal(out)
-	if err != nil { // a spec can be written
+	if err != nil { // cannot happen: a spec marshals
 		return err.Error()
 	}
 	return string(text)

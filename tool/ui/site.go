@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// OwnSite refuses, whatever the page, what a browser asks on behalf of another
-// site, before anything is computed or counted. The other site could not read
-// the answer, but it would cost what it costs. A browser says itself for whom it
-// asks; other programs send neither of these headers.
+// OwnSite rejects requests that a browser sends on behalf of another site, before they cost anything. The
+// other site could not read the answers, but could use up resources. A browser names the site in headers;
+// other programs do not send these headers.
 func OwnSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if foreign(r) {
@@ -22,9 +21,9 @@ func OwnSite(next http.Handler) http.Handler {
 	})
 }
 
-// foreign reports whether a request is for another origin than the one that it
-// goes to; "none" is what a person typed. A browser that does not say so may name
-// the origin: behind a proxy that is another one than ours, so it comes second.
+// foreign reports whether a browser sends a request on behalf of another site. Sec-Fetch-Site is "none" for
+// an address that the user typed. Origin is used only without that header, because behind a proxy it
+// differs from the request's host.
 func foreign(r *http.Request) bool {
 	if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) > 0 {
 		return slices.ContainsFunc(sites, func(site string) bool { return site != "same-origin" && site != "none" })
@@ -36,8 +35,8 @@ func foreign(r *http.Request) bool {
 //go:embed static
 var static embed.FS
 
-// contentTypes are those of the files. The system's own table is not asked:
-// on Windows anybody may have changed it.
+// contentTypes are the content types of the files. The table of the operating system may be wrong: on
+// Windows other programs change it.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -45,13 +44,13 @@ var contentTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// serveStatic answers with the file of the page that a request for /ui/NAME names, or else with the page.
+// serveStatic serves the page's file for /ui/NAME, and the page itself for other paths.
 func serveStatic(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if name == "" {
 		name = "index.html"
 	}
-	// Another version of the program may be behind the same address.
+	// Another version of the program may use the same address later.
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Content-Type", contentTypes[path.Ext(name)])
 	http.ServeFileFS(w, r, static, "static/"+name)

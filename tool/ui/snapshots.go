@@ -9,7 +9,7 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// snapshots keeps the last dump, and takes another one when a request needs it.
+// snapshots keeps the last dump, and replaces it when a request finds it too old.
 type snapshots struct {
 	cfg    Config
 	turn   chan struct{} // holds an entry while a request uses latest
@@ -20,8 +20,8 @@ func newSnapshots(cfg Config) *snapshots {
 	return &snapshots{cfg: cfg, turn: make(chan struct{}, 1)}
 }
 
-// get returns the last snapshot, or a new one when the last one is older than Config.MaxAge. Requests
-// at the same time share it.
+// get returns the last snapshot, or a new one if the last one is older than Config.MaxAge. Concurrent
+// requests share it.
 func (s *snapshots) get(ctx context.Context) (*snapshot, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -40,8 +40,8 @@ func (s *snapshots) get(ctx context.Context) (*snapshot, error) {
 	return s.latest, nil
 }
 
-// snapshot is a dump with the values that are made from it when a request first needs them. Several
-// requests share it, and none of them changes the dump.
+// snapshot is a dump with values that are computed from it on first use. Requests share it and do not
+// change the dump.
 type snapshot struct {
 	dump      state.Dump
 	taken     time.Time
@@ -53,7 +53,7 @@ type snapshot struct {
 	grids  map[gridKey]grid
 }
 
-// workloads are those of a matrix. Only the request that holds snapshot.asking may ask the matrix.
+// workloads are the workloads of a matrix. Only the request that holds snapshot.asking may use the matrix.
 type workloads struct {
 	matrix *explain.Matrix
 	all    []workloadEntry
@@ -70,8 +70,7 @@ func newSnapshot(d state.Dump) *snapshot {
 	return s
 }
 
-// lock returns the matrix, which only the caller may use until it calls unlock. It fails only when
-// ctx is done.
+// lock returns the matrix for exclusive use until the caller calls unlock. It fails only if ctx is done.
 func (s *snapshot) lock(ctx context.Context) (m *explain.Matrix, unlock func(), err error) {
 	select {
 	case s.asking <- struct{}{}:

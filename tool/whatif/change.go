@@ -18,33 +18,33 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// Change is what is to become of a world.
+// Change is a change of a world to be planned.
 type Change struct {
-	// After is the world afterwards. Only its policies, pods, namespaces and nodes count.
+	// After is the world after the change. Only its policies, pods, namespaces and nodes are used.
 	After World
-	// Named are the policies that the change sets or deletes, as PolicyChange.Policy names them.
+	// Named are the policies that the change sets or deletes, named as in PolicyChange.Policy.
 	Named []string
-	// Objects says what becomes of the objects that are no policies, and Warnings what of them counts
-	// otherwise than it looks.
+	// Objects are the changes of objects other than policies. Warnings are about objects that the plan
+	// treats otherwise than a user would expect.
 	Objects  []ObjectChange
 	Warnings []state.Warning
 }
 
-// ClusterPrefix begins what a ClusterNetworkPolicy is called among policies of all
-// tiers. No namespace is called so.
+// ClusterPrefix precedes the name of a ClusterNetworkPolicy in lists of policies of all tiers. It cannot be
+// a namespace.
 const ClusterPrefix = "ClusterNetworkPolicy/"
 
-// PolicyChange is what becomes of one policy.
+// PolicyChange is the change of one policy.
 type PolicyChange struct {
 	Policy string `json:"policy"` // namespace/name or ClusterNetworkPolicy/name
 	Change string `json:"change"` // new, changed, unchanged or deleted
-	// SelectsNothing: no pod of the cluster is selected by it, afterwards.
+	// SelectsNothing reports that the policy selects no pod of the cluster after the change.
 	SelectsNothing bool `json:"selectsNothing,omitempty"`
-	// NoLonger: it selected some before.
+	// NoLonger reports that the policy selects a pod before the change and none after it.
 	NoLonger bool `json:"noLonger,omitempty"`
 }
 
-// What becomes of an object.
+// The values of PolicyChange.Change and ObjectChange.Change.
 const (
 	IsNew     = "new"
 	Changed   = "changed"
@@ -52,8 +52,8 @@ const (
 	Deleted   = "deleted"
 )
 
-// ChangeOf returns what becomes of an object: had says that it exists before, has that it does afterwards,
-// and same that it is equal then.
+// ChangeOf returns the change of an object: had and has tell whether it exists before and after, and same
+// whether it is equal.
 func ChangeOf(had, has, same bool) string {
 	switch {
 	case !has:
@@ -66,7 +66,8 @@ func ChangeOf(had, has, same bool) string {
 	return Changed
 }
 
-// Specs returns the specs of the policies of all tiers by what they are called.
+// Specs returns the specs of the policies of all tiers. Its keys are namespace/name, and the name with
+// ClusterPrefix.
 func (w World) Specs() map[string]any {
 	out := map[string]any{}
 	for _, np := range w.Policies {
@@ -90,8 +91,7 @@ func (w World) classify(c Change) []PolicyChange {
 	return out
 }
 
-// idle returns the policies of a dump that select no pod, by what they are called among
-// policies of all tiers.
+// idle returns the policies of a dump that select no pod. It has the keys of World.Specs.
 func idle(d *state.Dump) map[string]bool {
 	out := map[string]bool{}
 	for _, w := range explain.Idle(*d, math.MaxInt) {
@@ -103,8 +103,8 @@ func idle(d *state.Dump) map[string]bool {
 	return out
 }
 
-// noNamespaces returns a warning for each object that is set and whose namespace the cluster
-// does not have: the API server refuses such an object.
+// noNamespaces returns a warning for each object to apply whose namespace does not exist: the API server
+// would reject it.
 func (w World) noNamespaces(c Change, policies []PolicyChange) []state.Warning {
 	var names []string
 	for _, p := range w.Pods {
@@ -141,11 +141,11 @@ func (w World) noNamespaces(c Change, policies []PolicyChange) []state.Warning {
 // reasonNoNamespace is the reason of a warning about an object whose namespace does not exist.
 const reasonNoNamespace state.Reason = "NoNamespace"
 
-// ErrNoNodes is a change that is about nodes, in a world that does not know them.
+// ErrNoNodes means that a changed policy has nodes as peers, in a world that does not know its nodes.
 var ErrNoNodes = errors.New("it has nodes as peers, and the dump does not say which there are: no policy of its cluster asked for them; " +
 	"take the cluster of --kubeconfig or --manifests")
 
-// checkPeers fails with ErrNoNodes.
+// checkPeers fails with ErrNoNodes if a policy has nodes as peers and the world does not know its nodes.
 func (w World) checkPeers(c Change) error {
 	for _, cnp := range c.After.ClusterPolicies {
 		if w.PeersUnknown && namesNodes(cnp) {
@@ -166,8 +166,8 @@ func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
 	return policy.Key{Namespace: np.Namespace, Name: np.Name}
 }
 
-// warnings returns those that are about what is set, those that are new, and those about
-// addresses that several pods claim: verdicts of these pods may be others.
+// warnings returns the warnings after a change that are new, that are about changed policies, or that are
+// about addresses that several pods claim, as verdicts for such pods may be wrong.
 func warnings(before, after []state.Warning, c Change) []state.Warning {
 	set := map[string]bool{}
 	for _, name := range c.Named {
@@ -185,22 +185,21 @@ func warnings(before, after []state.Warning, c Change) []state.Warning {
 	return out
 }
 
-// ObjectChange is what becomes of an object that is no policy.
+// ObjectChange is the change of an object other than a policy.
 type ObjectChange struct {
 	Kind   string `json:"kind"`
 	Object string `json:"object"` // namespace/name, or the name
-	// Change is new, changed, unchanged or deleted. Of a live cluster nobody lists workloads: one
-	// that had no pod and gets some is new, and one that has none before and after is unchanged.
+	// Change is new, changed, unchanged or deleted. Workloads of a live cluster are not listed: a workload
+	// without pods that gets some is new, and one without pods before and after is unchanged.
 	Change string `json:"change"`
-	// Pods are its, or those of its namespace: those that are there afterwards, and those
-	// that are deleted. New and Deleted are among them.
+	// Pods counts the pods of the object or namespace after the change, plus the deleted ones. New and
+	// Deleted are included in it.
 	Pods    int `json:"pods"`
 	New     int `json:"new,omitempty"`
 	Deleted int `json:"deleted,omitempty"`
 }
 
-// noteLost adds the policies of the world that select a pod before a change of others and none after it:
-// these are idle now.
+// noteLost marks, or adds, the existing policies that select a pod before the change and none after it.
 func (w World) noteLost(policies []PolicyChange, was, now map[string]bool) []PolicyChange {
 	specs := w.Specs()
 	for name := range now {

@@ -11,45 +11,45 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// Flip is a change of the verdict of connections from one end to the other.
+// Flip is a changed verdict for connections from one end to another.
 type Flip struct {
 	From   string          `json:"from"` // a workload, or addresses
 	To     string          `json:"to"`
-	Ports  []explain.Range `json:"ports"` // all of which flip so
+	Ports  []explain.Range `json:"ports"` // all ports with this flip
 	Before explain.Verdict `json:"before"`
 	After  explain.Verdict `json:"after"`
-	// By are the policies that decide after the change: those that isolate when the
-	// connection is blocked, those that allow it when it is allowed, and none when none
-	// isolates any more. When policies of the change are among them, By has those alone.
+	// By are the policies that decide after the change: the isolating policies if the connection is
+	// blocked, or the policies that allow it; none if no policy isolates any more. If some of them are part
+	// of the change, By lists only these.
 	By []string `json:"by"`
-	// Connections is the number of pairs of pods that flip; with addresses, of pods.
+	// Connections is the number of pairs of pods that flip, or of pods if the other end is addresses.
 	Connections int `json:"connections"`
 }
 
-// end is a workload, or addresses outside, of which Pods has one.
+// end is a workload, or a group of addresses outside, of which Pods has one.
 type end struct {
 	explain.Workload
 	outside bool
-	changed [2]bool // its rules for a direction, or members of sets that these name
-	there   [2]bool // before and after
+	changed [2]bool // by direction: its rules, or the sets that they name, change
+	there   [2]bool // whether it exists before and after
 }
 
-// stays reports whether the end exists both before and after the change.
+// stays reports whether the end exists before and after the change.
 func (e *end) stays() bool { return e.there == [2]bool{true, true} }
 
-// The directions of an end.
+// The indexes of end.changed and answer.halves.
 const (
 	out = iota
 	in
 )
 
-// comparison is a cluster before a change and after it.
+// comparison compares a cluster before and after a change.
 type comparison struct {
 	before, after *explain.Cluster
 	addresses     []Addresses
 	ends          []end           // workloads, then addresses
-	changed       map[string]bool // pods on whose node something may be written for them
-	touched       map[string]bool // policies of the change
+	changed       map[string]bool // pods for which their node's agent may write something
+	touched       map[string]bool // policies that the change modifies
 }
 
 func newComparison(before, after *explain.Cluster, policies []PolicyChange) *comparison {
@@ -74,8 +74,8 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange) *com
 	return x
 }
 
-// mayFlip reports whether connections of two ends may be others after the change. Addresses outside have
-// none among themselves, nor has a pod to itself.
+// mayFlip reports whether connections between two ends may flip. It ignores connections between addresses
+// outside, and of a pod to itself.
 func mayFlip(from, to *end) bool {
 	if from.outside && to.outside || from == to && len(from.Pods) < 2 {
 		return false
@@ -83,7 +83,8 @@ func mayFlip(from, to *end) bool {
 	return from.changed[out] || to.changed[in] || !from.stays() || !to.stays()
 }
 
-// differ reports whether endpoints got other rules of a direction, or rules that name one of the sets.
+// differ reports whether endpoints have other rules for a direction after the change, or rules that name
+// one of the changed sets.
 func differ(old, now []*state.EndpointDump, sets map[string]bool, dir hns.Direction) bool {
 	rules := func(eps []*state.EndpointDump) [][]hns.ACL {
 		var all [][]hns.ACL
@@ -100,8 +101,8 @@ func differ(old, now []*state.EndpointDump, sets map[string]bool, dir hns.Direct
 		slices.ContainsFunc(slices.Concat(after...), names)
 }
 
-// changedSets returns the ids of the sets that have other members after a change, or nested sets that
-// have. Rules that name new sets are new.
+// changedSets returns the ids of existing sets whose members change, and of nested sets that have such a
+// set as a member. New sets need not be included, as rules that name them are new.
 func changedSets(before, after *state.Dump) map[string]bool {
 	members, changed, out := map[string][]string{}, map[string]bool{}, map[string]bool{}
 	for _, s := range before.Sets {
@@ -117,13 +118,13 @@ func changedSets(before, after *state.Dump) map[string]bool {
 	return out
 }
 
-// flips fills in what flips. There may be as many questions as pairs of workloads times
-// ports, so it ends with ctx.
+// flips computes the flips and their counts. It checks ctx, as it may have to compare every pair of
+// workloads on many ports.
 func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	p.Flips, p.Outside, p.NewConnections, p.DeletedConnections = []Flip{}, []Flip{}, []Flip{}, []Flip{}
 	p.Addresses = x.addresses
 	p.count(x)
-	// Several groups of addresses are one connection of a workload. Their place is the first one's.
+	// All groups of addresses count as one end, with the index of the first group.
 	outside, addresses := map[[2]int][]Flip{}, len(p.Workloads)
 	for i := range x.ends {
 		for j := range x.ends {
@@ -140,13 +141,13 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 				outside[k] = append(outside[k], flips...)
 				continue
 			}
-			if others := p.note(both(from, to), false, flips); others != nil && admitted {
+			if others := p.record(both(from, to), false, flips); others != nil && admitted {
 				others.ByPolicy += flips[0].Connections
 			}
 		}
 	}
 	for k, flips := range outside {
-		p.note(both(&x.ends[k[0]], &x.ends[k[1]]), true, flips)
+		p.record(both(&x.ends[k[0]], &x.ends[k[1]]), true, flips)
 	}
 	for _, list := range [][]Flip{p.Flips, p.Outside, p.NewConnections, p.DeletedConnections} {
 		slices.SortStableFunc(list, func(a, b Flip) int {
@@ -156,14 +157,14 @@ func (p *Plan) flips(ctx context.Context, x *comparison) error {
 	return nil
 }
 
-// both reports whether two ends are there, before and after.
+// both reports whether both ends exist, before and after.
 func both(from, to *end) [2]bool {
 	return [2]bool{from.there[0] && to.there[0], from.there[1] && to.there[1]}
 }
 
-// note adds the flips of one connection to the list and the counts they belong to. It returns the
-// counts of new or deleted pods, nil for pods that stay.
-func (p *Plan) note(there [2]bool, outside bool, flips []Flip) (others *Others) {
+// record adds the flips between two ends to a list and to the counts. It returns the counts for new or
+// deleted pods, or nil if both ends stay.
+func (p *Plan) record(there [2]bool, outside bool, flips []Flip) (others *Others) {
 	if len(flips) == 0 {
 		return nil
 	}
@@ -186,8 +187,8 @@ func (p *Plan) note(there [2]bool, outside bool, flips []Flip) (others *Others) 
 	return others
 }
 
-// flips compares two ends on every port. It reports also whether a policy of the one that
-// stays lets the other one through, which is new.
+// flips compares the verdicts between two ends on every port. It also reports whether one end is new and a
+// policy of the other, existing end allows the connection.
 func (x *comparison) flips(from, to *end) (found []Flip, admitted bool, err error) {
 	connections := len(from.Pods) * len(to.Pods)
 	source, destination := from.Pods[0], to.Pods[0]
@@ -195,7 +196,7 @@ func (x *comparison) flips(from, to *end) (found []Flip, admitted bool, err erro
 		connections = len(from.Pods) * (len(from.Pods) - 1)
 		destination = from.Pods[1]
 	}
-	var pairs [2]*explain.Pair // nil where an end is absent
+	var pairs [2]*explain.Pair // nil if an end is absent
 	var edges []explain.Edges
 	for i, c := range []*explain.Cluster{x.before, x.after} {
 		if from.there[i] && to.there[i] {
@@ -228,8 +229,7 @@ func (x *comparison) flips(from, to *end) (found []Flip, admitted bool, err erro
 	return found, admitted, nil
 }
 
-// by returns the policies that decide now, at the ends that decided otherwise
-// before.
+// by returns the policies that decide after the change at the ends whose verdict changed.
 func (x *comparison) by(old, now answer) []string {
 	by := []string{}
 	for side, half := range now.halves {
@@ -245,13 +245,13 @@ func (x *comparison) by(old, now answer) []string {
 	return by
 }
 
-// answer is the verdict of a connection and what its ends say.
+// answer is the verdict of a connection and the verdicts at its ends.
 type answer struct {
 	verdict explain.Verdict
 	halves  [2]explain.Half
 }
 
-// ask asks two ends about the first port of a range; nil is a pair of which one is absent.
+// ask returns the answer for the first port of a range. A nil pair is one with an absent end.
 func ask(p *explain.Pair, r explain.Range) answer {
 	if p == nil {
 		return answer{verdict: Absent}
@@ -261,8 +261,8 @@ func ask(p *explain.Pair, r explain.Range) answer {
 	return answer{actual, [2]explain.Half{out: egress, in: ingress}}
 }
 
-// workloads returns those of two states of a cluster, sorted by name. Pods that are new or
-// deleted are workloads of their own; a pod that got another address is one of each.
+// workloads returns the workloads of two states of a cluster as ends, sorted by name. New and deleted pods
+// are ends of their own. A pod with a changed address counts as a deleted and a new pod.
 func workloads(before, after *explain.Cluster) []end {
 	old, now := addressesOf(before), addressesOf(after)
 	var out []end

@@ -9,17 +9,18 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// NodeChange is what one node's agent would write.
+// NodeChange is what the agent of one node would write.
 type NodeChange struct {
 	Node string `json:"node"`
-	// Sets that come, go or get other members, sorted by name.
+	// Sets are the sets that are added, removed or changed, sorted by name.
 	Sets []SetChange `json:"sets"`
-	// Endpoints get rules or lose some; ACLs count them over all endpoints.
+	// Endpoints counts the endpoints whose rules change. ACLsAdded and ACLsRemoved are totals over all
+	// endpoints.
 	Endpoints   int `json:"endpoints"`
 	ACLsAdded   int `json:"aclsAdded"`
 	ACLsRemoved int `json:"aclsRemoved"`
-	// Calls are the HNS requests by kind and verb, reads included; Bytes are those
-	// of the writes' content.
+	// Calls counts the HNS requests by kind and verb, including reads. Bytes is the size of the requests
+	// that write.
 	Calls map[string]int `json:"calls"`
 	Bytes int            `json:"bytes"`
 }
@@ -30,7 +31,7 @@ type SetChange struct {
 	Change  string `json:"change"` // added, changed or removed
 	Joined  int    `json:"joined"` // members
 	Left    int    `json:"left"`
-	Members int    `json:"members"` // afterwards, or when it is removed before
+	Members int    `json:"members"` // after the change, or before it if the set is removed
 }
 
 // The changes of a set.
@@ -44,7 +45,7 @@ func (n NodeChange) Changes() bool {
 	return len(n.Sets) > 0 || n.ACLsAdded+n.ACLsRemoved > 0
 }
 
-// changeNode returns the writes of a change on one node.
+// changeNode returns the writes of one node's agent for a change.
 func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange, error) {
 	n, _, err := w.Simulate(ctx, Setup{Node: node.Name, Addrs: node.Addrs, Local: func(p Pod) bool { return p.Node == node.Name }})
 	if err != nil {
@@ -108,7 +109,7 @@ func (n *NodeChange) compareSets(before, after map[string]hns.SetPolicy) {
 	slices.SortFunc(n.Sets, func(a, b SetChange) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// missing counts those of the second list that the first lacks.
+// missing counts the entries of list that from lacks.
 func missing[T comparable](from, list []T) int {
 	have := map[T]int{}
 	for _, v := range from {

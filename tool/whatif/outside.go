@@ -15,10 +15,11 @@ import (
 	"github.com/winnpm/winnpm/tool/match"
 )
 
-// Addresses are some that are no pod's, which no policy tells apart.
+// Addresses is a group of addresses outside, which do not belong to pods, and which no policy
+// distinguishes.
 type Addresses struct {
 	Name   string   `json:"name"`
-	Blocks []string `json:"blocks"` // sorted; pods in them are not meant
+	Blocks []string `json:"blocks"` // sorted; addresses of pods in them do not count
 
 	one netip.Addr
 }
@@ -26,17 +27,17 @@ type Addresses struct {
 // space is the number of IPv4 addresses.
 const space = uint64(1) << 32
 
-// outside groups the addresses that are no pod's by what the rules of policies say of them.
-// Rules of others, like the CNI's, do not divide the groups: a change leaves them as they
-// are.
+// outside groups the addresses that do not belong to pods. Addresses are in one group if no policy rule
+// distinguishes them. Rules of other programs, such as the CNI, do not divide groups, because a change does
+// not affect them.
 func outside(clusters ...*explain.Cluster) []Addresses {
 	at, foreign, pods := edgesOfAll(clusters)
 	var from, to []uint64
 	var some []netip.Addr
 	for i := range at[1:] {
-		addr, ok := nobody(at[i], at[i+1], pods, foreign)
+		addr, ok := sampleOutside(at[i], at[i+1], pods, foreign)
 		if !ok {
-			addr, ok = nobody(at[i], at[i+1], pods, nil)
+			addr, ok = sampleOutside(at[i], at[i+1], pods, nil)
 		}
 		if ok {
 			from, to, some = append(from, at[i]), append(to, at[i+1]), append(some, addr)
@@ -66,8 +67,8 @@ func outside(clusters ...*explain.Cluster) []Addresses {
 	return out
 }
 
-// edgesOfAll returns where rules of policies begin and end, and members of sets that are
-// no pod's, like nodes; the addresses that rules of others name; and those of pods.
+// edgesOfAll returns the edges of the blocks in policy rules and of set members that are not pods, such as
+// nodes; the addresses that rules of other programs name; and the addresses of pods.
 func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign match.Spans, pods map[uint32]bool) {
 	at, pods = []uint64{0, space}, map[uint32]bool{}
 	for _, c := range clusters {
@@ -95,7 +96,7 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign match.Spans, 
 	return slices.Compact(at), foreign.Sorted(), pods
 }
 
-// membersOutside returns the members of a set that are not the address of a pod.
+// membersOutside returns the members of a set except addresses of pods.
 func membersOutside(s state.SetDump, pods map[uint32]bool) (out match.Spans) {
 	for _, m := range slices.Concat(s.Members, s.Surplus) {
 		if sp, ok := match.ParseSpan(m); ok && (sp.First < sp.Last || !pods[sp.First]) {
@@ -105,8 +106,9 @@ func membersOutside(s state.SetDump, pods map[uint32]bool) (out match.Spans) {
 	return out
 }
 
-// nobody returns an address below end that belongs to no pod and that no rule of another owner names.
-func nobody(begin, end uint64, pods map[uint32]bool, foreign match.Spans) (netip.Addr, bool) {
+// sampleOutside returns an address from begin to before end that does not belong to a pod, and that no rule
+// of another program names.
+func sampleOutside(begin, end uint64, pods map[uint32]bool, foreign match.Spans) (netip.Addr, bool) {
 	for n := begin; n < end; n++ {
 		addr := address(n)
 		if i := slices.IndexFunc(foreign, func(sp match.Span) bool { return uint64(sp.First) <= n && n <= uint64(sp.Last) }); i >= 0 {
@@ -120,7 +122,7 @@ func nobody(begin, end uint64, pods map[uint32]bool, foreign match.Spans) (netip
 	return netip.Addr{}, false
 }
 
-// spans returns the blocks that rules name.
+// spans returns the blocks in the address fields of rules.
 func spans(acls []hns.ACL) match.Spans {
 	var out match.Spans
 	for _, a := range acls {
@@ -139,8 +141,8 @@ func address(n uint64) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// together names several groups of addresses as one.
-func together(groups []Addresses) string {
+// nameOfAll returns one name for several groups of addresses.
+func nameOfAll(groups []Addresses) string {
 	var b netipx.IPSetBuilder
 	for _, g := range groups {
 		for _, text := range g.Blocks {
@@ -154,11 +156,11 @@ func together(groups []Addresses) string {
 	return all.Name
 }
 
-// describe names the addresses of a set by their blocks, or by those that they
-// are not in, whichever is shorter.
+// describe sets Blocks and Name. The name lists the blocks, or the blocks outside of them if these are
+// fewer.
 func (a *Addresses) describe(b *netipx.IPSetBuilder) {
 	in, err := b.IPSet()
-	if err != nil { // ranges of addresses are a set
+	if err != nil { // cannot happen: the ranges are valid
 		return
 	}
 	all := netip.PrefixFrom(netip.IPv4Unspecified(), 0)

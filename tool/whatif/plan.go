@@ -16,45 +16,45 @@ import (
 // Plan describes the effects of a change. Its lists are sorted.
 type Plan struct {
 	Policies []PolicyChange `json:"policies"`
-	// Objects of the change are those that are no policies.
+	// Objects are the changes of objects other than policies.
 	Objects []ObjectChange `json:"objects"`
-	// Pods own an address in the pod network, before and after. A connection is an ordered
-	// pair of them; it flips when it does on any port.
+	// Pods counts the pods that own an address in the pod network before and after. Connections counts the
+	// ordered pairs of them. A connection flips if it flips on any port.
 	Pods        int `json:"pods"`
 	Connections int `json:"connections"`
-	// Tally counts everything that flips: Between pods, and WithOutside, where a pod with any
-	// addresses is one connection in each direction.
+	// Tally counts all flips: Between pods, and WithOutside, where a pod and all addresses outside are one
+	// connection in each direction.
 	Tally
 	Between     Tally `json:"betweenPods"`
 	WithOutside Tally `json:"withOutside"`
-	// NewPods and DeletedPods count the connections of pods that are not there before, or
-	// afterwards. No such connection flips.
+	// NewPods and DeletedPods count the connections of pods that exist only after, or only before, the
+	// change. Such connections are not counted as flips.
 	NewPods     Others `json:"newPods"`
 	DeletedPods Others `json:"deletedPods"`
-	// Workloads and Addresses are the ends of flips, by name.
+	// Workloads and Addresses are the ends that flips name.
 	Workloads []explain.Workload `json:"workloads"`
 	Addresses []Addresses        `json:"addresses"`
 	Flips     []Flip             `json:"flips"`   // between pods
-	Outside   []Flip             `json:"outside"` // with addresses that are no pod's
-	// NewConnections and DeletedConnections are those of NewPods and DeletedPods.
+	Outside   []Flip             `json:"outside"` // with addresses outside
+	// NewConnections and DeletedConnections are the connections of new and of deleted pods.
 	NewConnections     []Flip `json:"newConnections"`
 	DeletedConnections []Flip `json:"deletedConnections"`
-	// Nodes are those on which something is written, of NodesSeen.
+	// Nodes are the nodes on which something is written, out of NodesSeen nodes.
 	Nodes     []NodeChange `json:"nodes"`
 	NodesSeen int          `json:"nodesSeen"`
-	// Warnings name the parts of the policies that cannot be expressed or programmed.
+	// Warnings are about parts of the input that cannot be enforced, and about doubts in the plan.
 	Warnings []state.Warning `json:"warnings"`
 }
 
-// Tally counts connections that flip, each once, whatever the number of its ports.
+// Tally counts connections that flip, each once for all its ports.
 type Tally struct {
 	Flipped int `json:"flipped"`
 	Opened  int `json:"opened"`            // on some port
 	Blocked int `json:"blocked"`           // on some port
-	Unknown int `json:"unknown,omitempty"` // on some port the verdict afterwards is not known
+	Unknown int `json:"unknown,omitempty"` // the verdict after the change is unknown on some port
 }
 
-// add counts the flips of one pair of ends.
+// add counts the flips between two ends.
 func (t *Tally) add(flips []Flip) {
 	if len(flips) == 0 {
 		return
@@ -68,7 +68,8 @@ func (t *Tally) add(flips []Flip) {
 	}
 }
 
-// New plans a change of a world. It fails with ErrNoNodes when it cannot know what a policy means.
+// New plans a change of a world. It fails with ErrNoNodes if a policy has nodes as peers and the world does
+// not know its nodes.
 func New(ctx context.Context, w World, c Change) (Plan, error) {
 	if err := w.checkPeers(c); err != nil {
 		return Plan{}, err
@@ -122,8 +123,8 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	return plan, nil
 }
 
-// everywhere returns the cluster before a change and after it. Verdicts are of the whole
-// cluster: every pod is on one node, whose addresses may not come in beside the policies.
+// everywhere returns the cluster before and after a change. It simulates all pods on one node without
+// addresses, so that policies alone decide.
 func (w World) everywhere(ctx context.Context, c Change) (before, after *explain.Cluster, err error) {
 	n, _, err := w.Simulate(ctx, Setup{Local: func(Pod) bool { return true }, Unchecked: true})
 	if err != nil {
@@ -137,27 +138,26 @@ func (w World) everywhere(ctx context.Context, c Change) (before, after *explain
 	return explain.New(was.Dump()), explain.New(is.Dump()), nil
 }
 
-// Others counts the connections of pods that are new, or deleted, with every pod and with
-// addresses outside: those that pass while they are there.
+// Others counts the connections of new or of deleted pods that are not blocked, with other pods and with
+// addresses outside.
 type Others struct {
 	Pods    int `json:"pods"`
 	Allowed int `json:"allowed"`           // on some port
 	Unknown int `json:"unknown,omitempty"` // not known on some port, and allowed on none
-	// WithOutside are those of Allowed and Unknown with addresses that are no pod's.
+	// WithOutside counts the part of Allowed and Unknown with addresses outside.
 	WithOutside int `json:"withOutside"`
-	// ByPolicy are those of Allowed that pass by a policy of a pod that stays: its peers
-	// became more. Only new pods have them.
+	// ByPolicy counts the part of Allowed that a policy of an existing pod allows: the policy has more
+	// peers now. It is 0 for deleted pods.
 	ByPolicy int `json:"byPolicy"`
 }
 
-// Any reports whether anything flips, comes or goes.
+// Any reports whether a connection flips, is added, or is deleted.
 func (p Plan) Any() bool {
 	others := p.NewPods.Allowed + p.NewPods.Unknown + p.DeletedPods.Allowed + p.DeletedPods.Unknown
 	return p.Flipped+others > 0
 }
 
-// Absent is the verdict of a connection of which an end is not there: a pod that is new or
-// deleted.
+// Absent is the verdict of a connection whose end does not exist, as the pod is new or deleted.
 const Absent explain.Verdict = "absent"
 
 // flipped reports whether the verdict changes. A connection of an absent pod counts as blocked.
@@ -166,7 +166,7 @@ func flipped(old, now explain.Verdict) bool {
 	return old != now && (old != Absent && now != Absent || !nothing(old) || !nothing(now))
 }
 
-// admits reports whether a policy of the one end that stays lets the other one through.
+// admits reports whether exactly one end stays, and a policy of it allows the connection.
 func (x *comparison) admits(from, to *end, now answer) bool {
 	if now.verdict != explain.Allowed || from.stays() == to.stays() || from.outside || to.outside {
 		return false
@@ -197,7 +197,7 @@ func (p *Plan) count(x *comparison) {
 	p.Connections = p.Pods * max(p.Pods-1, 0)
 }
 
-// add counts one connection that passes on some port.
+// add counts the connection of flips.
 func (o *Others) add(flips []Flip, outside bool) {
 	n, allowed := flips[0].Connections, false
 	for _, f := range flips {
@@ -213,7 +213,8 @@ func (o *Others) add(flips []Flip, outside bool) {
 	}
 }
 
-// othersText says in a line each what new pods may do, and what deleted ones did.
+// othersText returns a line about the connections of new pods, and a line about the connections of deleted
+// pods.
 func (p Plan) othersText() []string {
 	var out []string
 	line := func(o Others, title, allowed string) {

@@ -11,14 +11,14 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Setup says which part of a world a simulated node programs, and how.
+// Setup configures a simulated node.
 type Setup struct {
 	Node      string
-	Addrs     []netip.Addr       // of the node
-	Local     func(Pod) bool     // reports which pods run there
-	Rivals    bool               // all pods that claim an address have an endpoint, not only the first
+	Addrs     []netip.Addr       // addresses of the node
+	Local     func(Pod) bool     // reports whether a pod runs on the node
+	Rivals    bool               // every pod that claims an address has an endpoint, not only the first
 	Unchecked bool               // as dataplane.Config.Unchecked
-	Recorder  *recorder.Recorder // records the transactions; nil: nothing does
+	Recorder  *recorder.Recorder // may be nil
 }
 
 // Simulation is a simulated node with a dataplane that has programmed a world.
@@ -28,11 +28,11 @@ type Simulation struct {
 	Dataplane *dataplane.Dataplane
 
 	apply func(context.Context, *dataplane.Transaction) (state.Report, error)
-	world World // that is programmed
+	world World // the world that is programmed
 	now   time.Time
 }
 
-// Simulate programs the world on a simulated node, whose clock begins with World.Now. It returns also the
+// Simulate programs the world on a simulated node, whose clock starts at World.Now. It also returns the
 // report of the first transaction.
 func (w World) Simulate(ctx context.Context, s Setup) (*Simulation, state.Report, error) {
 	n := &Simulation{Setup: s, Sim: hnssim.New(hnssim.Options{}), now: w.Now}
@@ -49,13 +49,12 @@ func (w World) Simulate(ctx context.Context, s Setup) (*Simulation, state.Report
 	return n, report, err
 }
 
-// mostTries bounds the transactions of one change.
+// mostTries limits the transactions of one change.
 const mostTries = 8
 
-// program makes the world that is programmed another one: it applies the difference, and then empty
-// transactions until everything that can be programmed is. The pauses between them are skipped. It
-// returns the report of the first transaction. After mostTries transactions the rest is among the warnings
-// of the dataplane.
+// program programs another world: it applies the difference, and then empty transactions until the
+// dataplane has converged. It advances the clock instead of waiting. It returns the report of the first
+// transaction. After mostTries transactions it gives up, and the dataplane's warnings tell what is missing.
 func (n *Simulation) program(ctx context.Context, after World) (first state.Report, err error) {
 	if err := after.SetEndpoints(n.Sim, n.Local, n.Rivals); err != nil {
 		return first, err

@@ -14,14 +14,14 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-// How much of each list a person is shown, unless everything is asked for.
+// The limits of lists in the text, unless --all is given.
 const (
 	shownFlips     = 40
 	shownEnds      = 3
 	shownSets      = 12
 	shownNodes     = 10
-	shownUnchanged = 8  // objects, each in a line of its own
-	shownName      = 60 // characters of the name of a set, which lists blocks
+	shownUnchanged = 8  // objects, each on its own line
+	shownName      = 60 // characters of a set's name, which may list blocks
 	shownRanges    = 6
 	shownBlocks    = 3
 )
@@ -30,10 +30,10 @@ const (
 type report struct {
 	cli.Page
 	Plan
-	all bool // nothing is left out
+	all bool // omit nothing
 }
 
-// most returns a limit of a list.
+// most returns the limit n, or no limit if all is set.
 func (r *report) most(n int) int {
 	if r.all {
 		return math.MaxInt
@@ -41,7 +41,7 @@ func (r *report) most(n int) int {
 	return n
 }
 
-// more counts the entries of a list that are left out.
+// more writes the number of omitted entries of a list.
 func (r *report) more(indent, n int, what string) {
 	if n > 0 {
 		r.Line(indent, "and %d more %s; --all shows them", n, what)
@@ -62,8 +62,8 @@ func (p Plan) sections() []section {
 	}, func(s section) bool { return len(s.flips) == 0 })
 }
 
-// WriteText writes the plan for a person: the numbers, what flips, and what is written where. With
-// all, no list is cut.
+// WriteText writes the plan as text: the counts, the flips, and the writes on each node. If all is set, it
+// omits nothing.
 func (p Plan) WriteText(w io.Writer, all bool) error {
 	r := &report{Plan: p, all: all}
 	for _, line := range slices.Concat(r.changesText(), []string{p.Headline()}, p.othersText()) {
@@ -98,8 +98,8 @@ func (p Plan) WriteText(w io.Writer, all bool) error {
 	return err
 }
 
-// WriteMarkdown writes the plan for a pull request: the headline, and the text as a block of code, in
-// which no name is a link, a mention or markup.
+// WriteMarkdown writes the plan for a pull request: the headline, and the text as a code block, in which
+// names cannot become links, mentions or markup.
 func (p Plan) WriteMarkdown(w io.Writer, all bool) error {
 	var text strings.Builder
 	if err := p.WriteText(&text, all); err != nil {
@@ -109,13 +109,13 @@ func (p Plan) WriteMarkdown(w io.Writer, all bool) error {
 	return err
 }
 
-// changesText says in a line each what becomes of policies and other objects. Where many stay
-// as they are, they are one line, unless nothing is to be folded.
+// changesText returns a line for the change of each policy and object. If many are unchanged, it replaces
+// their lines by their number, unless all is set.
 func (r *report) changesText() []string {
 	var out, changed []string
-	add := func(folds bool, line string) {
+	add := func(unchanged bool, line string) {
 		out = append(out, line)
-		if !folds {
+		if !unchanged {
 			changed = append(changed, line)
 		}
 	}
@@ -159,8 +159,8 @@ func (c PolicyChange) text() string {
 	return c.Change
 }
 
-// Headline says in one line what changes, the worst first: what is opened, then what is not
-// known, then what is blocked.
+// Headline summarizes the plan in one line, the most dangerous change first: opened, unknown, then blocked
+// connections.
 func (p Plan) Headline() string {
 	all := fmt.Sprintf("%s between %s", cli.Count(p.Connections, "connection"), cli.Count(p.Pods, "pod"))
 	if len(p.Flips)+len(p.Outside)+len(p.Nodes)+p.NewPods.Pods+p.DeletedPods.Pods == 0 {
@@ -198,14 +198,13 @@ func (p Plan) Headline() string {
 	return fmt.Sprintf("%s. %d of %s flip. %s", strings.Join(parts, "; "), p.Between.Flipped, all, writes)
 }
 
-// row is flips that differ in their ends alone.
+// row is flips that differ only in their ends.
 type row struct {
 	from, to []string
 	what     string
 }
 
-// rows joins flips that say the same: first those to one end, then those from
-// the same ends.
+// rows joins flips with equal texts: first flips to the same end, then flips from the same ends.
 func (p Plan) rows(flips []Flip) []row {
 	sizes := map[string]string{}
 	for _, w := range p.Workloads {
@@ -220,7 +219,7 @@ func (p Plan) rows(flips []Flip) []row {
 	return merged(to, func(r row) [2]string { return [2]string{r.what, strings.Join(r.from, "\n")} }, func(into *row, r row) { into.to = append(into.to, r.to...) })
 }
 
-// merged merges rows of one key into the first of them.
+// merged merges rows with the same key into the first of them.
 func merged(rows []row, key func(row) [2]string, into func(*row, row)) (out []row) {
 	place := map[[2]string]int{}
 	for _, r := range rows {
@@ -234,11 +233,11 @@ func merged(rows []row, key func(row) [2]string, into func(*row, row)) (out []ro
 	return out
 }
 
-// endsText names workloads, or addresses as one group of them.
+// endsText joins the names of ends. Several groups of addresses get one name.
 func (r *report) endsText(names []string) string {
 	some := slices.DeleteFunc(slices.Clone(r.Addresses), func(a Addresses) bool { return !slices.Contains(names, a.Name) })
 	if len(some) > 1 {
-		return together(some)
+		return nameOfAll(some)
 	}
 	if most := r.most(shownEnds); len(names) > most {
 		names = append(slices.Clone(names[:most-1]), fmt.Sprintf("%d others", len(names)-most+1))
@@ -264,7 +263,7 @@ func (f Flip) text() string {
 	return text
 }
 
-// writes adds the lines about the writes on a node.
+// writes writes the lines about the writes on a node.
 func (r *report) writes(n NodeChange) {
 	name := cmp.Or(n.Node, "pods without a node")
 	r.Line(1, "%s: %s, +%d -%d ACLs on %s", name, setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, cli.Count(n.Endpoints, "endpoint"))
@@ -280,7 +279,7 @@ func (r *report) writes(n NodeChange) {
 	r.Line(2, "HNS requests: %s; %d bytes written", strings.Join(calls, ", "), n.Bytes)
 }
 
-// setsText counts sets by what becomes of them.
+// setsText returns the numbers of added, changed and removed sets.
 func setsText(sets []SetChange) string {
 	counts := map[string]int{}
 	for _, s := range sets {
@@ -309,7 +308,7 @@ func (s SetChange) text(most int) string {
 	return fmt.Sprintf("~ %s  +%d -%d members", name, s.Joined, s.Left)
 }
 
-// joined sorts ranges and merges neighbours.
+// joined sorts ranges and merges adjacent ones.
 func joined(in []explain.Range) (out []explain.Range) {
 	order := func(r explain.Range) int { return slices.Index(policy.Protocols(), r.Protocol) }
 	for _, r := range slices.SortedFunc(slices.Values(in), func(a, b explain.Range) int {
@@ -324,7 +323,7 @@ func joined(in []explain.Range) (out []explain.Range) {
 	return out
 }
 
-// others returns the ports that are not in ranges, which are joined.
+// others returns the ports that are not in the ranges. The ranges must be joined.
 func others(in []explain.Range) []explain.Range {
 	e := explain.Edges{}
 	for _, r := range in {
@@ -335,7 +334,7 @@ func others(in []explain.Range) []explain.Range {
 	}))
 }
 
-// portsText says ranges, which are joined, or what they lack, whichever is less.
+// portsText lists ranges, which must be joined, or "all but" the other ports if that is shorter.
 func portsText(in []explain.Range) string {
 	rest := others(in)
 	switch {
@@ -347,7 +346,7 @@ func portsText(in []explain.Range) string {
 	return listText(in, shownRanges)
 }
 
-// listText joins the first entries of a list, and counts the others.
+// listText joins the first entries of a list, and adds the number of omitted ones.
 func listText[T fmt.Stringer](list []T, most int) string {
 	var words []string
 	first, more := shown(list, most)
@@ -360,8 +359,8 @@ func listText[T fmt.Stringer](list []T, most int) string {
 	return strings.Join(words, ", ")
 }
 
-// shown returns the entries of a list that have room in most lines, one of which says how many more
-// there are.
+// shown returns the first entries of a list, and the number of omitted ones. They fit on most lines,
+// including one for that number.
 func shown[T any](list []T, most int) (first []T, more int) {
 	if len(list) <= most {
 		return list, 0

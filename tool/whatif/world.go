@@ -1,7 +1,5 @@
-// Package whatif says what a change of policies, of any tier, would change: which
-// connections flip, and what would be written on which node. It runs the
-// dataplane on the simulator, before the change and after it; nothing outside is
-// touched.
+// Package whatif plans a change of policies and other objects: which connections would flip, and what each
+// node's agent would write. It runs the dataplane on a simulator of HNS, before and after the change.
 package whatif
 
 import (
@@ -32,55 +30,54 @@ type World struct {
 	Pods       []Pod
 	Namespaces []desired.Namespace
 	Policies   []*networkingv1.NetworkPolicy
-	// ClusterPolicies are the tiers around Policies, and Peers all nodes of the cluster:
-	// what these may have for a peer. PeersUnknown: nobody knows which there are.
+	// ClusterPolicies are the ClusterNetworkPolicies. Peers are all nodes of the cluster, which these may
+	// have as peers. PeersUnknown reports that Peers may be incomplete.
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
 	Peers           []state.NodeDump
 	PeersUnknown    bool
-	// Nodes are those whose HNS is of interest.
+	// Nodes are the nodes whose writes are planned.
 	Nodes []Node
-	// Now is the time of this state. Later start times are ignored; with the zero time,
-	// none is.
+	// Now is the time of this state, at which the simulated clock starts. Start times after it are
+	// ignored, unless it is zero.
 	Now time.Time
-	// Warnings are about what of the cluster counts otherwise than it looks.
+	// Warnings are about objects that the plan treats otherwise than a user would expect.
 	Warnings []state.Warning
-	// OwnersUnknown: nobody knows which workloads the pods are of.
+	// OwnersUnknown reports that the workloads of pods are unknown.
 	OwnersUnknown bool
-	// FromManifests: workloads have the pods that manifests make, on all nodes that there are.
+	// FromManifests reports that the world was made from manifests, so pods of workloads have made-up
+	// names, and all nodes are known.
 	FromManifests bool
-	// Makers are those of manifest.Objects.
+	// Makers is manifest.Objects.Makers.
 	Makers map[string]string
-	// OthersLabels are those of namespaces, by name, that others gave than whoever applied
-	// the namespace last; to apply it again leaves them.
+	// OthersLabels are, by namespace, the labels that the last kubectl apply did not set. Another apply
+	// keeps them.
 	OthersLabels map[string]map[string]string
 }
 
-// Pod is a pod and where it runs. Its field Local is not used.
+// Pod is a pod and its node. Its field Local is not used.
 type Pod struct {
 	desired.Pod
 	Node string
-	// Owners are the workloads that it is of, as "Deployment namespace/name", the one that
-	// made the other ones last.
+	// Owners are the owners of the pod, as "Deployment namespace/name", from its controller outward.
 	Owners []string
-	// Endpoints are what it has in HNS, with what others put on them; none: it is given one, as
-	// azure-cni makes it. They get the address of the pod.
+	// Endpoints are the pod's endpoints in HNS, with the rules of other programs. A pod without any gets
+	// the endpoint that azure-cni would make. They get the address of the pod.
 	Endpoints []hnssim.NewEndpoint
 }
 
-// Node is one whose agent writes to HNS. Pods that are on no node yet are on the
-// one without a name.
+// Node is a node whose writes are planned. Pods that are not scheduled yet are on the node without a name.
 type Node struct {
 	Name  string
 	Addrs []netip.Addr
 }
 
-// AddNodes adds the nodes of interest that pods are on and that nobody has described.
+// AddNodes adds the nodes of pods to Nodes, if they are neither there nor in Peers.
 func (w *World) AddNodes() {
 	known := map[string]bool{}
 	for _, n := range w.Nodes {
 		known[n.Name] = true
 	}
-	for _, n := range w.Peers { // of interest, or not
+	for _, n := range w.Peers { // includes nodes that are not planned
 		known[n.Name] = true
 	}
 	for i := range w.Pods {
@@ -92,15 +89,15 @@ func (w *World) AddNodes() {
 	slices.SortFunc(w.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// elsewhere is the node of the pods whose node a dump does not tell.
+// elsewhere is the node of pods whose node the dump does not name.
 const elsewhere = "(another node)"
 
-// ErrNoSpec says that a dump does not have the specs of policies.
+// ErrNoSpec means that a dump lacks the spec of a policy.
 var ErrNoSpec = errors.New("the dump does not have it: ask a newer agent")
 
-// FromDump returns the world that one node's agent knows, as it should be: of
-// other nodes it knows pods alone, and as peers only when one of its policies asks
-// for them. It fails with ErrNoSpec when the dump has only the names of policies.
+// FromDump returns the world of a dump, in the desired state. The dump of an agent has only the pods of
+// other nodes, and describes nodes only if a policy has nodes as peers. FromDump fails with ErrNoSpec if
+// the dump lacks a policy's spec.
 func FromDump(d state.Dump) (World, error) {
 	w := World{Now: d.Time, OwnersUnknown: true, Nodes: []Node{{Name: d.Node, Addrs: addrs(d.NodeAddrs)}}}
 	for _, ns := range d.Namespaces {
@@ -124,7 +121,7 @@ func FromDump(d state.Dump) (World, error) {
 	for i := range d.Pods {
 		p := &d.Pods[i]
 		if !p.LostUntil.IsZero() {
-			continue // an agent that starts with these objects has no lost pods
+			continue // only an agent that saw the pod before knows lost pods
 		}
 		pod := Pod{Pod: podOf(p), Node: elsewhere}
 		if p.Local {
@@ -141,7 +138,7 @@ func FromDump(d state.Dump) (World, error) {
 	return w, nil
 }
 
-// tiersOf takes the ClusterNetworkPolicies of a dump, and the nodes if it has them.
+// tiersOf sets ClusterPolicies, Peers and PeersUnknown from a dump.
 func (w *World) tiersOf(d state.Dump) error {
 	w.Peers, w.PeersUnknown = d.Nodes, true
 	for _, p := range d.ClusterPolicies {
@@ -156,8 +153,8 @@ func (w *World) tiersOf(d state.Dump) error {
 	return nil
 }
 
-// podOf returns a pod of a dump, with the address that it owns or may own: the endpoint of an address in
-// doubt has the rules of every pod that claims it. Policies may select a pod without an address, too.
+// podOf converts a pod of a dump. It keeps the address of a pod that owns it or may own it, because the
+// endpoint of an address in doubt has the rules of every pod that claims it.
 func podOf(p *state.PodDump) desired.Pod {
 	out := desired.Pod{UID: types.UID(p.UID), Labels: p.Labels, OverBudget: p.OverBudget, HostNetwork: p.HostNetwork, Finished: p.Finished}
 	if addr, err := netip.ParseAddr(p.Addr); err == nil && addr.Is4() && (p.Owner || p.InDoubt) && !p.HostNetwork && !p.Finished {
@@ -194,7 +191,8 @@ func addrs(texts []string) []netip.Addr {
 	return out
 }
 
-// transaction tells a node what becomes of the world; local says which pods run there.
+// transaction returns the transaction from this world to another one; local reports whether a pod runs on
+// the node.
 func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transaction {
 	tx := dataplane.NewTransaction()
 	addDifference(w.Pods, after.Pods, Pod.Key, func(a, b Pod) bool {
@@ -216,7 +214,7 @@ func (w World) transaction(after World, local func(Pod) bool) *dataplane.Transac
 	return tx
 }
 
-// knownNodes returns the nodes that an agent knows: all, if a policy has nodes as peers, else none.
+// knownNodes returns the nodes that an agent watches: all if a policy has nodes as peers, else none.
 func (w World) knownNodes() []state.NodeDump {
 	if slices.ContainsFunc(w.ClusterPolicies, namesNodes) {
 		return w.Peers
@@ -243,16 +241,16 @@ func addDifference[T any, K comparable](before, after []T, key func(T) K, same f
 	}
 }
 
-// of is the pod for the agent of a node; local says which pods run there.
+// of returns the pod for the agent of a node; local reports whether a pod runs on the node.
 func (p Pod) of(local func(Pod) bool) desired.Pod {
 	pod := p.Pod
 	pod.Local = local(p)
-	pod.UID = cmp.Or(pod.UID, types.UID(pod.Key().String())) // what tells pods apart
+	pod.UID = cmp.Or(pod.UID, types.UID(pod.Key().String())) // the dataplane distinguishes pods by UID
 	return pod
 }
 
-// SetEndpoints creates the endpoints of the pods of a node, and deletes those of other pods. Of pods that
-// share an address, only the first one has an endpoint, unless all have one.
+// SetEndpoints creates the endpoints of the node's pods, and deletes all others. If pods share an address,
+// only the first gets an endpoint, unless all is set.
 func (w World) SetEndpoints(sim *hnssim.Sim, local func(Pod) bool, all bool) error {
 	old, taken := map[string]bool{}, map[netip.Addr]bool{}
 	for _, id := range sim.AllEndpointIDs() {
@@ -287,7 +285,7 @@ func (w World) SetEndpoints(sim *hnssim.Sim, local func(Pod) bool, all bool) err
 	return nil
 }
 
-// endpointID makes a GUID that is the same in every run.
+// endpointID returns a GUID that is the same in every run.
 func endpointID(pod desired.Pod) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", pod.Key(), pod.UID, pod.Addr))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])

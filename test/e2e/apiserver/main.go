@@ -28,7 +28,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// startLimit is how long the servers may take to become ready, and kubeconfig the file of the administrator.
+// startLimit limits the time until the servers are ready, and kubeconfig is the administrator's file.
 const (
 	startLimit = 2 * time.Minute
 	kubeconfig = "kubeconfig"
@@ -61,7 +61,7 @@ func run() error {
 		cancel()
 	}()
 	if err := serve(ctx, dir); err != nil && ctx.Err() == nil {
-		text, _ := os.ReadFile(log.Name()) // a help for the reader, not needed
+		text, _ := os.ReadFile(log.Name()) // only for the error text
 		return fmt.Errorf("%w\n%s", err, text[max(0, len(text)-4000):])
 	}
 	return nil
@@ -73,7 +73,7 @@ func serve(ctx context.Context, dir string) error {
 	defer cancel(nil)
 	config := embed.NewConfig()
 	config.Dir, config.LogLevel = filepath.Join(dir, "etcd"), "warn"
-	config.UnsafeNoFsync = true                              // the data ends with the process
+	config.UnsafeNoFsync = true                              // the data is not kept
 	here := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}} // free ports
 	config.ListenClientUrls, config.AdvertiseClientUrls = here, here
 	config.ListenPeerUrls, config.AdvertisePeerUrls = here, here
@@ -133,7 +133,7 @@ func complete(ctx context.Context, dir string, listener net.Listener, etcd strin
 		"--service-account-key-file=" + key,
 		"--service-account-signing-key-file=" + key,
 		"--profiling=false",
-		// Without it a watch that its client keeps holds up the end.
+		// Without it an open watch delays the shutdown.
 		"--shutdown-watch-termination-grace-period=2s",
 	}); err != nil {
 		return none, err

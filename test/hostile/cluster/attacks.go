@@ -9,14 +9,14 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Attack is what one tenant writes, who may write policies and pods of one
-// namespace; or one lost node, which may write the status of its pods.
+// Attack is the objects that an attacker writes: a tenant, who may write policies and pods of one
+// namespace, or a compromised node, which may write the status of its pods.
 type Attack struct {
 	Name    string
 	Objects []Object
 }
 
-// Bytes is the length of all objects on the wire, which is less than as JSON.
+// Bytes returns the length of all objects on the wire, which is less than the length of their JSON.
 func (a Attack) Bytes() int {
 	sum := 0
 	for _, o := range a.Objects {
@@ -25,7 +25,7 @@ func (a Attack) Bytes() int {
 	return sum
 }
 
-// Attacks returns the known attacks that are objects.
+// Attacks returns the known attacks by objects.
 func Attacks() []Attack {
 	return []Attack{
 		{"notin", []Object{peers("notin", "nobody", 400, 0, notIn)}},
@@ -36,7 +36,7 @@ func Attacks() []Attack {
 		{"labels", objects(20, func(i int) Object { return labels(i, 1<<20) })},
 		{"ipv6", []Object{peers("ipv6", "db", 50_000, 0, blockIPv6)}},
 		{"facts", []Object{peers("facts", "db", 2000, 0, blockIPv6)}},
-		{"http", objects(1000, func(i int) Object { // each has a number of its own for the port of that name
+		{"http", objects(1000, func(i int) Object { // each pod has another number for the named port
 			return Pod{Namespace: Tenant, Name: fmt.Sprintf("http-%d", i), Addr: tenantPodAddr(i), Labels: web, HTTP: 10_000 + i}.Object()
 		})},
 		{"theft", []Object{
@@ -48,30 +48,31 @@ func Attacks() []Attack {
 	}
 }
 
-// year2999 is when nothing has started yet.
+// year2999 is a start time in the far future.
 var year2999 = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Largest is what an object may have in bytes of JSON, and MostObjects how many of
-// them a tenant writes.
+// Largest is the maximum size of an object in bytes of JSON, and MostObjects the number of objects that a
+// tenant writes.
 const (
 	Largest     = 1_500_000
 	MostObjects = 100
 )
 
-// Floods returns attacks with MostObjects objects each, of nearly so many bytes of JSON, Largest at most. An object
-// over a budget may do less than one just below it, so sizes matter.
+// Floods returns attacks with MostObjects objects each, of nearly the given number of bytes of JSON, which
+// is at most Largest. Several sizes are tested, as an object over a budget may cost less than one just
+// below it.
 func Floods(bytes int) []Attack {
 	var out []Attack
 	for _, f := range []struct {
 		name, role string
-		ports      int // for each peer
+		ports      int // ports for each peer
 		of         peer
 	}{
 		{"notin", "nobody", 0, notIn}, {"notin-own", "db", 0, notIn}, {"namespaces", "nobody", 0, ofNamespaces}, {"namespaces-own", "db", 0, ofNamespaces},
 		{"pods", "db", 0, ofKey}, {"peers", "db", 0, ofValue}, {"blocks", "db", 0, blockIPv4}, {"ipv6", "db", 0, blockIPv6}, {"ports", "db", 4, ofValue},
 	} {
 		of := func(name string, n int) Object { return peers(name, f.role, n, f.ports*n, f.of) }
-		size := func(n int) int { // as JSON, which is what the API server limits
+		size := func(n int) int { // of the JSON, which the API server limits
 			text, err := json.Marshal(of(f.name, n).Make())
 			utilruntime.Must(err)
 			return len(text)
@@ -83,7 +84,7 @@ func Floods(bytes int) []Attack {
 	return append(out, Attack{fmt.Sprintf("flood-labels of %d kB", bytes/1000), objects(MostObjects, func(i int) Object { return labels(i, bytes-1000) })})
 }
 
-// Mixed is MostObjects objects of Largest bytes, of all kinds of Floods by turns.
+// Mixed returns an attack of MostObjects objects of Largest bytes, alternating between the kinds of Floods.
 func Mixed() Attack {
 	out, floods := Attack{Name: "mixed of 1500 kB"}, Floods(Largest)
 	for i := range MostObjects {
@@ -105,17 +106,17 @@ func objects(n int, of func(i int) Object) []Object {
 type peer string
 
 const (
-	// notIn is nearly every pod of the cluster, ofNamespaces nearly every namespace.
+	// notIn selects nearly every pod of the cluster, ofNamespaces nearly every namespace.
 	notIn        peer = `{"namespaceSelector": {}, "podSelector": {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["%[1]s-%[2]d"]}]}}`
 	ofNamespaces peer = `{"namespaceSelector": {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["%[1]s-%[2]d"]}]}}`
-	// ofValue is a value of one label, and ofKey a label with its own key; no pod has either.
+	// ofValue selects another value of one label, and ofKey another label key; no pod has either.
 	ofValue   peer = `{"podSelector": {"matchLabels": {"k": "%[1]s-%[2]d"}}}`
 	ofKey     peer = `{"podSelector": {"matchLabels": {"%[1]s-%[2]d": "%040[3]d"}}}`
 	blockIPv4 peer = `{"ipBlock": {"cidr": "172.%[4]d.%[5]d.%[6]d/32"}}`
 	blockIPv6 peer = `{"ipBlock": {"cidr": "fd00:%[7]x:%[8]x::/48"}}`
 )
 
-// peers returns a policy on the tenant's pods of a role, with n peers and m ports no two of which are neighbours.
+// peers returns a policy on the tenant's pods of a role, with n peers and m ports that are not adjacent.
 func peers(name, role string, n, m int, of peer) Object {
 	return made(Tenant, name, func() string {
 		from, ports := make([]string, n), make([]string, m)
@@ -130,7 +131,7 @@ func peers(name, role string, n, m int, of peer) Object {
 	})
 }
 
-// labels is a pod with labels of so many bytes, as short ones as there are.
+// labels returns a pod with labels of the given total size, with as many short labels as possible.
 func labels(i, bytes int) Object {
 	name := fmt.Sprintf("labels-%d", i)
 	return Object{Pods, Tenant, name, func() message {
@@ -142,16 +143,16 @@ func labels(i, bytes int) Object {
 	}}
 }
 
-// tenantPodAddr is an address for one more remote pod of the tenant.
+// tenantPodAddr returns the address of the i-th additional remote pod of the tenant.
 func tenantPodAddr(i int) string { return fmt.Sprintf("10.77.%d.%d", i/250, 1+i%250) }
 
-// web is the labels of the victim's clients.
+// web are the labels of the victim's clients.
 var web = map[string]string{"role": "web"}
 
 // NobodysAddrs are addresses that no pod can have.
 var NobodysAddrs = []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "169.254.1.1", "224.0.0.1", "255.255.255.255", NodeAddr}
 
-// thief is a pod of another node that says it has an address.
+// thief returns a pod of another node that claims an address.
 func thief(name, address string, started time.Time) Object {
 	return Pod{Namespace: Tenant, Name: name, Addr: address, Labels: web, Started: started}.Object()
 }

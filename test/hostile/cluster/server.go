@@ -1,7 +1,6 @@
-// Package cluster is a cluster under attack, as its API server shows it: 10,000
-// pods of honest tenants, one of them the victim, and what one hostile tenant
-// writes. What it serves is made anew each time that somebody asks, so that
-// nothing of it is in the memory that a test measures.
+// Package cluster simulates the API server of a cluster under attack: 10,000 pods of honest tenants, one of
+// them the victim, and the objects of one hostile tenant. It creates objects anew for each request, so that
+// they do not count in the memory that a test measures.
 package cluster
 
 import (
@@ -34,7 +33,7 @@ const (
 	Nodes      Kind = "/api/v1/nodes"
 )
 
-// kinds make an empty object of each kind.
+// kinds has a constructor of an empty object for each kind.
 var kinds = map[Kind]func() message{
 	Pods:       func() message { return &corev1.Pod{} },
 	Namespaces: func() message { return &corev1.Namespace{} },
@@ -42,7 +41,7 @@ var kinds = map[Kind]func() message{
 	Nodes:      func() message { return &corev1.Node{} },
 }
 
-// message is an object that has a form on the wire.
+// message is an object that can be marshalled for the wire.
 type message interface {
 	runtime.Object
 	metav1.Object
@@ -51,8 +50,7 @@ type message interface {
 	Size() int
 }
 
-// Object is how an object of the API server is made. Make returns the same
-// content each time and shares nothing between two calls.
+// Object describes an object of the API server. Make returns equal objects that share no memory.
 type Object struct {
 	Kind            Kind
 	Namespace, Name string
@@ -66,8 +64,8 @@ type event struct {
 	version int
 }
 
-// decoded returns the object of an event as a client has it that read it from the
-// wire: no two of its strings share memory.
+// decoded returns the object of an event as a client decodes it from the wire, so that its strings share no
+// memory.
 func (e event) decoded() message {
 	made := e.object.Make()
 	made.SetNamespace(e.object.Namespace)
@@ -94,10 +92,10 @@ func NewServer(objects ...Object) *Server {
 	return s
 }
 
-// Put writes objects and tells those who watch.
+// Put writes objects and notifies watchers.
 func (s *Server) Put(objects ...Object) { s.change(watch.Modified, objects) }
 
-// Delete removes objects and tells those who watch.
+// Delete removes objects and notifies watchers.
 func (s *Server) Delete(objects ...Object) { s.change(watch.Deleted, objects) }
 
 func (s *Server) change(what watch.EventType, objects []Object) {
@@ -110,8 +108,8 @@ func (s *Server) change(what watch.EventType, objects []Object) {
 	s.more = make(chan struct{})
 }
 
-// since returns the changes of a kind after a version, the version now, and a channel
-// that the next change closes.
+// since returns the changes of a kind after a version, the current version, and a channel that the next
+// change closes.
 func (s *Server) since(k Kind, version int) (events []event, now int, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +130,7 @@ func there(events []event) (left []event) {
 	return left
 }
 
-// ListEach passes on all objects of a kind, one by one.
+// ListEach calls yield with all objects of a kind, one by one.
 func (s *Server) ListEach(k Kind, yield func(runtime.Object) error) (metav1.ListMeta, error) {
 	events, version, _ := s.since(k, 0)
 	for _, e := range there(events) {
@@ -176,8 +174,8 @@ func (s *Server) Watch(k Kind, options metav1.ListOptions) (watch.Interface, err
 	return w, nil
 }
 
-// Source is the server for an agent in the same process, without a network
-// between them. Objects come decoded from their form on the wire.
+// Source returns a source for an agent in the same process, without a network. Objects are decoded from the
+// wire format.
 func (s *Server) Source() controllers.Source {
 	return controllers.Source{Pods: newSource(s, Pods), Namespaces: newSource(s, Namespaces), Policies: newSource(s, Policies), Nodes: newSource(s, Nodes)}
 }

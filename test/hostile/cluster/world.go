@@ -16,9 +16,8 @@ import (
 	"github.com/winnpm/winnpm/test/effort"
 )
 
-// The cluster: 1,000 namespaces of one workload each, 200 for a change, whose ten pods
-// are spread over the nodes. A hundred of them have a pod on the node of the agent,
-// victim and tenant five each.
+// The cluster has 1,000 namespaces, or 200 in a quick run. Each has one workload of ten pods on different
+// nodes. A hundred workloads have a pod on the agent's node, and victim and tenant have five each.
 const (
 	Node     = "n1"
 	NodeAddr = "10.4.0.4"
@@ -27,19 +26,19 @@ const (
 
 	replicas    = 10
 	localTeams  = 100
-	localOfBoth = 5 // of victim and of tenant
+	localOfBoth = 5 // pods on the node, of victim and tenant each
 )
 
-// teams is how many namespaces there are besides those of victim and tenant.
+// teams is the number of namespaces other than those of victim and tenant.
 var teams = effort.Of(198, 998)
 
-// withPolicy is how many of the teams have a policy: localTeams of these have pods on the node.
+// withPolicy is the number of teams with a policy. Of these, localTeams have pods on the node.
 var withPolicy = effort.Of(198, 300)
 
-// began is when every pod of the cluster was created and started.
+// began is the time at which all pods of the cluster were created and started.
 var began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the clock of a synctest bubble begins here
 
-// Honest returns everything that is there before the attack.
+// Honest returns all objects before the attack.
 func Honest() []Object {
 	out := []Object{OwnNode()}
 	for i := range teams + 2 {
@@ -61,7 +60,7 @@ func Honest() []Object {
 	)
 }
 
-// teamName is the name of namespace i; the last two are victim and tenant.
+// teamName returns the name of namespace i; the last two are victim and tenant.
 func teamName(i int) string {
 	if i < teams {
 		return fmt.Sprintf("team-%03d", i)
@@ -81,17 +80,16 @@ func Namespace(name string, labels map[string]string) Object {
 	return Object{Namespaces, "", name, func() message { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: labels}} }}
 }
 
-// Addr returns the address of pod r of namespace i; all have the same length.
+// addr returns the address of pod r of namespace i. All addresses have the same length as text.
 func addr(i, r int) netip.Addr {
 	n := i*replicas + r
 	return netip.AddrFrom4([4]byte{10, 100, byte(100 + n/100), byte(100 + n%100)})
 }
 
-// VictimAddr and TenantAddr return the address of pod r of the ten of each. The
-// first five are on the node.
+// VictimAddr returns the address of pod r of the victim's ten pods. The first five are on the node.
 func VictimAddr(r int) netip.Addr { return addr(teams, r) }
 
-// TenantAddr is described above.
+// TenantAddr returns the address of pod r of the tenant's ten pods. The first five are on the node.
 func TenantAddr(r int) netip.Addr { return addr(teams+1, r) }
 
 // LocalAddrs returns the addresses of the pods that are on the node.
@@ -109,8 +107,8 @@ func LocalAddrs() []netip.Addr {
 
 func isLocal(i, r int) bool { return i < localTeams && r == 0 || i >= teams && r < localOfBoth }
 
-// honestPod is pod r of namespace i. Of victim and tenant the first five are
-// databases and the others their clients.
+// honestPod returns pod r of namespace i. The first five pods of victim and tenant are databases, and the
+// others their clients.
 func honestPod(i, r int) Object {
 	role := []string{"web", "api", "db", "cache"}[i%4]
 	if i >= teams {
@@ -126,13 +124,13 @@ func honestPod(i, r int) Object {
 	return p.Object()
 }
 
-// Pod is what an attack says of a pod.
+// Pod describes a pod of an attack.
 type Pod struct {
 	Namespace, Name, Addr string
 	Local                 bool
 	Labels                map[string]string
-	HTTP                  int       // the number of its port of that name, 0: none
-	Started               time.Time // zero: as the others
+	HTTP                  int       // the number of its port named http; 0: none
+	Started               time.Time // zero: began
 }
 
 // Object returns the pod.
@@ -152,7 +150,7 @@ func (p Pod) Object() Object {
 	}}
 }
 
-// honestPolicy is what the team of namespace i wrote.
+// honestPolicy returns the policy of the team of namespace i.
 func honestPolicy(i int) Object {
 	peers := []string{
 		`{"podSelector": {"matchLabels": {"app": "app-%03[1]d"}}}`,
@@ -168,7 +166,7 @@ func Policy(namespace, name, spec string) Object {
 	return made(namespace, name, func() string { return spec })
 }
 
-// made is a policy whose spec is made when it is asked for.
+// made returns a policy whose spec is created for each request.
 func made(namespace, name string, spec func() string) Object {
 	return Object{Policies, namespace, name, func() message {
 		out := &networkingv1.NetworkPolicy{
@@ -179,18 +177,17 @@ func made(namespace, name string, spec func() string) Object {
 	}}
 }
 
-// Late is a policy of the victim that comes while the attack goes on: it lets the
-// victim's clients reach one pod on one port more.
+// Late returns a policy that the victim adds during the attack. It allows the victim's clients to reach one
+// pod on an additional port.
 func Late(i int) Object {
 	return Policy(Victim, fmt.Sprintf("late-%d", i), `{"podSelector": {"matchLabels": {"replica": "r0"}},
 		"ingress": [{"from": [{"podSelector": {"matchLabels": {"role": "web"}}}], "ports": [{"port": 443}]}]}`)
 }
 
-// FreshAddr is the address of the pod that Fresh is.
+// FreshAddr is the address of the pods of Fresh.
 const FreshAddr = "10.88.0.1"
 
-// Fresh is a pod of the victim that begins on the node while the attack goes on,
-// under another name each time.
+// Fresh returns a pod of the victim that starts on the node during the attack. i makes its name unique.
 func Fresh(i int) Object {
 	return Pod{
 		Namespace: Victim, Name: fmt.Sprintf("fresh-%d", i), Addr: FreshAddr, Local: true, Labels: map[string]string{"role": "db"},
@@ -198,8 +195,7 @@ func Fresh(i int) Object {
 	}.Object()
 }
 
-// Odd is a policy of the victim of which something is left out, so that there is
-// an Event to tell.
+// Odd returns a policy of the victim that cannot be fully enforced, so that it causes an Event.
 func Odd(i int) Object {
 	return Policy(Victim, fmt.Sprintf("odd-%d", i), fmt.Sprintf(`{"podSelector": {"matchLabels": {"replica": "r1"}},
 		"ingress": [{"from": [{"ipBlock": {"cidr": "fd00:%x::/32"}}]}]}`, i))

@@ -1,5 +1,6 @@
-// Package gen draws small clusters for tests against the oracle, and changes of them. Names, labels, addresses and
-// ports come from pools so small that collisions are the rule. All randomness is rapid's, so failures shrink.
+// Package gen draws small clusters, and changes of them, for tests against the oracle. It takes names,
+// labels, addresses and ports from small pools, so that collisions are common. All randomness comes from
+// rapid, so failures shrink.
 package gen
 
 import (
@@ -16,19 +17,18 @@ import (
 // Node is the node whose pods are local; the others are n2 and n3.
 const Node = "n1"
 
-// Now is a time at which pods run; what starts in the future does so long after it.
+// Now is a time at which pods run. Start times in the future are long after it.
 var Now = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
-// Gen draws the objects of one cluster and of its history. It numbers pods, so
-// that every pod it ever draws has another UID.
+// Gen draws the objects of one cluster and its changes. It numbers pods, so that each has another UID.
 type Gen struct {
 	t          *rapid.T
 	serial     int
-	namespaces []string // that objects of this cluster are in
+	namespaces []string // the namespaces of the cluster's objects
 	tiers      bool
 }
 
-// New returns a generator for one run of a property. With tiers its clusters have nodes and
+// New returns a generator for one run of a property. If tiers is set, its clusters have nodes and
 // ClusterNetworkPolicies.
 func New(t *rapid.T, tiers bool) *Gen {
 	g := &Gen{t: t, tiers: tiers}
@@ -36,8 +36,8 @@ func New(t *rapid.T, tiers bool) *Gen {
 	return g
 }
 
-// Pools. Namespaces and policies make joined names that collide (a-b + c,
-// a + b-c); no pod has one of the outer addresses.
+// The pools. The names of namespaces and policies collide when joined (a-b + c, a + b-c). No pod has one of
+// the outer addresses.
 var (
 	namespaces  = []string{"a", "a-b", "b", "c"}
 	policyNames = []string{"c", "b-c", "p.q", "d", "e", "f"}
@@ -48,7 +48,7 @@ var (
 	protocols   = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 	portNames   = []string{"http", "dns", "web"}
 	portNumbers = []int32{80, 53, 8080, 81, 1, 65535}
-	// rangeLengths are how much later the last port of a range is than the first one.
+	// rangeLengths are the differences between the last and the first port of a range.
 	rangeLengths = []int32{0, 1, 60}
 )
 
@@ -81,11 +81,11 @@ func (g *Gen) Cluster() oracle.Cluster {
 	return c
 }
 
-// nodeAddrs draws the addresses of the own node.
+// nodeAddrs draws the addresses of the agent's node.
 func (g *Gen) nodeAddrs() []netip.Addr { return nodeAddrs[:g.between(1, 2, "node addresses")] }
 
-// Ends returns every address worth asking about: the pods', the nodes', and
-// some that nobody has. Addresses that pods share come once.
+// Ends returns the addresses to test: the addresses of pods and nodes, and some unused ones. It returns
+// each address once.
 func Ends(c oracle.Cluster) []netip.Addr {
 	ends := append([]netip.Addr{outerAddrs[0], outerAddrs[2]}, nodeAddrs[:3]...)
 	for _, pod := range slices.Concat(c.Pods, c.Lost) {
@@ -96,14 +96,14 @@ func Ends(c oracle.Cluster) []netip.Addr {
 	return ends
 }
 
-// Probe is a port to ask about.
+// Probe is a port to test.
 type Probe struct {
 	Protocol corev1.Protocol
 	Port     uint16
 }
 
-// Probes draws n ports, some of them equal: those of rules and containers, the ends of ranges, and
-// the neighbours of both.
+// Probes draws n ports, which may be equal: ports of rules and containers, the ends of ranges, and ports
+// next to these.
 func (g *Gen) Probes(n int) (probes []Probe) {
 	for range n {
 		number := pick(g, portNumbers, "probe port") + pick(g, []int32{0, 0, 0, 0, -1, 1, 2, 60, 61}, "from it")
@@ -112,8 +112,8 @@ func (g *Gen) Probes(n int) (probes []Probe) {
 	return probes
 }
 
-// Some calls draw up to most times, two thirds of that on average. Each call is
-// one group with the coin before it, so that rapid can take any of them out.
+// Some calls draw up to most times, two thirds of that on average. Each call is in one group with the coin
+// before it, so that rapid can remove any of them.
 func (g *Gen) Some(most int, what string, draw func()) {
 	for range most {
 		more := rapid.Custom(func(t *rapid.T) bool {

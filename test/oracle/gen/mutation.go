@@ -12,9 +12,9 @@ import (
 	"github.com/winnpm/winnpm/test/oracle"
 )
 
-// Mutation draws a change of the cluster, or of its policies alone, and says what it is. With tiers
-// every second one is of the objects that make them. The cluster after it shares the objects that
-// did not change with the cluster before, which is left as it was.
+// Mutation draws a change of the cluster, or only of its policies, and names its kind. With tiers half of
+// the changes are of ClusterNetworkPolicies and nodes. The new cluster shares unchanged objects with the
+// old one, which is not modified.
 func (g *Gen) Mutation(c oracle.Cluster, policiesAlone bool) (after oracle.Cluster, kind string) {
 	c.Namespaces, c.Pods, c.Policies = slices.Clone(c.Namespaces), slices.Clone(c.Pods), slices.Clone(c.Policies)
 	c.ClusterPolicies, c.Nodes = slices.Clone(c.ClusterPolicies), slices.Clone(c.Nodes)
@@ -31,13 +31,14 @@ func (g *Gen) Mutation(c oracle.Cluster, policiesAlone bool) (after oracle.Clust
 	return c, m.kind
 }
 
-// mutation is one kind of change. It changes nothing where there is nothing to change.
+// mutation is one kind of change. It may change nothing.
 type mutation struct {
 	kind  string
 	apply func()
 }
 
-// mutations returns the changes of a cluster whose slices they may edit, never the objects in them.
+// mutations returns the kinds of changes of a cluster. They may edit its slices, but not the objects in
+// them.
 func (g *Gen) mutations(c *oracle.Cluster) (policies, tiers, others []mutation) {
 	pod := func(change func(pod *corev1.Pod)) func() { return func() { edit(g, c.Pods, change) } }
 	policies = []mutation{
@@ -106,7 +107,7 @@ func edit[T any, P interface {
 	}
 }
 
-// editField takes one field of a spec from another one and keeps the rest.
+// editField copies one drawn field of from into a spec.
 func editField[T any](g *Gen, spec *T, from T) {
 	i := g.between(0, reflect.TypeFor[T]().NumField()-1, "which part")
 	reflect.ValueOf(spec).Elem().Field(i).Set(reflect.ValueOf(from).Field(i))

@@ -26,8 +26,7 @@ func (g *Gen) createPod(c *oracle.Cluster) {
 	c.Pods = append(c.Pods, g.pod(*c, namespace, name))
 }
 
-// pod draws a pod in any stage of its life. Its UID was never drawn before, and the order of UIDs
-// says nothing about age.
+// pod draws a pod in any phase. Its UID is new, and the order of UIDs does not follow the age of pods.
 func (g *Gen) pod(c oracle.Cluster, namespace, name string) corev1.Pod {
 	g.serial++
 	pod := corev1.Pod{
@@ -73,16 +72,17 @@ func (g *Gen) finish(pod *corev1.Pod) {
 	pod.Status.Phase = pick(g, []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, "phase")
 }
 
-// changeAddress gives a pod another address. A pod with its node's address stays one.
+// changeAddress sets the address of a pod. A pod with its node's address keeps having its node's address.
 func (g *Gen) changeAddress(pod *corev1.Pod, addr netip.Addr) {
 	atNode := oracle.AtNode(pod)
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
 	g.start(pod, addr, atNode)
 }
 
-// start gives the pod its address, as the kubelet reports it: alone, or as the first or second of two families.
-// Some pods have only an IPv6 address, which does not count. Pods share IPv6 addresses now and then; one reads like
-// IPv4. If it is the address of the node, some are HostProcess pods whose status lacks the host address.
+// start sets the pod's address as the kubelet reports it: alone, or as the first or second of two families.
+// Some pods have only an IPv6 address, which does not count. Pods share IPv6 addresses now and then; one
+// reads like IPv4. If it is the address of the node, some are HostProcess pods whose status lacks the host
+// address.
 func (g *Gen) start(pod *corev1.Pod, addr netip.Addr, atNode bool) {
 	ip := addr.String()
 	other := pick(g, []string{"fd00::a", "fd00::b", "::ffff:10.0.0.2"}, "IPv6 address")
@@ -138,7 +138,7 @@ func (g *Gen) containers() []corev1.Container {
 	})
 }
 
-// minute draws one of a few times, so that pods of one age are common.
+// minute draws one of a few times, so that equal ages are common.
 func (g *Gen) minute(what string) metav1.Time {
 	return metav1.NewTime(time.Date(2026, 1, 1, 0, g.between(0, 3, what), 0, 0, time.UTC))
 }

@@ -76,8 +76,7 @@ func (g *Gen) ipBlock() *networkingv1.IPBlock {
 	return block
 }
 
-// except draws a part of the block, the whole block included, near an address
-// that may be in use.
+// except draws a part of the block, or the whole block, near an address that may be in use.
 func (g *Gen) except(cidr netip.Prefix) string {
 	addr := pick(g, append([]netip.Addr{cidr.Addr(), nodeAddrs[0], outerAddrs[0], outerAddrs[2]}, podAddrs...), "excepted")
 	if !cidr.Contains(addr) {
@@ -111,7 +110,7 @@ func (g *Gen) port() networkingv1.NetworkPolicyPort {
 	return port
 }
 
-// malformedPorts are ports that the API server refuses, for any protocol.
+// malformedPorts are ports that the API server rejects, for any protocol.
 var malformedPorts = []networkingv1.NetworkPolicyPort{
 	{Port: new(intstr.FromInt32(0))}, {Port: new(intstr.FromInt32(65536))}, {Port: new(intstr.FromInt32(-1))}, {Port: new(intstr.FromInt32(65536 + 80))},
 	{Port: new(intstr.FromInt32(80)), EndPort: new(int32(53))}, {Port: new(intstr.FromInt32(80)), EndPort: new(int32(65536))}, {EndPort: new(int32(80))},

@@ -43,7 +43,7 @@ func (g *Gen) selector(v vocabulary) *metav1.LabelSelector {
 	for range []int{0, 0, 0, 0, 1, 1, 1, 2}[kind] {
 		r := metav1.LabelSelectorRequirement{Key: pick(g, v.keys(), "key"), Operator: pick(g, operators, "operator")}
 		if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
-			r.Values = few(g, 3, "values", func() string { return pick(g, v[r.Key], "value") }) // doubles are welcome
+			r.Values = few(g, 3, "values", func() string { return pick(g, v[r.Key], "value") }) // may have duplicates
 		}
 		s.MatchExpressions = append(s.MatchExpressions, r)
 	}
@@ -56,7 +56,7 @@ func (g *Gen) selector(v vocabulary) *metav1.LabelSelector {
 	return s
 }
 
-// malformed are requirements that the API server refuses.
+// malformed are requirements that the API server rejects.
 var malformed = []metav1.LabelSelectorRequirement{
 	{Key: "app", Operator: "Like", Values: []string{"v1"}},
 	{Key: "app", Operator: metav1.LabelSelectorOpIn},

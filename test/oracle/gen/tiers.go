@@ -16,8 +16,7 @@ var (
 	}
 )
 
-// node draws a node. Its addresses have nothing to do with those that the dataplane is
-// told of its own node.
+// node draws a node. Its addresses are independent of the addresses that the dataplane has of its own node.
 func (g *Gen) node(name string) corev1.Node {
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: g.labels(nodeLabels)}}
 	for range g.between(0, 2, "addresses of a node") {
@@ -28,7 +27,7 @@ func (g *Gen) node(name string) corev1.Node {
 	return n
 }
 
-// clusterPolicy draws a policy. Priorities are few, so that some are equal.
+// clusterPolicy draws a policy. There are few priorities, so that some are equal.
 func (g *Gen) clusterPolicy() v1alpha2.ClusterNetworkPolicy {
 	cnp := v1alpha2.ClusterNetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: pick(g, policyNames, "cluster policy name")},
@@ -64,7 +63,7 @@ func (g *Gen) namespacesOrPods() (*metav1.LabelSelector, *v1alpha2.NamespacedPod
 	return g.selector(namespaceLabels), nil
 }
 
-// egressPeer draws a peer; with named ports it is of pods, as the API demands.
+// egressPeer draws a peer. With named ports it selects pods, as the API requires.
 func (g *Gen) egressPeer(named bool) v1alpha2.ClusterNetworkPolicyEgressPeer {
 	var peer v1alpha2.ClusterNetworkPolicyEgressPeer
 	switch kind := g.between(0, 15, "egress peer"); {
@@ -77,7 +76,7 @@ func (g *Gen) egressPeer(named bool) v1alpha2.ClusterNetworkPolicyEgressPeer {
 	case kind == 14:
 		peer.DomainNames = []v1alpha2.DomainName{"*.example.com"}
 	}
-	return peer // of a later version, when nothing is set
+	return peer // without a known field: a peer of a later API version
 }
 
 func (g *Gen) clusterProtocol() v1alpha2.ClusterNetworkPolicyProtocol {

@@ -1,7 +1,7 @@
-// Program doctor tests on a node what WinNPM assumes about HNS (docs/windows.md), and writes the
+// Program doctor tests on a node the assumptions of WinNPM about HNS (docs/windows.md), and writes the
 // results to a JSON file. It writes only to its own networks, and removes them at the end.
 //
-// On other systems than Windows it tests the simulator.
+// On systems other than Windows it tests the simulator.
 package main
 
 import (

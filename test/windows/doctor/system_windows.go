@@ -10,7 +10,7 @@ import (
 	"github.com/winnpm/winnpm/test/hnstest"
 )
 
-// facts returns what Windows says of itself, and the switches of HNS in the registry.
+// facts returns the version of Windows, and the settings of HNS in the registry.
 func facts() (out string) {
 	for _, args := range [][]string{{"cmd", "/c", "ver"}, {"reg", "query", `HKLM\SYSTEM\CurrentControlSet\Services\hns\State`}} {
 		text, err := exec.Command(args[0], args[1:]...).CombinedOutput()
@@ -21,7 +21,7 @@ func facts() (out string) {
 	return out
 }
 
-// thisSystem returns the HNS of this node, or test/windows/hnsd in its place.
+// thisSystem returns the HNS of this node, or test/windows/hnsd if that replaces it.
 func thisSystem() hnstest.System {
 	return hnstest.System{HNS: hnstest.ThisHNS(), Client: func(network string) (hns.Client, error) {
 		return hcsadapter.New(hcsadapter.Options{Network: network, Now: time.Now})

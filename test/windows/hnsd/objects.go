@@ -15,7 +15,7 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// kind is what a handle stands for, in the words of the exports.
+// kind is the kind of a handle's object, as in the names of the exports.
 type kind string
 
 const (
@@ -24,17 +24,17 @@ const (
 	kindNamespace kind = "Namespace"
 )
 
-// missing has the code of an object that is not there.
+// missing has the codes for objects that do not exist.
 var missing = map[kind]uint32{kindNetwork: codeNetworkNotFound, kindEndpoint: codeEndpointNotFound, kindNamespace: codeElementNotFound}
 
-// settings is an object as clients send it and as HNS shows it.
+// settings is an object as clients send it and as HNS returns it.
 type settings map[string]any
 
 // object is one network, endpoint or namespace.
 type object struct {
 	kind     kind
 	id, name string
-	made     settings      // as its maker sent it
+	made     settings      // as the client sent it
 	sim      *hnsfault.Sim // of a network and its endpoints
 	network  string        // GUID of an endpoint's, or of this one
 	space    string        // namespace that an endpoint is attached to; Server.mu guards it
@@ -61,7 +61,7 @@ func (s *Server) find(k kind, id string) (*object, error) {
 	return nil, refuse(missing[k], "%s %s was not found", k, id)
 }
 
-// add adds an object that is not there yet.
+// add adds an object. It fails if it exists.
 func (s *Server) add(o *object) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Server) add(o *object) (*object, error) {
 	return o, nil
 }
 
-// create makes an object with the GUID that the caller gives as an argument or in the settings, or a new one.
+// create creates an object. Its GUID is the one in the argument or in the settings, or a new one.
 func (s *Server) create(r request) (*object, error) {
 	o := &object{kind: r.kind}
 	if err := decode(r.text, &o.made); err != nil {
@@ -128,7 +128,7 @@ func (s *Server) createEndpoint(o *object, r request) error {
 		e.Policies = asked.Policies
 	}
 	if asked.Flags&remoteFlag != 0 {
-		// Strict: only the flag tells it from a pod's.
+		// Strict: only the flag distinguishes it from a pod's endpoint.
 		e.Remote, e.State = true, hnssim.AttachedSharing
 	}
 	for _, c := range asked.IPConfigurations {
@@ -138,7 +138,7 @@ func (s *Server) createEndpoint(o *object, r request) error {
 	return o.sim.CreateEndpoint(e)
 }
 
-// remove refuses to take other objects along, and the node's own network.
+// remove removes an object. It fails for an object that others depend on, and for the node's own network.
 func (s *Server) remove(o *object) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *Server) remove(o *object) error {
 		return refuse(codeHasReferences, "%s %s has endpoints, or is the node's own", o.kind, o.id)
 	}
 	if o.kind == kindEndpoint && o.sim.DeleteEndpoint(o.id) != nil {
-		return refuse(codeEndpointNotFound, "endpoint %s is gone", o.id) // another call was faster
+		return refuse(codeEndpointNotFound, "endpoint %s is gone", o.id) // removed by a concurrent call
 	}
 	s.all = slices.DeleteFunc(s.all, func(p *object) bool { return p == o })
 	return nil
@@ -157,7 +157,7 @@ func (s *Server) remove(o *object) error {
 // policyTypeSet is a network policy that is a set.
 const policyTypeSet = "SetPolicy"
 
-// setSettings are those of a SetPolicy (hcsshim hcn SetPolicySetting).
+// setSettings are the settings of a SetPolicy (hcsshim hcn SetPolicySetting).
 type setSettings struct {
 	ID         string `json:"Id"`
 	Name       string
@@ -165,7 +165,7 @@ type setSettings struct {
 	Values     string // separated by commas
 }
 
-// show returns an object as HNS shows it.
+// show returns an object as HNS returns it.
 func (s *Server) show(ctx context.Context, o *object) (settings, error) {
 	out := maps.Clone(o.made)
 	out["ID"], out["SchemaVersion"], out["Version"] = o.id, settings{"Major": 2, "Minor": 0}, 0xF00000000
@@ -182,7 +182,7 @@ func (s *Server) show(ctx context.Context, o *object) (settings, error) {
 		}
 		out["Name"], out["Policies"], out["State"] = o.name, all, 1
 	case kindEndpoint:
-		e, _ := o.sim.Endpoint(o.id) // remote ones too, as the DLLs show them
+		e, _ := o.sim.Endpoint(o.id) // including remote ones, like the DLLs
 		if _, err := o.sim.GetEndpoint(ctx, o.id); err != nil && !errors.Is(err, hns.ErrElsewhere) {
 			return nil, err
 		}
@@ -211,7 +211,7 @@ func (s *Server) spaceOf(o *object) string {
 	return o.space
 }
 
-// modify changes an object. Settings without any policy are an empty object: clients leave the list out then.
+// modify changes an object. Clients omit an empty list of policies, so the settings may be an empty object.
 func (s *Server) modify(ctx context.Context, o *object, request string) error {
 	var m struct {
 		ResourceType string
@@ -266,7 +266,7 @@ func (o *object) modifySets(ctx context.Context, verb hns.Verb, list []hns.Endpo
 	return o.sim.ModifySets(ctx, verb, sets)
 }
 
-// attach attaches an endpoint to a namespace or takes it off.
+// attach attaches an endpoint to a namespace or detaches it.
 func (s *Server) attach(space *object, verb hns.Verb, id string) error {
 	e, err := s.find(kindEndpoint, id)
 	if err != nil {

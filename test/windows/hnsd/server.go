@@ -1,10 +1,9 @@
-// Package hnsd puts the simulator in the place of the Windows Host Networking
-// Service: it serves hnssim over loopback TCP to the DLLs of test/windows/dll,
-// which programs take for HNS. It outlives its clients, as HNS does, and keeps
-// their handles.
+// Package hnsd replaces the Windows Host Networking Service by the simulator. It serves hnssim over
+// loopback TCP to the DLLs of test/windows/dll, which replace the DLLs of HNS. It outlives its clients,
+// like HNS, and keeps their handles.
 //
-// It is portable, so that a test on Linux can stand behind a program that runs
-// under Wine. What HNS leaves open it answers strictly.
+// It is portable, so that a test on Linux can serve a program that runs under Wine. If the behaviour of HNS
+// is undocumented, it is strict.
 package hnsd
 
 import (
@@ -24,12 +23,12 @@ import (
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
-// Options says what the node looks like.
+// Options configure the node.
 type Options struct {
 	Network     string               // name of the node's own network; empty: "azure"
 	Bare        bool                 // the node has no network of its own
-	Foreign     []hns.EndpointPolicy // what HNS puts on an endpoint that is made without policies
-	Personality hnsfault.Personality // of the networks that clients make
+	Foreign     []hns.EndpointPolicy // policies that HNS puts on an endpoint that is created without any
+	Personality hnsfault.Personality // of the networks that clients create
 }
 
 // Server is the service of one node. All methods are safe for concurrent use.
@@ -63,7 +62,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// newID makes a GUID: the same ones in every run, so that two can be compared.
+// newID returns a new GUID. Every run has the same sequence, so that runs can be compared.
 func (s *Server) newID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +73,7 @@ func (s *Server) newID() string {
 // Sim returns the node's own network.
 func (s *Server) Sim() *hnsfault.Sim { return s.own.sim }
 
-// System returns the node as the contract suite asks it, without an adapter.
+// System returns the node for the contract suite, without an adapter.
 func (s *Server) System() hnstest.System {
 	return hnstest.System{HNS: s.Call, Client: func(network string) (hns.Client, error) {
 		for _, n := range s.objects(kindNetwork) {
@@ -86,8 +85,8 @@ func (s *Server) System() hnstest.System {
 	}}
 }
 
-// CreateEndpoint makes an endpoint in the node's own network and attaches it
-// (State 3), as the CNI does for a pod. It returns the endpoint's GUID.
+// CreateEndpoint creates an endpoint in the node's own network and attaches it (State 3), like the CNI for
+// a pod. It returns the endpoint's GUID.
 func (s *Server) CreateEndpoint(addr netip.Addr) (string, error) {
 	id := s.newID()
 	return id, s.AddEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}})
@@ -160,9 +159,9 @@ func (s *Server) Counts() map[string]int {
 	return maps.Clone(s.counts)
 }
 
-// Observe sets a function that runs after each call of the DLLs that makes, changes or deletes an
-// object, before the call is answered and before the next such call is carried out. So it sees every
-// state that there ever is. nil, as at first: no observer.
+// Observe sets a function that runs after each call of the DLLs that makes, changes or deletes an object,
+// before the call is answered and before the next such call is carried out. So it sees every state. nil
+// removes the function.
 func (s *Server) Observe(seen func(export string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +187,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// serve answers the calls of one connection, one after the other. A frame that
-// makes no sense ends it, as there is no call to answer.
+// serve answers the calls of one connection, one after the other. It closes the connection at an invalid
+// frame, as there is no call to answer.
 func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -204,8 +203,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// Call makes one call as the DLLs would, for a program that runs beside the server. It is an
-// hnstest.HNS. An error says that there is no such call.
+// Call makes one call like the DLLs, for a program in the same process. It is an hnstest.HNS. It returns an
+// error for an unknown export.
 func (s *Server) Call(export, id string, handle uint64, texts ...string) (hnstest.CallAnswer, error) {
 	for _, op := range ops {
 		if op.name == export {
@@ -233,7 +232,7 @@ var ops = func() map[uint32]operation {
 	return all
 }()
 
-// answer counts a call, does it, and tells the observer.
+// answer counts a call, carries it out, and calls the observer.
 func (s *Server) answer(ctx context.Context, r request) hnstest.CallAnswer {
 	s.mu.Lock()
 	s.counts[r.name]++
@@ -256,7 +255,7 @@ func (s *Server) answer(ctx context.Context, r request) hnstest.CallAnswer {
 func (s *Server) run(ctx context.Context, r request) (a hnstest.CallAnswer, err error) {
 	var o *object
 	switch r.verb {
-	case "": // the one request of the older API that programs make
+	case "": // the only request of the older API that is in use
 		if r.text != "GET /globals/version" {
 			return encode(settings{"Success": false, "Error": "no such request: " + r.text}), nil
 		}
@@ -279,7 +278,7 @@ func (s *Server) run(ctx context.Context, r request) (a hnstest.CallAnswer, err 
 	case "Create", "Open":
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.last += 0x10 // in Windows they are addresses, and none is used twice here
+		s.last += 0x10 // in Windows handles are addresses; here none is used twice
 		s.handles[s.last], a.Handle = o, s.last
 	case "Delete":
 		err = s.remove(o)
@@ -299,8 +298,8 @@ func (s *Server) run(ctx context.Context, r request) (a hnstest.CallAnswer, err 
 	return a, err
 }
 
-// held returns the object that the handle of r stands for. It must be open, and of this kind. The
-// object may be gone.
+// held returns the object of r's handle, which must be open and of this kind. The object may have been
+// removed.
 func (s *Server) held(r request, k kind) (*object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,14 +310,14 @@ func (s *Server) held(r request, k kind) (*object, error) {
 	return o, nil
 }
 
-// filter is the one of a query; it comes as JSON inside a string. What is nil
-// filters nothing. Its keys are of the older schema.
+// filter is the filter of a query, which is JSON in a string. A nil field filters nothing. The keys are of
+// the older schema.
 type filter struct {
 	Name, ID, VirtualNetwork *string
 	State                    *hnssim.EndpointState
 }
 
-// parseQuery reads a HostComputeQuery.
+// parseQuery parses a HostComputeQuery.
 func parseQuery(text string) (f filter, err error) {
 	var q struct {
 		SchemaVersion settings
@@ -331,7 +330,7 @@ func parseQuery(text string) (f filter, err error) {
 	return f, decode(q.Filter, &f)
 }
 
-// enumerate returns the GUIDs of the objects that match a query. The case of GUIDs does not count.
+// enumerate returns the GUIDs of the objects that match a query. It ignores the case of GUIDs.
 func (s *Server) enumerate(k kind, query string) (hnstest.CallAnswer, error) {
 	f, err := parseQuery(query)
 	is := func(want *string, have string) bool { return want == nil || strings.EqualFold(*want, have) }

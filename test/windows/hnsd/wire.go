@@ -71,13 +71,13 @@ func frame(a hnstest.CallAnswer) []byte {
 	head.Length = uint32(binary.Size(head) - 4 + binary.Size(record) + binary.Size(output))
 	var out bytes.Buffer
 	for _, part := range []any{head, record, output} {
-		_ = binary.Write(&out, binary.LittleEndian, part) // a buffer takes everything
+		_ = binary.Write(&out, binary.LittleEndian, part) // writing to a buffer does not fail
 	}
 	return out.Bytes()
 }
 
-// HRESULTs that the boundary itself gives (golang.org/x/sys/windows,
-// zerrors_windows.go); the simulator has those of policies.
+// HRESULTs that this package returns itself (golang.org/x/sys/windows, zerrors_windows.go). The simulator
+// has the HRESULTs for policies.
 const (
 	codeFail               uint32 = 0x80004005 // E_FAIL
 	codeInvalidHandle      uint32 = 0x80070006 // ERROR_INVALID_HANDLE
@@ -95,8 +95,8 @@ func refuse(code uint32, format string, args ...any) error {
 	return &hns.OpError{Op: "hnsd", Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// encode returns the output with v as JSON. Settings in it are as they were
-// sent, but for blanks between tokens, which HNS does not keep either.
+// encode returns the output with v as JSON. Settings are as the client sent them, without the white space
+// between tokens, which HNS does not keep either.
 func encode(v any) hnstest.CallAnswer {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -107,7 +107,7 @@ func encode(v any) hnstest.CallAnswer {
 	return hnstest.CallAnswer{Output: strings.TrimSuffix(b.String(), "\n")}
 }
 
-// decode reads strict JSON: an unknown key is a mistake of the client.
+// decode decodes strict JSON: an unknown key is an error of the client.
 func decode(text string, into any) error {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()

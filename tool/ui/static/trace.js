@@ -102,7 +102,7 @@ function side(word, s, now) {
     h('h3', {}, `${word} `, h('span', { class: 'name' }, s.end), chip(verdictOf(s))),
     s.judged ? h('p', {}, sentence(s.actual.why)) : h('p', {}, `Not known here. ${s.note ?? ''}`),
     s.judged && s.note ? h('p', { class: 'dim' }, s.note) : null,
-    s.contested ? h('p', { class: 'should' }, `It is not known to be ${s.end} that has its address: what is allowed to the address need not be allowed to the pod.`) : null,
+    s.contested ? h('p', { class: 'should' }, `${s.end} may not own its address: the verdict for the address may be wrong for the pod.`) : null,
     s.isolating.length === 0 ? null : h('p', { class: 'dim' }, 'Isolated by ', s.isolating.map((p, i) => [i > 0 ? ', ' : '', policyLink(p)])),
     s.judged ? rules(s.actual) : null,
     differs ? h('div', { class: 'should' }, h('p', {}, h('strong', {}, 'HNS should do otherwise: '), chip(s.wanted.verdict), ` ${since}`), h('p', {}, sentence(s.wanted.why)), rules(s.wanted)) : null,
@@ -124,7 +124,7 @@ function rules(state) {
   const list = all.filter((r) => r.policy !== '');
   if (list.length === 0) return null;
   return h('ul', { class: 'rules' }, list.slice(0, shownRules).map((r) => h('li', {},
-    h('div', { class: 'rule' }, policyLink(r.policy), ' ', h('code', {}, r.path.join(', ') || 'a rule that it has no more'),
+    h('div', { class: 'rule' }, policyLink(r.policy), ' ', h('code', {}, r.path.join(', ') || 'a rule that it no longer has'),
       r.lines ? h('span', { class: 'dim' }, ` ${r.lines.join(', ')}`) : null, h('div', { class: 'words' }, r.words)),
     h('ul', { class: 'checks' }, r.checks.map((c) => h('li', { class: c.ok ? 'ok' : 'dim' },
       h('span', { class: 'mark', 'aria-hidden': 'true' }, c.ok ? '✓' : '✕'), h('span', { class: 'sr' }, c.ok ? 'yes: ' : 'no: '),
