@@ -2,7 +2,7 @@ package backoff
 
 import "time"
 
-// If another program changes an object of ours once or twice, it is repaired at once. After more
+// If another program changes one of our objects once or twice, it is repaired without a pause. After more
 // changes it will probably go on. Two programs that undo each other's changes without a pause load
 // HNS and cut connections, so repairs back off.
 const (
@@ -18,7 +18,7 @@ const LongestDamped = 10 * time.Minute
 type Damping struct {
 	N     int // number of changes, up to Last
 	Last  time.Time
-	Until time.Time // end of the pause after the last change; in the past if there is none
+	Until time.Time // end of the pause after the last change; in the past if the pause is over
 }
 
 // Flap records a change. From the third change on, the pause after it is 1, 2, 4 … s.

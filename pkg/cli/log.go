@@ -13,9 +13,8 @@ import (
 // LogOff is the level at which nothing is logged.
 const LogOff = "off"
 
-// NewLogger returns a logger that writes JSON lines with unprintable characters escaped. The log
-// lines of libraries go there too: those of client-go through klog, and those of net/http through
-// package log.
+// NewLogger returns a logger that writes JSON lines with unprintable characters escaped. It
+// also gets the lines that client-go logs through klog and net/http through package log.
 func NewLogger(w io.Writer, level string) (klog.Logger, error) {
 	core := zapcore.NewNopCore()
 	if level != LogOff {

@@ -25,7 +25,7 @@ type Readiness interface {
 	WaitReady(ctx context.Context, key desired.PodKey, uid types.UID, sandbox state.Sandbox) error
 }
 
-// The errors of a claim, in addition to those of WaitReady.
+// The errors of a claim. WaitReady has others.
 var (
 	errNotSynced = errors.New("the agent does not know the whole cluster yet")
 	errNoPod     = errors.New("the watch of the API server does not show it on this node")

@@ -127,7 +127,7 @@ type Controller struct {
 	queue    *queue
 	claims   claims
 	finished finishedPods
-	synced   chan struct{} // closed when every informer has its first list
+	synced   chan struct{} // closed when all informers have their first list
 	// addressed is closed when the Node object has had an address.
 	addressed chan struct{}
 	status    status

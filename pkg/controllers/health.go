@@ -14,10 +14,10 @@ import (
 type status struct {
 	mu    sync.Mutex // guards the fields below; not held during calls
 	alive bool       // the worker runs
-	apply error      // why not everything is programmed: the error of the last transaction, or that there was none
+	apply error      // why not everything is programmed: the error of the last transaction, or that it has not run yet
 	look  error      // the error of the last look at HNS as a whole
 
-	doing state.Progress // what the worker does, and since when; empty while it waits for work
+	doing state.Progress // the worker's current step and its start; empty while it waits for work
 }
 
 // A transaction makes progress with each step of its work and with each call of HNS. After

@@ -136,7 +136,7 @@ func (i *informer) pauseAfter(ctx context.Context, err error) {
 	}
 }
 
-// list replaces the objects of the store with those of the source.
+// list replaces the objects of the store with the listed objects.
 func (i *informer) list(ctx context.Context) error {
 	add, end := i.store.list()
 	options := metav1.ListOptions{ResourceVersion: i.version}

@@ -49,7 +49,7 @@ type event struct {
 	at         time.Time
 }
 
-// applied adds the events of a transaction, and removes the events that are in HNS now: those of
+// applied adds the events of a transaction, and removes the events that are in HNS now: the events of
 // all generations outside waiting. It returns the time that each removed event took.
 func (e *events) applied(generation uint64, pending map[Key]time.Time, waiting []state.Span, now time.Time) (took []time.Duration) {
 	for _, at := range pending {

@@ -72,7 +72,7 @@ type queue struct {
 	wake chan struct{} // has a value when the first key came in, or one with more haste, since the worker last received
 
 	mu   sync.Mutex        // guards the fields below; not held during any call
-	keys map[Key]time.Time // when the first event of the key came in; zero if there was none
+	keys map[Key]time.Time // when the first event of the key came in; zero without an event
 	most haste             // the highest haste of the keys
 }
 

@@ -199,7 +199,7 @@ func (s *store[T]) wantsList() bool {
 	return false
 }
 
-// value returns the name of an object and what is kept of it.
+// value returns the name of an object and its value in the store.
 func (s *store[T]) value(object runtime.Object) (cache.ObjectName, *T, error) {
 	v := s.of(object)
 	if v == nil {

@@ -70,7 +70,7 @@ func (c *Controller) awaitNodeAddr(ctx context.Context) bool {
 // worker is the state of the one worker goroutine.
 type worker struct {
 	c        *Controller
-	pending  map[Key]time.Time // keys that were taken and are not applied yet, with the time of the event; zero if there was none
+	pending  map[Key]time.Time // keys that were taken and are not applied yet, with the time of the event, or zero
 	events   events            // events that were applied and are not in HNS yet
 	pace     pace
 	looks    looks

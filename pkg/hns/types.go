@@ -167,7 +167,7 @@ type Endpoint struct {
 	Policies []EndpointPolicy // all types and owners, in the order of HNS
 }
 
-// Parts are the policies of an endpoint: ours, and those of other programs.
+// Parts are the policies of an endpoint: ours and the foreign ones.
 type Parts struct {
 	Ours     []ACL            // canonical, in the order of HNS
 	Foreign  []EndpointPolicy // untouched

@@ -27,7 +27,7 @@ const (
 	kindEndpoint kind = "Endpoint"
 )
 
-// handle is an object that HNS keeps open for this process; 0 is none.
+// handle is an object that HNS keeps open for this process; 0 means no handle.
 type handle uintptr
 
 // failure is an error with which HNS answered.

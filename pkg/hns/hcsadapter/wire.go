@@ -157,7 +157,7 @@ func (n network) decode() hns.Network {
 	return out
 }
 
-// hasOurs reports whether the network has a set of ours.
+// hasOurs reports whether the network has one of our sets.
 func (n network) hasOurs() bool {
 	return slices.ContainsFunc(n.decode().Sets, func(s hns.SetPolicy) bool {
 		return strings.HasPrefix(strings.ToLower(s.ID), hns.SetIDPrefix)

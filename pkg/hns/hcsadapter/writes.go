@@ -10,7 +10,7 @@ import (
 )
 
 // errNothing is the cause of an ErrInvalid for a request without content. Such a request is not
-// sent: what HNS would do is unknown.
+// sent: the reaction of HNS is unknown.
 var errNothing = errors.New("a request without policies")
 
 // ModifySets implements hns.Client.
