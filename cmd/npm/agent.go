@@ -25,12 +25,13 @@ import (
 // HNS when it is told to stop, so a longer wait means that something hangs.
 const shutdownWait = 5 * time.Second
 
-// longestLook is the longest time until each object in HNS is read once, however long
-// unused sets are kept. What HNS lost is repaired within it.
+// longestLook limits the time in which each object in HNS is read once, also if unused sets are
+// kept longer. Objects that HNS lost are repaired within this time.
 const longestLook = time.Minute
 
-// settings are the command line, the environment and the configuration of npm start. A bundle has the exported ones
-// as JSON: where the kubeconfig is says nothing, and what is in it is secret.
+// settings are the command line, the environment and the configuration of npm start. A bundle
+// contains the exported fields as JSON. kubeconfig is not exported, because the file's content is
+// secret.
 type settings struct {
 	config
 	Node         string
@@ -40,7 +41,7 @@ type settings struct {
 	level        string // of the log, on the command line
 	Reconcile    time.Duration
 	HNSTimeout   time.Duration
-	// DryRun has HNS and the cluster read, and nothing written to either.
+	// DryRun makes the agent read HNS and the cluster, and write to neither.
 	DryRun bool
 }
 
@@ -61,7 +62,7 @@ type agent struct {
 	dry     *dryRun // nil unless settings.DryRun
 }
 
-// runAgent works until ctx is done, which is no error.
+// runAgent runs the agent until ctx is done. It returns nil if it ended only because of that.
 func runAgent(ctx context.Context, set settings, this host, svc service, logger klog.Logger) error {
 	api, err := controllers.RESTConfig(set.kubeconfig)
 	if err != nil {
@@ -87,7 +88,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	for _, part := range parts {
 		go func() { ended <- part(ctx) }()
 	}
-	err = <-ended // all end with ctx, and one that ends before takes the others along
+	err = <-ended // if one part ends, all end
 	cancel()
 	late := time.After(shutdownWait)
 	for range parts[1:] {
@@ -102,7 +103,7 @@ func runAgent(ctx context.Context, set settings, this host, svc service, logger 
 	return err
 }
 
-// listeners returns the addresses at which the agent answers.
+// listeners returns the listeners of the agent's HTTP endpoints.
 func (a *agent) listeners() []debug.Listener {
 	pages := a.pages()
 	return []debug.Listener{{
@@ -118,13 +119,13 @@ func (a *agent) listeners() []debug.Listener {
 	}}
 }
 
-// newAgent wires the parts. It does no I/O.
+// newAgent connects the parts of an agent. It does no I/O.
 func newAgent(set settings, source controllers.Source, sink controllers.Sink, this host, svc service, logger klog.Logger) *agent {
 	a := &agent{set: set, host: this, svc: svc, logger: logger}
 	a.waiting.set(a.network())
 	a.metrics = debug.NewMetrics(debug.MetricsConfig{
 		Version: cli.Version(), Now: time.Now,
-		// What they read is made below, of what is made here.
+		// a.dp and a.ctl are set below, because they need the metrics.
 		Stats: func() state.Stats { return a.dp.Stats() },
 		Staleness: func() map[string]time.Duration {
 			ages := map[string]time.Duration{}
@@ -164,7 +165,7 @@ func newAgent(set settings, source controllers.Source, sink controllers.Sink, th
 	return a
 }
 
-// applied takes what a transaction did. It makes no call.
+// applied passes on the results of a transaction. It does not call HNS.
 func (a *agent) applied(done controllers.Applied) {
 	a.metrics.Applied(done.Report, done.Err, done.Programmed)
 	if a.dry != nil {
@@ -174,14 +175,14 @@ func (a *agent) applied(done controllers.Applied) {
 	a.events.Applied(done)
 }
 
-// network is what is waited for when there is no other agent.
+// network describes the HNS network that the agent waits for.
 func (a *agent) network() string { return "the " + networkText(a.set.Network) }
 
-// work runs the controller as soon as the node is ours and there is something
-// to work on. A claim of the CNI plugin waits until the cluster is known, so claims are
-// answered first: the first pod of a node may be what makes its network.
+// work runs the controller once no other agent is on the node and the network exists. Claims of the
+// CNI plugin are answered before the network exists, because the first pod of a node may create it.
+// Each claim waits until the cluster is known.
 func (a *agent) work(ctx context.Context) error {
-	if a.dry == nil { // one that only looks is in nobody's way
+	if a.dry == nil { // a dry run writes nothing, so it may run beside another agent
 		unlock, err := a.lock(ctx)
 		if err != nil {
 			return unlessDone(ctx, err)
@@ -206,7 +207,7 @@ func (a *agent) work(ctx context.Context) error {
 	return nil
 }
 
-// lock waits until no other agent of this node is at work.
+// lock waits until no other agent of this node runs.
 func (a *agent) lock(ctx context.Context) (unlock func(), err error) {
 	const other = "another agent on this node to end"
 	began, waited := time.Now(), false
@@ -225,14 +226,14 @@ func (a *agent) lock(ctx context.Context) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// pages is what the HTTP endpoint shows.
+// pages returns the content of the HTTP endpoints.
 func (a *agent) pages() debug.Config {
 	pages := debug.Config{
 		Healthy: func() error {
 			switch err := a.svc.Healthy(); {
 			case err != nil:
 				return err
-			case a.waiting.get() != nil: // a restart would change nothing
+			case a.waiting.get() != nil: // a restart would not help
 				return nil
 			}
 			return a.ctl.Healthy()

@@ -10,14 +10,14 @@ import (
 	"github.com/winnpm/winnpm/pkg/node"
 )
 
-// pipeAgain is between two tries to make the pipe of the CNI plugin, while somebody else has
-// it.
+// pipeAgain is the pause between two attempts to create the pipe of the CNI plugin while another
+// process has it.
 const pipeAgain = 5 * time.Second
 
 var _ node.Claimer = (*agent)(nil)
 
-// answerClaims answers the CNI plugin until ctx is done. Without its pipe the agent works all
-// the same, and pods start as the plugin's mode says.
+// answerClaims answers the CNI plugin until ctx is done. Without the pipe the agent works anyway,
+// and the plugin's mode decides whether pods start.
 func (a *agent) answerClaims(ctx context.Context) {
 	last := ""
 	for ctx.Err() == nil {
@@ -38,8 +38,8 @@ func (a *agent) answerClaims(ctx context.Context) {
 	}
 }
 
-// Claim implements node.Claimer: it measures the controller's, and tells of pods that start
-// without their rules.
+// Claim implements node.Claimer. It calls the controller's Claim, measures it, and logs pods that
+// start without their rules.
 func (a *agent) Claim(ctx context.Context, c node.Claim) error {
 	began := time.Now()
 	err := a.ctl.Claim(ctx, c)

@@ -38,13 +38,13 @@ func defaultConfigPath(goos string) string {
 
 // config holds the values of the configuration file.
 type config struct {
-	Address        string // "" is every address
+	Address        string // "" means every address
 	Port           int
 	ProbePort      int    // on 127.0.0.1, for the kubelet
-	Network        string // name of the HNS network, in the case that HNS has; "": the agent finds it
-	ApplyMillis    int    // how long a change of rules waits at most for HNS to rest
+	Network        string // name of the HNS network, in the letter case of HNS; "": the agent finds it
+	ApplyMillis    int    // the longest time that a change of rules waits for HNS to rest
 	MaxBatchedACLs int
-	CNIPipe        string // where the CNI plugin asks; "" is nowhere
+	CNIPipe        string // the pipe for the CNI plugin; "" means none
 	LogLevel       string
 	Metrics        bool // /node-metrics and /cluster-metrics
 	DebugAPI       bool // the dump
@@ -53,9 +53,9 @@ type config struct {
 	Budgets        policy.Budgets
 }
 
-// defaultConfig returns the values of a file without any key. They are the predecessor's,
-// but for profiles: a process on the node could take them, and they cost more than any
-// other page.
+// defaultConfig returns the values of an empty file. They are the predecessor's, except that
+// profiles are off: any process on the node could request them, and they cost more than any other
+// page.
 func defaultConfig() config {
 	return config{
 		Address:        "0.0.0.0",
@@ -129,8 +129,8 @@ func (c config) probeAddress() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ProbePort))
 }
 
-// check sets what is 0 or empty to its default, and returns an error for a wrong level and for
-// values that contradict each other.
+// check replaces 0 and empty values by their defaults, and returns an error for an invalid level
+// and for values that contradict each other.
 func (c *config) check() error {
 	c.ApplyMillis = cmp.Or(c.ApplyMillis, defaultApplyMillis)
 	c.LogLevel = cmp.Or(strings.ToLower(c.LogLevel), defaultLogLevel)

@@ -73,8 +73,8 @@ func parseConfig(data []byte) (config, []notice, error) {
 	return c, notices, nil
 }
 
-// valuesOf returns the values of a JSON object by their keys, with the objects Toggles and Transport
-// unfolded.
+// valuesOf returns the values of a JSON object by key. The members of the objects Toggles and
+// Transport have keys like Toggles.EnablePprof.
 func valuesOf(data []byte) (map[string]json.RawMessage, error) {
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil {
@@ -101,7 +101,7 @@ func valuesOf(data []byte) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// unknown returns the notice about a key that is none, with the key that is most like it.
+// unknown returns the notice about an unknown key, with the most similar key.
 func unknown(keys []key, path string) notice {
 	n := notice{warn: true, msg: "unknown configuration key, it changes nothing", keysAndValues: []any{"key", path}}
 	last := func(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }

@@ -12,18 +12,18 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// errDryRun is why an agent that only looks is never ready: the node's policies are not
-// in force by its doing.
+// errDryRun is the reason why a dry run is never ready: it does not put the node's policies in
+// force.
 var errDryRun = errors.New("dry run: nothing is written to HNS")
 
-// dryRun logs what an agent that writes nothing would write.
+// dryRun logs what the agent would write.
 type dryRun struct {
 	dump   func() state.Dump
 	logger klog.Logger
 	told   []string // the last lines
 }
 
-// applied logs what HNS lacks when it is something else than before: counts, and at level
+// applied logs the pending writes if they changed: the numbers of sets and endpoints, and at level
 // debug a line for every set and rule.
 func (d *dryRun) applied() {
 	lines := differences(d.dump())
@@ -37,8 +37,8 @@ func (d *dryRun) applied() {
 	}
 }
 
-// differences returns counts of sets and endpoints, then a line for each set that HNS has not as it should be,
-// and for each rule that would come or go.
+// differences returns a line with the numbers of sets and endpoints to write, and then a line for
+// each set that differs, and for each rule to add or remove.
 func differences(dump state.Dump) []string {
 	lines := []string{""}
 	for _, s := range dump.Sets {

@@ -17,10 +17,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/node"
 )
 
-// lockName is the same for all versions and all networks: a node has one HNS.
+// lockName is the name of the node's lock. It is the same for all versions and all networks,
+// because a node has one HNS.
 const lockName = "WinNPM"
 
-// host is what the commands on a node use of the system that it runs on.
+// host has the functions of the operating system that the commands use.
 type host struct {
 	// connect returns this node's HNS.
 	connect func(hcsadapter.Options) (service, error)
@@ -39,21 +40,20 @@ func thisHost() host {
 	return host{connect: newHNS, lock: lock, listen: debug.Listen, pipe: node.ListenPipe}
 }
 
-// service is this node's HNS, with what only the real one tells.
+// service is this node's HNS, with methods that only a real HNS has.
 type service interface {
 	hns.Client
 	Healthy() error                  // non-nil while a call is past its deadline; never waits
-	OnlyOf(is func(netip.Addr) bool) // has networks of pods count alone; see hcsadapter.Client
+	OnlyOf(is func(netip.Addr) bool) // selects the networks by their pods; see hcsadapter.Client
 	Close()                          // does not wait for a call in progress
 }
 
-// networkPoll is the time between two looks for the network.
+// networkPoll is the time between two attempts to find the network.
 const networkPoll = 5 * time.Second
 
-// waitForNetwork returns when the network is there: the CNI creates it with the
-// first pod of a node that was just made. The predecessor gave up after 240
-// tries, 20 minutes; a node without pods is none the worse for an agent that
-// waits, while one that ends comes back with an ever longer backoff.
+// waitForNetwork returns when the network exists: the CNI creates it with the first pod of a new
+// node. The predecessor gave up after 240 tries, 20 minutes. A waiting agent does no harm on a node
+// without pods, while an agent that ends is restarted with an ever longer backoff.
 func waitForNetwork(ctx context.Context, client hns.Client, network string, logger klog.Logger) error {
 	began := time.Now()
 	for tries := 0; ; tries++ {
@@ -79,7 +79,8 @@ func waitForNetwork(ctx context.Context, client hns.Client, network string, logg
 	}
 }
 
-// networkText names a network of the configuration, where "" is one that is found.
+// networkText describes a network of the configuration. "" is a network that the agent finds
+// itself.
 func networkText(name string) string {
 	if name == "" {
 		return "HNS network of the pods"
@@ -87,7 +88,7 @@ func networkText(name string) string {
 	return fmt.Sprintf("HNS network %q", name)
 }
 
-// needs says what a command needs when err is that there is no usable HNS.
+// needs adds what a command needs to an error that says that there is no usable HNS.
 func needs(command string, err error) error {
 	if errors.Is(err, hcsadapter.ErrMissing) {
 		return fmt.Errorf("%s needs Windows Server 2022 or later: %w", command, err) // the system's words end in a dot
@@ -100,7 +101,7 @@ type phase struct{ waiting atomic.Value }
 
 func (p *phase) set(waiting string) { p.waiting.Store(waiting) }
 
-// get returns what is waited for, nil when nothing is.
+// get returns an error that says what the agent waits for, or nil if it works.
 func (p *phase) get() error {
 	if waiting, _ := p.waiting.Load().(string); waiting != "" {
 		return errors.New("waiting for " + waiting)
@@ -108,7 +109,7 @@ func (p *phase) get() error {
 	return nil
 }
 
-// sleep waits, or returns why the context ended.
+// sleep waits, or returns the cause why the context ended.
 func sleep(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -120,7 +121,7 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// unlessDone returns err, or nil when ctx is done: an agent that is stopped has not failed.
+// unlessDone returns err, or nil if ctx is done: stopping the agent is not a failure.
 func unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -119,8 +119,9 @@ func (o *installOptions) run(ctx context.Context, std cli.Streams) error {
 	return failed(err)
 }
 
-// watchEvery is how long another writer's file may stay without our entry. A look reads
-// the list and the names of the files beside it and beside the program.
+// watchEvery is the interval at which the list of plugins is checked, so the longest time that a
+// file of another program stays without our entry. A check reads the list and the names of the
+// files beside it and beside the program.
 const watchEvery = time.Second
 
 // keep installs again and again until ctx ends. After a write or a failure it pauses for 1, 2, 4 … 30 s, so if

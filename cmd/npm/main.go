@@ -25,7 +25,7 @@ func main() {
 func run(ctx context.Context, args []string, std cli.Streams, getenv func(string) string) int {
 	std.Out, std.Err = cli.PrintableText(std.Out), cli.PrintableText(std.Err)
 	root := cli.NewRoot("npm", "Network Policy Manager for Windows Kubernetes nodes", std)
-	root.CompletionOptions.DisableDefaultCmd = true // nobody types at a node
+	root.CompletionOptions.DisableDefaultCmd = true // shells on nodes need no completion
 	root.AddCommand(newStart(std, getenv, thisHost()), newInstallCNI(std), newUninstallCNI(std), newUninstall(std, getenv, thisHost()))
 	return cli.Run(ctx, root, args, std.Err, cli.Lines)
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/versioned"
 )
 
-// errKept is why no set is removed.
+// errKept says why no set was removed.
 var errKept = errors.New("sets stay while endpoints are left whose rules may name them")
 
-// leftover is what WinNPM and its predecessor have in HNS.
+// leftover lists the objects of WinNPM and its predecessor in HNS.
 type leftover struct {
-	endpoints []hns.Endpoint  // that have rules of ours, by GUID
-	rules     int             // of ours, on all of them
-	nested    []hns.SetPolicy // sets of sets, by name
-	sets      []hns.SetPolicy // the other ones, by name
-	unread    []error         // of endpoints that may have rules of ours, but cannot be read
+	endpoints []hns.Endpoint  // endpoints with our rules, sorted by GUID
+	rules     int             // number of our rules on these endpoints
+	nested    []hns.SetPolicy // our nested sets, sorted by name
+	sets      []hns.SetPolicy // our other sets, sorted by name
+	unread    []error         // one for each endpoint that cannot be read, and may have our rules
 }
 
 func (l leftover) empty() bool {
 	return len(l.endpoints)+len(l.nested)+len(l.sets)+len(l.unread) == 0
 }
 
-// lookForOurs reads the sets and every endpoint, and writes nothing.
+// lookForOurs reads the network and every endpoint, and returns our objects. It writes nothing.
 func lookForOurs(ctx context.Context, client hns.Client) (leftover, error) {
 	network, err := client.Network(ctx)
 	if err != nil {
@@ -61,11 +61,12 @@ func lookForOurs(ctx context.Context, client hns.Client) (leftover, error) {
 	return out, nil
 }
 
-// remove takes away what was found. It may be ended at any call and begun anew with another look.
+// remove removes the objects. It may be interrupted at any call; another lookForOurs and remove
+// then complete it.
 //
-// An endpoint loses all of our rules in one request, so what it lets pass is as before
-// or as without us, and nothing between. One that fails does not stop the others. Sets go
-// only when no endpoint is left that has our rules, or may have them.
+// An endpoint loses all of our rules in one request, so it has either all of them or none. If one
+// endpoint fails, the others are still written. Sets are removed only after no endpoint has our
+// rules, or may have them.
 func (l leftover) remove(ctx context.Context, client hns.Client) error {
 	failed := l.unread
 	writer := versioned.Writer{Ask: hns.Asking(ctx, client)}
@@ -83,8 +84,8 @@ func (l leftover) remove(ctx context.Context, client hns.Client) error {
 	return errors.Join(removeSets(ctx, client, l.nested), removeSets(ctx, client, l.sets))
 }
 
-// removeSets removes sets of one type with one request. When HNS refuses that, each goes
-// alone: the request is all or nothing.
+// removeSets removes sets of one type with one request. If HNS rejects it, removeSets sends a
+// request for each set, because a request is all or nothing.
 func removeSets(ctx context.Context, client hns.Client, sets []hns.SetPolicy) error {
 	if len(sets) == 0 {
 		return nil

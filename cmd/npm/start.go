@@ -43,7 +43,8 @@ Exit code: 0 stopped by a signal, 1 it cannot work,
 	return cmd
 }
 
-// run programs the node until ctx is done. What the command line does not say, the configuration does.
+// run programs the node until ctx is done. The command line takes precedence over the
+// configuration.
 func (set settings) run(ctx context.Context, std cli.Streams, getenv func(string) string, this host) error {
 	if set.Reconcile <= 0 || set.HNSTimeout <= 0 {
 		return errors.New("--reconcile-interval and --hns-timeout must be above 0")

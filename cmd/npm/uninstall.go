@@ -14,10 +14,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 )
 
-// lockWait is how long npm uninstall waits for an agent that is about to end.
+// lockWait is how long npm uninstall waits for an agent that is stopping.
 const lockWait = 15 * time.Second
 
-// uninstallFlags are what the command line says.
+// uninstallFlags are the flags of npm uninstall.
 type uninstallFlags struct {
 	yes, stay  bool
 	hnsTimeout time.Duration
@@ -49,7 +49,7 @@ or cannot be read, 2 wrong usage.`,
 	return cmd
 }
 
-// run takes everything of ours off the node, or says what there is.
+// run removes our objects from the node, or prints them.
 func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv func(string) string, this host) error {
 	if flags.hnsTimeout <= 0 {
 		return errors.New("--hns-timeout must be above 0")
@@ -82,7 +82,7 @@ func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv fun
 	return nil
 }
 
-// printFound says what there is: a line for each endpoint, and one for the sets.
+// printFound prints our objects: a line for each endpoint, and one for the sets.
 func printFound(ctx context.Context, out io.Writer, client hns.Client) error {
 	found, err := lookForOurs(ctx, client)
 	if err != nil {
@@ -107,8 +107,8 @@ func printFound(ctx context.Context, out io.Writer, client hns.Client) error {
 	return err
 }
 
-// removeAll takes everything away while it holds the node's lock. A look at the end decides whether it is done,
-// and not the answers to writes.
+// removeAll removes our objects while it holds the node's lock. It succeeds if a read at the end
+// finds none, whatever HNS answered to the writes.
 func removeAll(ctx context.Context, out io.Writer, client hns.Client, this host) error {
 	busy := errors.New("an agent programs this node: delete its DaemonSet first")
 	waiting, cancel := context.WithTimeoutCause(ctx, lockWait, busy)
@@ -135,7 +135,7 @@ func removeAll(ctx context.Context, out io.Writer, client hns.Client, this host)
 	return err
 }
 
-// because is the end of a line that has a reason, "" without one.
+// because returns the end of a line with a reason, or "" for nil.
 func because(err error) string {
 	if err == nil {
 		return ""

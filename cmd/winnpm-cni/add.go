@@ -39,7 +39,7 @@ func (p plugin) add(args *skel.CmdArgs) error {
 	return nil
 }
 
-// claim returns nil when the pod may start. Others than pods may.
+// claim returns nil if the container may start. A container that is not a pod may always start.
 func (p plugin) claim(args *skel.CmdArgs, c config, r prevResult) error {
 	claim, err := claimOf(args, r)
 	if err != nil {
@@ -57,12 +57,12 @@ func (p plugin) claim(args *skel.CmdArgs, c config, r prevResult) error {
 	if c.Mode == node.ModeStrict {
 		return types.NewError(types.ErrTryAgainLater, "winnpm-cni: not started, the kubelet tries again: "+why, "")
 	}
-	// The pod starts, whether or not somebody reads this.
+	// The pod starts even if this line cannot be written.
 	_, _ = fmt.Fprintf(p.stderr, "winnpm-cni: started without its policies: %s\n", why)
 	return nil
 }
 
-// advice says what to do about an error of node.Ask.
+// advice returns what to do about an error of node.Ask.
 func advice(err error, c config) string {
 	if errors.Is(err, node.ErrNoAgent) {
 		return "see that the agent of WinNPM runs on this node and listens on " + c.Pipe
@@ -70,7 +70,7 @@ func advice(err error, c config) string {
 	return "see the log of the agent of WinNPM on this node"
 }
 
-// status implements STATUS: a node whose pods cannot start says so.
+// status implements STATUS. It fails if pods cannot start on this node.
 func (p plugin) status(args *skel.CmdArgs) error {
 	c, err := parse(args.StdinData)
 	if err != nil {

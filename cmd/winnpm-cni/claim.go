@@ -9,7 +9,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/node"
 )
 
-// prevResult is what is read of a result. From 0.3.0 to 1.1.0 it is written in one way.
+// prevResult has the fields that are read of a result. Their format is the same in the CNI versions
+// 0.3.0 to 1.1.0.
 type prevResult struct {
 	IPs []struct {
 		Address   netip.Prefix `json:"address"`
@@ -20,7 +21,7 @@ type prevResult struct {
 	} `json:"interfaces"`
 }
 
-// endpoint is what the CNI calls the interface of the first address, "" if it does not.
+// endpoint returns the name of the interface of the first address, or "" if the result has none.
 func (r prevResult) endpoint() string {
 	if len(r.IPs) == 0 || len(r.Interfaces) == 0 {
 		return ""
@@ -35,8 +36,8 @@ func (r prevResult) endpoint() string {
 	return r.Interfaces[i].Name
 }
 
-// podArgs are what the kubelet's runtimes put into CNI_ARGS. types.LoadArgs finds fields
-// by the names of keys.
+// podArgs are the arguments that container runtimes pass in CNI_ARGS. types.LoadArgs matches keys
+// with names of fields.
 type podArgs struct {
 	types.CommonArgs
 
@@ -46,8 +47,8 @@ type podArgs struct {
 	K8S_POD_INFRA_CONTAINER_ID types.UnmarshallableString //nolint:staticcheck // a key
 }
 
-// claimOf makes a claim of what the runtime says, without its wait. The name is "" when
-// the container is none of Kubernetes.
+// claimOf returns the claim of a container, without its wait. Its name is "" if the container is
+// not a pod.
 func claimOf(args *skel.CmdArgs, r prevResult) (node.Claim, error) {
 	var pod podArgs
 	if err := types.LoadArgs(args.Args, &pod); err != nil {

@@ -15,7 +15,7 @@ import (
 
 const maxWaitSeconds = int(node.MaxWait / time.Second)
 
-// config is the plugin's entry in the list, as far as it is ours.
+// config is our plugin's configuration.
 type config struct {
 	Mode        string          `json:"mode"`
 	WaitSeconds int             `json:"waitSeconds"`
@@ -23,8 +23,8 @@ type config struct {
 	PrevResult  json.RawMessage `json:"prevResult"`
 }
 
-// parse reads the configuration that the runtime writes to stdin. An error is one line
-// with code 7.
+// parse reads the configuration that the runtime writes to stdin. An error is one line, with the
+// CNI error code 7.
 func parse(stdin []byte) (config, error) {
 	c := config{Mode: node.ModeWait, WaitSeconds: int(node.DefaultWait / time.Second), Pipe: node.DefaultPipe}
 	if err := json.Unmarshal(stdin, &c); err != nil {
@@ -46,12 +46,12 @@ func parse(stdin []byte) (config, error) {
 
 func (c config) wait() time.Duration { return time.Duration(c.WaitSeconds) * time.Second }
 
-// dialing returns what connects to the pipe of c.
+// dialing returns a function that connects to the pipe of c.
 func (p plugin) dialing(c config) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) { return p.dial(ctx, c.Pipe) }
 }
 
-// chained returns nil when there is a plugin before this one, whatever its result is.
+// chained returns an error if there is no plugin before this one in the list.
 func (c config) chained() error {
 	if len(c.PrevResult) == 0 || bytes.Equal(c.PrevResult, []byte("null")) {
 		return badConfig("no prevResult; put it behind the plugin that makes the endpoint, in a list")

@@ -1,6 +1,6 @@
-// Command winnpm-cni is a chained CNI plugin: it returns from ADD when the agent of this
-// node has put the policies of the pod in place, so that no pod runs a packet before. It
-// changes nothing itself, and gives back the result of the plugin before it as it is.
+// Command winnpm-cni is a chained CNI plugin. Its ADD returns when the agent of this node has put
+// the pod's policies in force, so that the pod sends no packet before. The plugin changes nothing
+// itself, and returns the result of the plugin before it unchanged.
 package main
 
 import (

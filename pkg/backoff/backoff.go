@@ -1,6 +1,5 @@
-// Package backoff says when something is tried again: after a failure, after a refusal,
-// and after somebody else has undone it. It has values only; whoever uses them tells the
-// time.
+// Package backoff decides when something is tried again: after a failure, after a rejection, and
+// after another program has undone it. It has no clock: callers pass the time.
 package backoff
 
 import (
@@ -11,7 +10,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Retry is the next try after failures, 1, 2, 4 … 30 s after the last one.
+// Retry is the next try after failures: 1, 2, 4 … 30 s after the last one.
 type Retry struct {
 	Tries int
 	At    time.Time // zero: nothing to retry
@@ -20,7 +19,7 @@ type Retry struct {
 // Longest is the longest pause after a failure.
 const Longest = 30 * time.Second
 
-// Pause returns the pause after so many failed tries.
+// Pause returns the pause after a number of failed tries.
 func Pause(tries int) time.Duration {
 	if tries > 5 {
 		return Longest
@@ -28,7 +27,7 @@ func Pause(tries int) time.Duration {
 	return min(time.Second<<max(tries-1, 0), Longest)
 }
 
-// Spread is Pause for one of many objects: from the third try on it ends early.
+// Spread is Pause for one of many objects: from the third try on it is up to a fifth shorter.
 func Spread(id string, tries int) time.Duration {
 	pause := Pause(tries)
 	if tries < 3 {
@@ -37,16 +36,16 @@ func Spread(id string, tries int) time.Duration {
 	return early(pause, id, tries)
 }
 
-// early takes up to a fifth off a pause, by object and try, so that what failed
-// together does not come back together for good.
+// early shortens a pause by up to a fifth, depending on the object and the try, so that objects
+// that failed together are not always retried together.
 func early(pause time.Duration, id string, tries int) time.Duration {
 	h := fnv.New32a()
 	_, _ = fmt.Fprint(h, tries, id) // a hash takes everything
 	return pause - pause/5*time.Duration(h.Sum32()%1000)/1000
 }
 
-// Failed schedules the next try of what failed now, in a run that began before.
-// One that came before it was due does not count, nor does a second one in a run.
+// Failed schedules the next try after a failure in a run that started at began. It counts only one
+// failure per run, and no failure of a try that was made before it was due.
 func (r *Retry) Failed(began, now time.Time) {
 	if r.At.After(began) {
 		return
@@ -55,7 +54,7 @@ func (r *Retry) Failed(began, now time.Time) {
 	r.At = now.Add(Pause(r.Tries))
 }
 
-// Due is the first of several times; the zero Due is none.
+// Due is the earliest of several times. The zero Due has none.
 type Due struct{ First time.Time }
 
 // At adds a time, unless it is zero.
@@ -65,7 +64,7 @@ func (d *Due) At(t time.Time) {
 	}
 }
 
-// After returns how long it is until then, at least a millisecond; 0 for none.
+// After returns the time until then, at least a millisecond, or 0 if there is no time.
 func (d Due) After(now time.Time) time.Duration {
 	if d.First.IsZero() {
 		return 0
@@ -73,33 +72,33 @@ func (d Due) After(now time.Time) time.Duration {
 	return max(d.First.Sub(now), time.Millisecond)
 }
 
-// Again says when HNS is asked again for what it refused, though that did not
-// change: what refused it may have been of the moment.
+// Again schedules the retries of a rejected request that did not change: the cause of the rejection
+// may have been temporary.
 type Again struct {
-	Code  uint32 // of the last answer; 0: none
+	Code  uint32 // HRESULT of the last rejection, or 0
 	Tries int
 	At    time.Time
 }
 
-// FirstRefused is the pause after the first refusal.
+// FirstRefused is the pause after the first rejection.
 const FirstRefused = 30 * time.Second
 
-// pauses are those after the first refusals; the last one is that after all others.
+// pauses are the pauses after the first rejections. The last one repeats.
 var pauses = []time.Duration{FirstRefused, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
 
-// Failed takes one more refusal.
+// Failed records a rejection and schedules the next try.
 func (a *Again) Failed(err error, now time.Time) {
 	a.Code = hns.CodeOf(err)
 	a.Tries++
 	a.Wait(now)
 }
 
-// NotBefore puts the next try off to a time, if it would come earlier.
+// NotBefore delays the next try until a time, if it is due earlier.
 func (a *Again) NotBefore(at time.Time) {
 	if a.At.Before(at) {
 		a.At = at
 	}
 }
 
-// Wait begins the pause anew.
+// Wait starts the current pause again.
 func (a *Again) Wait(now time.Time) { a.At = now.Add(pauses[min(max(a.Tries, 1), len(pauses))-1]) }

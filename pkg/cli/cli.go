@@ -1,6 +1,5 @@
-// Package cli is what the programs of this repository have in common on the
-// command line: how a command ends, how an error is worded, how logs are written, how text of other programs is
-// made printable.
+// Package cli has what the command lines of this repository's programs share: how a command ends,
+// how errors are worded, how logs are written, and how text from other programs is made printable.
 package cli
 
 import (
@@ -20,11 +19,11 @@ import (
 // Exit codes that every command has.
 const (
 	ExitOK       = 0
-	ExitBadInput = 1 // it cannot work, or what it reads is wrong
+	ExitBadInput = 1 // the command cannot work, or its input is wrong
 	ExitUsage    = 2 // the command line is wrong
 )
 
-// Streams are what a command reads and writes.
+// Streams are the standard streams of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -88,7 +87,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stderr io.Writ
 	}
 	if e.Err != nil {
 		for _, text := range linesOf(e.Err) {
-			_, _ = fmt.Fprintln(stderr, prefix(root.DisplayName(), cmd, text)+text) // nobody is left to tell when stderr is closed
+			_, _ = fmt.Fprintln(stderr, prefix(root.DisplayName(), cmd, text)+text) // if stderr is closed, the error cannot be reported
 		}
 	}
 	return e.Code
@@ -109,7 +108,7 @@ func Lines(err error) []string { return []string{Line(err)} }
 // release is the version of a release; hack/release.sh has the linker write it.
 var release string
 
-// Version returns what the build knows of itself.
+// Version returns the version of this program, as far as the build knows it.
 func Version() string {
 	if release != "" {
 		return release
@@ -120,7 +119,7 @@ func Version() string {
 	return "unknown"
 }
 
-// exclusiveFlags is what cobra says of flags that exclude each other.
+// exclusiveFlags matches cobra's error about flags that exclude each other.
 var exclusiveFlags = regexp.MustCompile(`^if any flags in the group .* none of the others can be; \[(.*)\] were all set$`)
 
 // usageError returns an error of cobra, in fewer words if flags exclude each other.
@@ -140,8 +139,8 @@ func prefix(name string, cmd *cobra.Command, text string) string {
 	return name + ": " + verb + ": "
 }
 
-// Needs refuses a command line with less than least or more than most arguments
-// beside flags, and says how it is written.
+// Needs returns an error for a command line with fewer than least or more than most arguments. like
+// shows how the command line is written.
 func Needs(least, most int, like string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if least <= len(args) && len(args) <= most {

@@ -13,9 +13,8 @@ import (
 // LogOff is the level at which nothing is logged.
 const LogOff = "off"
 
-// NewLogger returns a logger of JSON lines. Names and messages of others are escaped so
-// that they can be printed. The lines of libraries go there too: those of client-go
-// through klog, and those of net/http through package log.
+// NewLogger returns a logger that writes JSON lines with unprintable characters escaped. It
+// also gets the lines that client-go logs through klog and net/http through package log.
 func NewLogger(w io.Writer, level string) (klog.Logger, error) {
 	core := zapcore.NewNopCore()
 	if level != LogOff {
@@ -34,8 +33,7 @@ func NewLogger(w io.Writer, level string) (klog.Logger, error) {
 	return logger, nil
 }
 
-// Warn logs at a level that klog.Logger does not have: something is not as it
-// should be, but nothing failed.
+// Warn logs at level warn, which klog.Logger does not have: something is wrong, but nothing failed.
 func Warn(logger klog.Logger, msg string, keysAndValues ...any) {
 	if z, ok := logger.GetSink().(zapr.Underlier); ok {
 		z.GetUnderlying().Sugar().Warnw(msg, keysAndValues...)

@@ -21,11 +21,10 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Page is text in the making. The zero value is empty.
+// Page collects the lines of a text. The zero value is empty.
 type Page struct{ b strings.Builder }
 
-// Line adds one line, whatever the arguments hold, indented by twice as many
-// spaces and without spaces at its end.
+// Line adds exactly one line. It is indented by twice as many spaces, and has no spaces at its end.
 func (p *Page) Line(indent int, format string, args ...any) {
 	p.b.WriteString(strings.TrimRight(strings.Repeat("  ", indent)+Printable(fmt.Sprintf(format, args...)), " ") + "\n")
 }
@@ -44,17 +43,18 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// PrintableText returns a writer that passes text on to w, with U+FFFD for every character
-// that cannot be printed, but for line feeds. It is the last gate before a terminal:
-// whoever puts a name into a line uses Printable, as this one cannot tell whose a line feed
-// is. Each Write has whole characters: it takes a part of one for what cannot be printed.
+// PrintableText returns a writer that passes text on to w, with U+FFFD for every unprintable
+// character except line feeds. It is the last protection before a terminal: callers must use
+// Printable for each name in a line, because the writer cannot tell whether a line feed is part of
+// a name. A Write must not end inside a character; the parts of such a character count as
+// unprintable.
 func PrintableText(w io.Writer) io.Writer {
 	return &writer{w, func(out []byte, _ rune) []byte { return utf8.AppendRune(out, unicode.ReplacementChar) }}
 }
 
-// PrintableJSON returns a writer that passes JSON on to w, with every character that cannot be
-// printed as an escape sequence of JSON: it says the same, and steers no terminal.
-// encoding/json leaves DEL, C1 and what turns the direction of text as they are.
+// PrintableJSON returns a writer that passes JSON on to w, with every unprintable character as a
+// JSON escape sequence. The JSON keeps its meaning, and cannot control a terminal. encoding/json
+// does not escape DEL, C1 and characters that change the direction of text.
 func PrintableJSON(w io.Writer) io.Writer {
 	return &writer{w, func(out []byte, r rune) []byte {
 		if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {

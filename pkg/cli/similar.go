@@ -2,14 +2,14 @@ package cli
 
 import "strings"
 
-// Similar returns the name that is most like word, in any case; of several the first, and
-// "" when none is like it. A third of the word may differ, and three bytes at most.
+// Similar returns the name that is most similar to word, ignoring case. It returns the first of
+// several, and "" if none is similar. A third of the word may differ, but at most three bytes.
 func Similar(word string, names []string) string {
 	word = strings.ToLower(word)
 	found, least := "", 1+min(3, len(word)/3)
 	for _, name := range names {
 		if n := len(name) - len(word); n >= least || -n >= least {
-			continue // and a word of a megabyte costs nothing
+			continue // also skips the comparison with a huge word
 		}
 		if d := edits(word, strings.ToLower(name)); d < least {
 			found, least = name, d
@@ -18,7 +18,7 @@ func Similar(word string, names []string) string {
 	return found
 }
 
-// edits is the number of bytes to insert, delete or change to get from a to b.
+// edits returns the number of bytes to insert, delete or change to turn a into b.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -18,14 +18,14 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Readiness says when the endpoint of a pod that starts is ready.
+// Readiness waits until the endpoint of a starting pod is ready.
 type Readiness interface {
-	// WaitReady returns nil when the endpoint of a pod's sandbox is as the pod's policies
-	// say. When ctx ends before, the error says what was missing.
+	// WaitReady returns nil when the endpoint of a pod's sandbox has the rules of the pod's
+	// policies. If ctx ends first, the error says what was missing.
 	WaitReady(ctx context.Context, key desired.PodKey, uid types.UID, sandbox state.Sandbox) error
 }
 
-// What a claim may end with, beside what WaitReady says.
+// The errors of a claim. WaitReady has others.
 var (
 	errNotSynced = errors.New("the agent does not know the whole cluster yet")
 	errNoPod     = errors.New("the watch of the API server does not show it on this node")
@@ -35,10 +35,10 @@ var (
 
 var _ gate.Claimer = (*Controller)(nil)
 
-// Claim implements gate.Claimer. The dataplane learns of the pod's address from the claim,
-// as the API server learns of it when the plugin has ended. A pod that starts without an
-// answer keeps its claim; in mode strict it does not start, and loses it. In mode wait a
-// plugin that hangs up may have waited for long enough, so that the pod starts.
+// Claim implements gate.Claimer. The dataplane learns the pod's address from the claim, because the
+// API server learns it only after the plugin has ended. If the plugin does not wait for the answer,
+// the claim remains in mode wait, because the pod may have started. In mode strict the pod does not
+// start, and Claim ends the claim.
 func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	began := time.Now()
 	i := slices.IndexFunc(claim.Addresses, netip.Addr.Is4)
@@ -57,12 +57,12 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	}
 	c.claims.add(p, t)
 	if is := c.pods.get(cache.ObjectName(p.Key())); is == nil || is.UID != p.UID || is.Finished {
-		c.claims.giveUp(p.Key(), t) // it went before the claim came, so no event of it comes any more
+		c.claims.giveUp(p.Key(), t) // the pod went before the claim was added, so no event would end the claim
 	}
-	// What came while the rules were written waits in the queue, and may be about this pod. So the
-	// agent waits twice; what comes from then on does not count, as there may always be more.
+	// Events that came in while the rules were written wait in the queue and may concern this pod.
+	// So the agent waits for two rounds. It does not wait for later events, as there may always be more.
 	for round := 0; round < 2 && err == nil; round++ {
-		sandbox := c.claims.ask(t)
+		sandbox := c.claims.nextRound(t)
 		c.queue.AddEvent(keyOfPod(p.Key()), urgent)
 		err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
 	}
@@ -77,11 +77,12 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	return err
 }
 
-// awaitInterval is the time between two looks for a pod of a claim. The watch mostly has shown it before.
+// awaitInterval is the time between two checks whether the pod of a claim is known. Mostly the
+// first check finds it.
 const awaitInterval = 20 * time.Millisecond
 
-// awaitPod returns the pod of a claim as soon as everything that was there at the start is
-// known, and the watch shows the pod.
+// awaitPod returns the pod of a claim once the first lists are in the stores and the watch has
+// shown the pod.
 func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*desired.Pod, error) {
 	select {
 	case <-c.synced:
@@ -101,25 +102,25 @@ func (c *Controller) awaitPod(ctx context.Context, claim gate.Claim) (*desired.P
 	}
 }
 
-// isUID reports whether a runtime's UID of a pod is that of its object. A static pod starts
-// without one: the kubelet names it by a hash of its manifest, 32 hexadecimal digits
-// (pkg/kubelet/config/common.go of Kubernetes), and its mirror pod, which the API server has, gets
-// a UID as all objects do. Then the name decides.
+// isUID reports whether the UID that the runtime gives for a pod is the UID of its Pod object. For
+// a static pod it is not: the kubelet identifies it by a hash of its manifest, 32 hexadecimal
+// digits (pkg/kubelet/config/common.go of Kubernetes), while its mirror pod in the API server has a
+// UID like any object. Such a pod is found by its name.
 func isUID(uid string) bool {
 	return uid != "" && (len(uid) != 32 || strings.Trim(uid, "0123456789abcdef") != "")
 }
 
-// claims are what the CNI told of pods that start, before the API server knows their
-// addresses. There is one for each local pod at most: it goes with its pod.
+// claims holds what the CNI plugin said about starting pods, before the API server knows their
+// addresses. Each local pod has at most one claim, which ends with the pod.
 type claims struct {
-	queue *queue // takes the pods whose claims end
+	queue *queue // gets the keys of pods whose claims end
 
-	mu    sync.Mutex // guards the rest
-	told  map[desired.PodKey]*podClaim
-	asked int // how often the agent waited until a pod may start
+	mu     sync.Mutex // guards the rest
+	byPod  map[desired.PodKey]*podClaim
+	rounds int // the number of rounds of all claims so far
 }
 
-// podClaim is what the CNI told of a pod. Its fields are guarded by claims.mu.
+// podClaim is what the CNI plugin said about a pod. Its fields are guarded by claims.mu.
 type podClaim struct {
 	uid     types.UID
 	sandbox state.Sandbox
@@ -128,70 +129,71 @@ type podClaim struct {
 	// passed is set once the Pod object has an address of the pod network that differs from before.
 	// From then on the agent uses the address of the Pod object.
 	passed bool
-	end    context.CancelCauseFunc // tells who waits that it counts no more
+	end    context.CancelCauseFunc // ends the wait for the pod
 }
 
-// on returns a local pod as the dataplane is to know it: with the sandbox that the CNI told of, and
-// with its address where the API server does not know that yet.
-func (c *claims) on(p *desired.Pod) *desired.Pod {
+// apply returns a local pod with its claim applied: with the sandbox that the CNI plugin named, and
+// with the address of the claim if the API server does not know it yet.
+func (c *claims) apply(p *desired.Pod) *desired.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.told[p.Key()]
+	t := c.byPod[p.Key()]
 	if t == nil || t.uid != p.UID {
 		return p
 	}
 	is := *p
 	is.HostNetwork, is.Addr = false, ownAddr(p) // containerd calls a CNI only for pods of the pod network
 	if is.Sandbox = t.sandbox; !t.passed || p.Addr == t.addr {
-		is.Addr, is.Started = t.addr, t.sandbox.Told // of two pods that claim an address the later one has it
+		is.Addr, is.Started = t.addr, t.sandbox.Told // if two pods claim an address, the one that started later has it
 	}
 	return &is
 }
 
-// add takes the claim of a pod. Pods that had its address have ended, as far as the CNI told, though the API
-// server may not say so yet.
+// add adds the claim of a pod. It ends the claims of pods that had the address: the CNI reuses an
+// address only after its pod has ended, though the API server may not know that yet.
 func (c *claims) add(p *desired.Pod, t *podClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, other := range c.told {
+	for key, other := range c.byPod {
 		if other.addr == t.addr || key == p.Key() {
 			c.drop(key)
 		}
 	}
 	t.uid, t.before = p.UID, ownAddr(p)
-	c.told[p.Key()] = t
+	c.byPod[p.Key()] = t
 }
 
-// ask returns the sandbox of a claim with a new round, which the dataplane is to reach.
-func (c *claims) ask(t *podClaim) state.Sandbox {
+// nextRound starts a new round of a claim. It returns the sandbox with the number of the round, which the
+// dataplane must reach.
+func (c *claims) nextRound(t *podClaim) state.Sandbox {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked++
-	t.sandbox.Round = c.asked
+	c.rounds++
+	t.sandbox.Round = c.rounds
 	return t.sandbox
 }
 
-// giveUp ends a claim, if it still counts.
+// giveUp ends a claim unless another one has replaced it.
 func (c *claims) giveUp(key desired.PodKey, t *podClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.told[key] == t {
+	if c.byPod[key] == t {
 		c.drop(key)
 	}
 }
 
 // drop ends the claim of a pod. The caller holds mu.
 func (c *claims) drop(key desired.PodKey) {
-	c.told[key].end(errReplaced)
-	delete(c.told, key)
+	c.byPod[key].end(errReplaced)
+	delete(c.byPod, key)
 	c.queue.AddEvent(keyOfPod(key), prompt)
 }
 
-// sees takes the state of a local pod, nil when a pod is gone.
-func (c *claims) sees(key desired.PodKey, p *desired.Pod) {
+// podChanged updates the claim of a local pod after a change of the pod; p is nil if the pod is gone.
+func (c *claims) podChanged(key desired.PodKey, p *desired.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch t := c.told[key]; {
+	switch t := c.byPod[key]; {
 	case t == nil:
 	case p == nil, p.UID != t.uid, p.Finished:
 		c.drop(key)
@@ -202,7 +204,7 @@ func (c *claims) sees(key desired.PodKey, p *desired.Pod) {
 
 // ownAddr returns the pod's address in the pod network according to its Pod object, or the zero
 // Addr if it has none. The kubelet clears the address when it recreates the sandbox. For a pod with
-// hostNetwork it reports the node's address until the pod has its own.
+// hostNetwork, the kubelet reports the node's address until the pod has its own.
 func ownAddr(p *desired.Pod) netip.Addr {
 	if p.HostNetwork {
 		return netip.Addr{}

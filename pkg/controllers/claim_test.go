@@ -301,7 +301,7 @@ func TestClaimsOfOneAddress(t *testing.T) {
 		_, err := n.claim(claimOf("b", "s1", "10.0.0.1"))
 		require.NoError(n.t, err)
 		require.ErrorIs(n.t, <-first, errReplaced)
-		require.Len(n.t, n.claims.told, 1)
+		require.Len(n.t, n.claims.byPod, 1)
 	})
 }
 
@@ -313,7 +313,7 @@ func TestClaimsAreBounded(t *testing.T) {
 				n.later(claimOf(pod, sandbox, "10.0."+sandbox[1:]+"."+strconv.Itoa(int(pod[0]))))
 			}
 		}
-		require.Len(n.t, n.claims.told, 3)
+		require.Len(n.t, n.claims.byPod, 3)
 		n.cluster.pods.remove(scheduled("a"))
 		ended := newPod("b", "")
 		ended.Status.Phase = corev1.PodSucceeded
@@ -322,7 +322,7 @@ func TestClaimsAreBounded(t *testing.T) {
 		again.UID = "another"
 		n.cluster.pods.set(again)
 		synctest.Wait()
-		require.Empty(n.t, n.claims.told)
+		require.Empty(n.t, n.claims.byPod)
 		time.Sleep(startWait)
 	})
 }
@@ -337,7 +337,7 @@ func TestClaimAtTheEnd(t *testing.T) {
 		cancel()
 		err := <-done
 		require.False(n.t, err == nil || errors.Is(err, errReplaced))
-		require.Len(n.t, n.claims.told, 1, "the pod may run: the plugin asks the next agent")
+		require.Len(n.t, n.claims.byPod, 1, "the pod may run: the plugin asks the next agent")
 	})
 }
 
@@ -384,7 +384,7 @@ func TestClaimOfAPodThatGoes(t *testing.T) {
 		err := n.Claim(goesAt{ctx, &nth, func() { n.cluster.pods.remove(scheduled("a")); synctest.Wait() }}, claimOf("a", "s1", "10.0.0.1"))
 		require.ErrorIs(n.t, err, errReplaced)
 		time.Sleep(time.Minute)
-		require.Empty(n.t, n.claims.told)
+		require.Empty(n.t, n.claims.byPod)
 	})
 }
 

@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// RESTConfig reads a kubeconfig file, or with "" what a pod finds in its
-// container. It does not talk to the server.
+// RESTConfig reads a kubeconfig file. For "" it reads the configuration that a pod finds in its
+// container. It sends no request.
 func RESTConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		cfg, err := hostProcessConfig(os.Getenv(mountPointEnv))
@@ -49,17 +49,17 @@ func RESTConfig(kubeconfig string) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// mountPointEnv is where containerd puts the files of a HostProcess container.
-// Up to 1.6 that is the only place where its volumes are, as such a container
-// sees the file system of the host; what the host has at the usual path would be
-// somebody else's (kubernetes.io, "Create a Windows HostProcess Pod").
+// mountPointEnv is the environment variable with the directory where containerd puts the files of a
+// HostProcess container. With containerd 1.6 and older, volumes are only there: such a container
+// sees the file system of the host, so the usual path would lead to files of the host
+// (kubernetes.io, "Create a Windows HostProcess Pod").
 const mountPointEnv = "CONTAINER_SANDBOX_MOUNT_POINT"
 
-// serviceAccountDir is where a pod has its credentials, below the root.
+// serviceAccountDir is the path of a pod's credentials, relative to the root.
 const serviceAccountDir = "var/run/secrets/kubernetes.io/serviceaccount"
 
-// hostProcessConfig is rest.InClusterConfig for files below a mount point. It
-// returns nil when they are not there.
+// hostProcessConfig is rest.InClusterConfig for files below a mount point. It returns nil if there
+// are no such files.
 func hostProcessConfig(mountPoint string) (*rest.Config, error) {
 	if mountPoint == "" {
 		return nil, nil
@@ -74,7 +74,7 @@ func hostProcessConfig(mountPoint string) (*rest.Config, error) {
 		return nil, err
 	}
 	if _, err := cert.NewPool(caFile); err != nil {
-		return nil, err // without it no server could be trusted
+		return nil, err // the agent could trust no server
 	}
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -88,9 +88,8 @@ func hostProcessConfig(mountPoint string) (*rest.Config, error) {
 	}, nil
 }
 
-// ClusterSource reads a live cluster: all pods, namespaces and policies, and
-// the Node called node, with "" all Nodes. It only lists and watches, and asks which kinds
-// the server has.
+// ClusterSource returns the Source of a live cluster, with the Node called node in Nodes, or all
+// Nodes for "". It only lists, watches, and asks which kinds the server has.
 func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	var failed error
 	client := func(gv schema.GroupVersion, add func(*runtime.Scheme) error) *rest.RESTClient {
@@ -125,9 +124,9 @@ func ClusterSource(cfg *rest.Config, node string) (Source, error) {
 	}, nil
 }
 
-// addOnly returns a function that registers only these types of a group. A client with it
-// fails to decode a response of any other kind; with all types registered, such a response could
-// pass as an empty list.
+// addOnly returns a function that registers only these types of a group. A client with these types
+// fails to decode a response of any other kind. With all types registered, such a response could be
+// taken for an empty list.
 func addOnly(gv schema.GroupVersion, types ...runtime.Object) func(*runtime.Scheme) error {
 	return func(scheme *runtime.Scheme) error {
 		scheme.AddKnownTypes(gv, types...)
@@ -154,13 +153,13 @@ func Client(cfg *rest.Config, gv schema.GroupVersion, add func(*runtime.Scheme) 
 	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	c.WarningHandlerWithContext = rest.NoWarnings{}
 	c.Wrap(newImpatient)
-	c.QPS = -1 // a few lists and watches with a backoff each; what writes has its own limit
+	c.QPS = -1 // the informers have backoffs, and the Recorder has its own limit
 	return rest.RESTClientFor(c)
 }
 
 // These limits bound the delays that an API server, or a proxy in front of it, can cause. It can
-// send a Retry-After of an hour, or never answer. client-go honors any Retry-After. The informer
-// ends a watch that is over its time.
+// send a Retry-After of an hour, or never answer. client-go honors any Retry-After. These limits do
+// not cover a watch that never ends: the informer ends it.
 const (
 	maxRetryAfter = 30 * time.Second // a longer Retry-After is reduced to this
 	headersWithin = 30 * time.Second // time from each request to the headers of its response
@@ -198,7 +197,7 @@ func (i *impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// cancelingBody is the body of a response. Its Close releases what the request holds.
+// cancelingBody is the body of a response. Its Close also cancels the context of the request.
 type cancelingBody struct {
 	io.ReadCloser
 	cancel func()

@@ -53,8 +53,9 @@ func (p *lightCluster) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// maxSpec is above what the limits of the CRD allow, which does not limit selectors. pkg/policy
-// applies its own limits to the decoded spec.
+// maxSpec is the largest spec that is decoded, in bytes of JSON. It is above what the CRD allows,
+// except that the CRD does not limit selectors. pkg/policy applies its own limits to the decoded
+// spec.
 const maxSpec = policy.ClusterBytes
 
 // clusterSpec decodes a spec. An oversized or unreadable spec becomes one that denies all
@@ -71,7 +72,7 @@ func clusterSpec(text []byte) v1alpha2.ClusterNetworkPolicySpec {
 	return spec
 }
 
-// closedSpec decodes the fields of a spec that CloseCluster keeps: of each rule only its
+// closedSpec decodes the fields of a spec that CloseCluster keeps. Of each rule that is only the
 // action.
 func closedSpec(text []byte, excess string) v1alpha2.ClusterNetworkPolicySpec {
 	type rule struct {
@@ -85,7 +86,7 @@ func closedSpec(text []byte, excess string) v1alpha2.ClusterNetworkPolicySpec {
 		Egress   []rule          `json:"egress"`
 	}
 	deny := rule{v1alpha2.ClusterNetworkPolicyRuleActionDeny}
-	if json.Unmarshal(text, &head) != nil { // nothing of it can be trusted
+	if json.Unmarshal(text, &head) != nil { // unreadable: it denies everything for every pod
 		head.Tier, head.Subject, head.Ingress, head.Egress = v1alpha2.AdminTier, nil, []rule{deny}, []rule{deny}
 	}
 	spec := v1alpha2.ClusterNetworkPolicySpec{Tier: head.Tier, Priority: head.Priority}
@@ -107,7 +108,7 @@ type keptCluster struct {
 	nodes  bool // one of its peers selects nodes
 }
 
-// keptClusters says what is kept of ClusterNetworkPolicies.
+// keptClusters returns how the store keeps ClusterNetworkPolicies.
 func keptClusters() kept[keptCluster] {
 	return kept[keptCluster]{
 		kind: KindClusterPolicy,
@@ -168,7 +169,7 @@ func (s clusterSource) ListWithContext(ctx context.Context, options metav1.ListO
 	}
 	request := s.client.Get().Resource(clusterResource).VersionedParams(&options, metav1.ParameterCodec)
 	if err := get(ctx, request, "ClusterNetworkPolicyList", &light); err != nil {
-		return nil, s.meant(ctx, fmt.Errorf("list %s: %w", clusterResource, err))
+		return nil, s.explainError(ctx, fmt.Errorf("list %s: %w", clusterResource, err))
 	}
 	list := &v1alpha2.ClusterNetworkPolicyList{ListMeta: light.ListMeta}
 	for i := range light.Items {
@@ -177,11 +178,11 @@ func (s clusterSource) ListWithContext(ctx context.Context, options metav1.ListO
 	return list, nil
 }
 
-// meant returns the meaning of a list's error. The API server answers "not found" for a kind
-// that it does not have. It answers "forbidden" for a kind that the agent may not list, whether
-// it has the kind or not. So meant reads the list of kinds, which every client may read. If
-// that is forbidden too, "not found" counts as a missing kind.
-func (s clusterSource) meant(ctx context.Context, err error) error {
+// explainError adds to the error of a list what it means: ErrNoKind, or missing rights. The API server
+// answers "not found" for a kind that it does not have, and "forbidden" for a kind that the agent
+// may not list, whether it exists or not. So explainError reads the list of kinds, which every client may
+// read. If that is forbidden too, "not found" counts as a missing kind.
+func (s clusterSource) explainError(ctx context.Context, err error) error {
 	notFound, forbidden := apierrors.IsNotFound(err), apierrors.IsForbidden(err)
 	if !notFound && !forbidden {
 		return err
@@ -204,8 +205,8 @@ func (s clusterSource) has(ctx context.Context) (bool, error) {
 	if !apierrors.IsNotFound(err) {
 		return slices.ContainsFunc(kinds.APIResources, func(r metav1.APIResource) bool { return r.Name == clusterResource }), err
 	}
-	// Whatever stands before the server may say "not found", too. A list of all groups
-	// only the server has.
+	// A proxy in front of the server may also answer "not found". Only the server has the list of
+	// all groups.
 	var groups metav1.APIGroupList
 	err = get(ctx, s.client.Get().AbsPath("/apis"), "APIGroupList", &groups)
 	return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool {
@@ -213,7 +214,8 @@ func (s clusterSource) has(ctx context.Context) (bool, error) {
 	}), err
 }
 
-// get reads the answer to a request, as JSON. It fails if the answer is of another kind.
+// get reads the JSON answer to a request into the variable. It fails if the answer is of another
+// kind.
 func get(ctx context.Context, request *rest.Request, kind string, into interface{ GetObjectKind() schema.ObjectKind }) error {
 	text, err := request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
 	if err != nil {

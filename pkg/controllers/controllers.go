@@ -1,16 +1,13 @@
-// Package controllers turns what the API server says into transactions for the
-// dataplane.
+// Package controllers turns what the API server says into transactions for the dataplane.
 //
-// Informers keep of each object what is of use, put the key of what changed into
-// one queue, and do nothing else. One worker takes every pending key, reads the
-// objects' present state from the informers' stores, builds one transaction and
-// hands it over: the dataplane shares its pods and policies. A lone event is
-// applied at once; of many that come in a row HNS takes a fifth of its time. Retries
-// are keys of the same queue. Between transactions the worker reads HNS through
-// Observe, and adds a key when that finds work.
+// Informers keep the fields of each object that the agent uses, and put the key of each changed
+// object into one queue. One worker takes all waiting keys, reads the current objects from the
+// informers' stores, and passes one transaction to the dataplane. The dataplane shares pods and
+// policies with the stores. A lone event is applied at once. A stream of events gets about a fifth
+// of HNS's time. Retries are keys of the same queue. Between transactions the worker reads HNS
+// through an Observer, and adds a key if the read finds work.
 //
-// The queue is never locked while a transaction is applied: events keep coming
-// in while HNS hangs.
+// The queue is not locked while a transaction is applied, so events still arrive while HNS hangs.
 package controllers
 
 import (
@@ -32,46 +29,46 @@ import (
 
 // Applier takes transactions. Only the worker calls it, one at a time.
 type Applier interface {
-	// ApplyDataplane programs what a transaction changes. After an error the
-	// same objects come again.
+	// ApplyDataplane programs what a transaction changes. After an error the worker sends the same
+	// objects again.
 	ApplyDataplane(ctx context.Context, tx *dataplane.Transaction) (state.Report, error)
 }
 
 // Observer reads HNS between transactions. Only the worker calls it.
 type Observer interface {
-	// NextLook says what to read next, and when; a time in the past means at once. It is
-	// asked again after each transaction and each look, so its answer need not change
-	// until then.
+	// NextLook returns the next look and when it is due; a time in the past means at once. The
+	// worker calls it after each transaction and each look, so the answer may stay the same until
+	// then.
 	NextLook() (dataplane.Look, time.Time)
-	// Observe reads it, and reports whether a transaction is due for what it found.
+	// Observe makes the look, and reports whether its findings need a transaction.
 	Observe(ctx context.Context, look dataplane.Look) (due bool, err error)
 }
 
-// Source is where the objects come from. Pods, Namespaces and Policies are
-// those of the whole cluster; Nodes are those whose addresses count as the
-// node's: normally one, selected by name.
+// Source is where the objects come from. Pods, Namespaces and Policies cover the whole cluster.
+// Nodes has the Node objects whose addresses count as addresses of this node: normally one,
+// selected by name.
 type Source struct {
 	Pods       cache.ListerWatcher
 	Namespaces cache.ListerWatcher
 	Policies   cache.ListerWatcher
 	Nodes      cache.ListerWatcher
 
-	// ClusterPolicies are the ClusterNetworkPolicies; nil: there are none. A list may
-	// fail with ErrNoKind.
+	// ClusterPolicies has the ClusterNetworkPolicies; nil if there are none. Its List may fail with
+	// ErrNoKind.
 	ClusterPolicies cache.ListerWatcher
-	// AllNodes are those of the whole cluster. They are watched from the first time on that
-	// a ClusterNetworkPolicy has nodes as peers or pods of other nodes contest an address: the Node objects
-	// then decide which of them has it. nil only where ClusterPolicies is; such an address stays in doubt.
+	// AllNodes has the nodes of the whole cluster. The watch starts when a ClusterNetworkPolicy
+	// first has nodes as peers, or when pods of other nodes first contest an address: the Node
+	// objects then decide which pod has it. AllNodes may be nil only if ClusterPolicies is nil;
+	// contested addresses then stay in doubt.
 	AllNodes cache.ListerWatcher
 }
 
-// Applied is what one transaction did, for whoever measures.
+// Applied describes one transaction, for metrics and Events.
 type Applied struct {
 	Report state.Report
-	Err    error // of the whole transaction: what it holds comes again
-	// Programmed has one entry for each event that is in HNS now and was not
-	// before this transaction: the time since the event came in. Several events
-	// of one object between two transactions are one.
+	Err    error // the whole transaction failed, and its objects are sent again
+	// Programmed has one entry for each event that reached HNS with this transaction: the time
+	// since the event came in. Several events of one object between two transactions count as one.
 	Programmed []time.Duration
 }
 
@@ -79,31 +76,28 @@ type Applied struct {
 type Config struct {
 	Source  Source
 	Applier Applier
-	// Observer is asked when its NextLook says, later after it failed and while
-	// transactions are due; nil means never.
+	// Observer reads HNS when its NextLook is due, later after a failure and while transactions
+	// wait. nil: HNS is not read between transactions.
 	Observer Observer
-	// Readiness says when a pod that Claim tells of is ready. It is nil where nobody calls
-	// that.
+	// Readiness tells Claim when a starting pod is ready. It may be nil if Claim is not called.
 	Readiness Readiness
 	// Node is this node's name; with "" every pod is local.
 	Node string
-	// RequireNodeAddr keeps everything back until the Node object has an
-	// address: without one an isolated pod's probes would be cut off.
+	// RequireNodeAddr delays the first transaction until the Node object has an address. Without
+	// the address, the probes of isolated pods would be blocked.
 	RequireNodeAddr bool
-	// ApplyInterval is how long a change of rules waits at most for HNS to rest, and how
-	// long a transaction may go on with endpoints while another one is due; 0 means 500
-	// ms.
+	// ApplyInterval is the longest time that a change of rules waits for HNS to rest, and the
+	// longest time that a transaction goes on writing endpoints while another one waits. 0 means
+	// 500 ms.
 	ApplyInterval time.Duration
-	// Budgets are the limits of what objects may cost. A field that is 0 has its default.
+	// Budgets limit what objects may cost. A field that is 0 has its default.
 	Budgets policy.Budgets
-	// OnApplied is told of every transaction, by the worker: it must not block.
-	// nil: nobody is.
+	// OnApplied is called by the worker after each transaction. It must not block, and may be nil.
 	OnApplied func(Applied)
-	// Progress says where the Applier is. It never waits. Without it every transaction
-	// counts as one that makes progress.
+	// Progress returns what the Applier is doing. It must not wait. If it is nil, a transaction
+	// never counts as stalled.
 	Progress func() state.Progress
-	// Logger takes what happens.
-	Logger klog.Logger
+	Logger   klog.Logger
 }
 
 const defaultApplyInterval = 500 * time.Millisecond
@@ -133,7 +127,7 @@ type Controller struct {
 	queue     *queue
 	claims    claims
 	finished  finishedPods
-	synced    chan struct{} // closed when every informer is
+	synced    chan struct{} // closed when all informers have their first list
 	addressed chan struct{} // a signal that the Node object has an address, of capacity 1
 	status    status
 }
@@ -143,7 +137,7 @@ func New(cfg Config) *Controller {
 	cfg.setDefaults()
 	q := newQueue()
 	c := &Controller{
-		cfg: cfg, queue: q, claims: claims{queue: q, told: map[desired.PodKey]*podClaim{}}, finished: finishedPods{pods: map[desired.PodKey]bool{}},
+		cfg: cfg, queue: q, claims: claims{queue: q, byPod: map[desired.PodKey]*podClaim{}}, finished: finishedPods{pods: map[desired.PodKey]bool{}},
 		synced: make(chan struct{}), addressed: make(chan struct{}, 1),
 	}
 	c.status.apply = errors.New("not everything is known and programmed yet")
@@ -180,11 +174,11 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// podChanged enqueues a pod that changed. A pod that is new on this node is open until its endpoint
-// is written.
+// podChanged enqueues a pod that changed. A new pod of this node is urgent, because it is open
+// until its endpoint is written.
 func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
 	if is == nil || is.Local {
-		c.claims.sees(desired.PodKey(key.ObjectName), is)
+		c.claims.podChanged(desired.PodKey(key.ObjectName), is)
 	}
 	h := restful
 	switch {
@@ -229,8 +223,9 @@ func (f *finishedPods) take(key desired.PodKey) bool {
 	return finished
 }
 
-// Policy returns a policy as it was last seen; false when there is none. A ClusterNetworkPolicy has no
-// namespace. The object belongs to the informer and must not be changed.
+// Policy returns the latest known version of a policy, or false if there is none. The key of a
+// ClusterNetworkPolicy has no namespace. The object belongs to the informer and must not be
+// changed.
 func (c *Controller) Policy(key policy.Key) (metav1.Object, bool) {
 	if cnp := c.clusters.get(cache.ObjectName(key)); cnp != nil {
 		return cnp.object, true
@@ -241,7 +236,7 @@ func (c *Controller) Policy(key policy.Key) (metav1.Object, bool) {
 	return nil, false
 }
 
-// Run runs until ctx is done and everything it started has ended. It is called
+// Run runs until ctx is done and all goroutines that it started have ended. It must be called only
 // once.
 func (c *Controller) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, c.cfg.Logger)

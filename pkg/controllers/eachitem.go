@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// itemSource lists the objects of a cluster one by one. client-go would decode a list as a whole. A
-// hundred large policies of one tenant would then take more memory than the agent may have. Lists in
-// pages are no way out: small ones are thousands of requests for all pods, and the API server reads
+// itemSource lists the objects of a cluster one by one. client-go would decode a list as a whole,
+// so a hundred large policies of one tenant would take more memory than the agent may have. Paging
+// does not help: small pages need thousands of requests to list all pods, and the API server reads
 // pages from etcd instead of its cache.
 type itemSource struct {
 	*cache.ListWatch
@@ -83,7 +83,7 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list 
 		return list, errNoProtobuf
 	}
 	_, _ = r.Discard(len(protobufMagic)) // cannot fail after Peek
-	const types, raw = 1, 2              // fields of runtime.Unknown, in this order
+	const types, raw = 1, 2              // field numbers of runtime.Unknown, which come in this order
 	var is runtime.TypeMeta
 	for {
 		field, size, err := delimited(r)
@@ -91,7 +91,7 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list 
 			return list, fmt.Errorf("no list: %w", err)
 		}
 		if field == raw && is.Kind == k.list {
-			// The fields after raw name an encoding of it, which the API server does not use.
+			// The remaining fields describe an encoding that the API server does not use.
 			return k.items(&io.LimitedReader{R: r, N: size}, yield)
 		}
 		if field != types {
@@ -109,7 +109,7 @@ func (k itemKind) each(r *bufio.Reader, yield func(runtime.Object) error) (list 
 
 // items decodes a list up to the end of limited, and calls yield for each object.
 func (k itemKind) items(limited *io.LimitedReader, yield func(runtime.Object) error) (list metav1.ListMeta, err error) {
-	const listMeta, item = 1, 2 // fields of every list
+	const listMeta, item = 1, 2 // field numbers of every list type
 	r := bufio.NewReaderSize(limited, 1<<16)
 	var content []byte
 	for limited.N > 0 || r.Buffered() > 0 {
@@ -137,11 +137,11 @@ func (k itemKind) items(limited *io.LimitedReader, yield func(runtime.Object) er
 	return list, nil
 }
 
-// maxObject is a number of bytes above the size of any object.
+// maxObject is larger than any object, in bytes.
 const maxObject = 64 << 20
 
-// read returns the next size bytes. It overwrites the result of an earlier call, or
-// replaces it when it is too small.
+// read returns the next size bytes. It reuses the memory of earlier, the result of a previous call,
+// if that is large enough.
 func read(r io.Reader, size int64, earlier []byte) ([]byte, error) {
 	if size > maxObject {
 		return nil, fmt.Errorf("an object of %d bytes", size)

@@ -24,15 +24,16 @@ const (
 	reportingController = "winnpm"
 	action              = "Program"
 
-	// What the server takes at most, in bytes.
+	// The limits of the API server, in bytes.
 	maxNote     = 1024
 	maxInstance = 128
 	maxName     = 253
 )
 
-// event returns the Event of a fact. Its name follows from what it says. What is wrong with the policy
-// itself has the same name on every node and after a restart: the server takes the first such Event
-// and refuses the others. What this node alone knows has the name of this node in it.
+// event returns the Event of a fact. Its name is derived from its content. For a fault of the
+// policy itself, the name is the same on every node and after a restart, so the server takes the
+// first such Event and rejects the others. For a problem of this node, the node's name is part of
+// what the Event's name is derived from.
 func (r *Recorder) event(f *fact, now time.Time) *eventsv1.Event {
 	where, origin, kind := "on node "+r.cfg.Node, fmt.Sprint(r.cfg.Node, f.since.UnixNano()), corev1.EventTypeWarning
 	if np, ok := r.cfg.Policy(f.policy); ok && f.everywhere {
@@ -54,7 +55,7 @@ func (r *Recorder) event(f *fact, now time.Time) *eventsv1.Event {
 	namespace := f.policy.Namespace
 	if namespace == "" {
 		regarding.APIVersion, regarding.Kind = v1alpha2.GroupVersion.String(), "ClusterNetworkPolicy"
-		namespace = metav1.NamespaceDefault // where the API wants Events on what has no namespace
+		namespace = metav1.NamespaceDefault // the API requires it for Events on objects without a namespace
 	}
 	id := sha256.Sum256(fmt.Appendf(nil, "%q", []string{string(f.uid), origin, string(f.reason), what}))
 	return &eventsv1.Event{
@@ -64,27 +65,26 @@ func (r *Recorder) event(f *fact, now time.Time) *eventsv1.Event {
 		},
 		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: reportingController,
-		ReportingInstance:   cut(r.cfg.Node, maxInstance),
+		ReportingInstance:   truncate(r.cfg.Node, maxInstance),
 		Action:              action,
 		Reason:              string(f.reason),
 		Type:                kind,
-		Note:                cut(cli.Printable(where+": "+f.text), maxNote),
+		Note:                truncate(cli.Printable(where+": "+f.text), maxNote),
 		Regarding:           regarding,
 		Related:             &corev1.ObjectReference{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: r.cfg.Node},
 	}
 }
 
-// Sink takes Events. Its errors are those of client-go's REST client.
+// Sink creates Events. It returns the errors of client-go's REST client.
 type Sink interface {
 	Create(ctx context.Context, event *eventsv1.Event) error
 }
 
-// clusterSink is the Sink of an API server. The recorder of client-go does not fit: it merges two
-// Events with different notes, and does not say which ones it lost.
+// clusterSink is the Sink of an API server. client-go's recorder is not used: it merges Events that
+// differ only in their notes, and does not report which Events it lost.
 type clusterSink struct{ client *rest.RESTClient }
 
-// ClusterSink writes Events of the group events.k8s.io to a cluster. It only
-// creates.
+// ClusterSink returns a Sink that creates Events of the group events.k8s.io in a cluster.
 func ClusterSink(cfg *rest.Config) (Sink, error) {
 	client, err := Client(cfg, eventsv1.SchemeGroupVersion, eventsv1.AddToScheme)
 	if err != nil {
@@ -98,14 +98,14 @@ func (c clusterSink) Create(ctx context.Context, event *eventsv1.Event) error {
 	return c.client.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
 }
 
-// settled reports whether there is no use in sending an Event again: the server
-// has it, from us or from another node, or will never take it.
+// settled reports whether sending an Event again is useless: the server has it, from this node or
+// another one, or will never accept it.
 func settled(err error) bool {
 	return err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// policyName returns what a log calls a policy.
+// policyName returns the name of a policy in logs.
 func policyName(key policy.Key) string {
 	if key.Namespace == "" {
 		return "ClusterNetworkPolicy/" + key.Name
@@ -113,14 +113,14 @@ func policyName(key policy.Key) string {
 	return key.String()
 }
 
-// eventName is that of the object, as is usual, and what makes it unique. A name
-// must not end in a dot before the dot that is put there.
+// eventName returns the name of the object, as is usual, with a dot and a unique id. The part
+// before the dot must not end in a dot.
 func eventName(object, id string) string {
-	return strings.TrimRight(cut(object, maxName-1-len(id)), ".-") + "." + id
+	return strings.TrimRight(truncate(object, maxName-1-len(id)), ".-") + "." + id
 }
 
-// cut shortens a text to a number of bytes, between two runes.
-func cut(text string, most int) string {
+// truncate shortens a text to at most that many bytes, without splitting a rune.
+func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

@@ -20,24 +20,26 @@ import (
 )
 
 const (
-	// A hundred nodes may have reason to tell of hundreds of policies at once.
+	// perSecond and burst limit the rate of Events: a hundred nodes may each have Events on
+	// hundreds of policies at the same time.
 	perSecond = 1
 	burst     = 25
-	// sendTimeout is how long a server may take.
+	// sendTimeout limits one request to the server.
 	sendTimeout = 30 * time.Second
 
-	// tellPatience is how long a failure that is retried has to last until it is sent.
+	// tellPatience is how long a failure that is retried must last before its Event is sent.
 	tellPatience = time.Minute
-	// tellAgain is the time after which the Event of an active warning is sent once more. By
-	// default a server forgets Events after an hour.
+	// tellAgain is the interval at which the Event of an active warning is repeated. By default a
+	// server deletes Events after an hour.
 	tellAgain = 65 * time.Minute
-	// tellPause is the time between two Events of one topic, after the first quick ones. The
-	// count starts anew after the calm.
+	// tellPause is the least time between two Events of one topic, after the first tellQuick
+	// Events. After tellCalm without an Event of the topic, the count starts again.
 	tellPause = time.Minute
 	tellQuick = 3
 	tellCalm  = 10 * time.Minute
 
-	// reasonProgrammed is that of the Event which says that all warnings passed.
+	// reasonProgrammed is the reason of the Event which says that all warnings of a policy have
+	// passed.
 	reasonProgrammed state.Reason = "Programmed"
 )
 
@@ -45,8 +47,8 @@ const (
 type EventsConfig struct {
 	Sink Sink
 	Node string
-	// Policy returns a policy as it is now, which is not changed; false when
-	// there is none. A ClusterNetworkPolicy has no namespace. Policy must not block.
+	// Policy returns the current version of a policy, which must not be changed, or false if there
+	// is none. The key of a ClusterNetworkPolicy has no namespace. Policy must not block.
 	Policy func(policy.Key) (metav1.Object, bool)
 	// Selecting returns the policies that select a pod of this node. It must not
 	// block.
@@ -54,24 +56,25 @@ type EventsConfig struct {
 	Logger    klog.Logger
 }
 
-// Recorder sends Kubernetes Events on NetworkPolicies and ClusterNetworkPolicies. They tell the owners what of
-// a policy is left out or not programmed on this node, and when that has passed.
+// Recorder sends Kubernetes Events on NetworkPolicies and ClusterNetworkPolicies. The Events tell
+// the owners which parts of a policy are left out or not programmed on this node, and when that has
+// passed.
 //
-// A warning of the dataplane is active as long as its cause lasts, so no queue is needed:
-// the active warnings are compared with what was sent. The difference goes out at the pace
-// of a token bucket, round robin over the namespaces. An Event that could not be sent is sent
-// later if its cause is still there.
+// A warning of the dataplane is active as long as its cause lasts, so the Recorder needs no queue:
+// it compares the active warnings with the Events that it sent. It sends the difference at the pace
+// of a token bucket, and serves the namespaces round robin. If sending fails, the Event is sent
+// later if its cause still lasts.
 type Recorder struct {
 	cfg      EventsConfig         // set once
-	warnings chan []state.Warning // those that are active, if Run has not seen them
+	warnings chan []state.Warning // the latest active warnings, until Run takes them
 
 	// Only Run uses the fields below.
 	facts   map[topic]*fact
 	served  string // the namespace that was served last
 	limiter flowcontrol.PassiveRateLimiter
 	backoff wait.Backoff
-	resume  time.Time // nothing is sent before, because sending failed
-	failing bool
+	resume  time.Time // after a failure: when to send again
+	failing bool      // the last attempt failed
 }
 
 // topic is what an Event is about. All warnings of a topic are one Event with a count, because the
@@ -86,7 +89,7 @@ type topic struct {
 	everywhere bool
 }
 
-// fact is what is known of a topic: what is active, and what was sent.
+// fact is the state of a topic: the active warnings, and the Events that were sent.
 type fact struct {
 	topic
 	text   string
@@ -94,7 +97,7 @@ type fact struct {
 	since  time.Time // when it became active
 	due    time.Time // when to send the Event, for the first time or again
 	told   time.Time // when it was sent the last time
-	times  int       // how often it was sent without a calm
+	times  int       // Events sent since the last pause of tellCalm
 	open   bool      // it was sent, and Programmed was not sent since
 }
 
@@ -107,25 +110,25 @@ func NewRecorder(cfg EventsConfig) *Recorder {
 	}
 }
 
-// pauses are the times to wait after Events that could not be sent, one by one:
-// 1, 2, 4 … 300 s, and up to half as much more.
+// pauses returns the backoff after failed attempts: 1, 2, 4 … 300 s, and up to half as much more.
 func pauses() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 5 * time.Minute}
 }
 
-// Applied takes the active warnings after a transaction. It never waits, as only the worker calls it.
+// Applied takes the active warnings after a transaction. It never waits. Only the worker may call
+// it.
 func (r *Recorder) Applied(a Applied) {
 	if a.Err != nil { // the report may be empty, and all warnings are still active
 		return
 	}
 	select {
-	case <-r.warnings: // those of an earlier transaction
+	case <-r.warnings: // drop the warnings of an earlier transaction
 	default:
 	}
 	r.warnings <- a.Report.Warnings
 }
 
-// Run sends Events until ctx is done. It is called once.
+// Run sends Events until ctx is done. It must be called only once.
 func (r *Recorder) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -141,7 +144,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// step sends one Event if it may, and returns when to come again.
+// step sends one Event if one is due, and returns the time until the next call.
 func (r *Recorder) step(ctx context.Context) time.Duration {
 	now := time.Now()
 	f := r.next(now)
@@ -172,7 +175,7 @@ func (r *Recorder) send(ctx context.Context, f *fact) {
 	if !settled(err) {
 		pause := r.backoff.Step()
 		r.resume = now.Add(pause)
-		f.due = r.resume // whatever else is due goes first then
+		f.due = r.resume // other due Events go first
 		if !r.failing {
 			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", policyName(f.policy), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
 		}
@@ -196,10 +199,10 @@ func (r *Recorder) send(ctx context.Context, f *fact) {
 	}
 }
 
-// update takes over the warnings that are active now. It forgets policies that were deleted, or made
-// anew under their name.
+// update replaces the active warnings. It forgets policies that were deleted, or deleted and
+// created again.
 func (r *Recorder) update(now time.Time, warnings []state.Warning) {
-	here := map[policy.Key]bool{} // the policies with open facts: is one of this node alone?
+	here := map[policy.Key]bool{} // the policies with open facts; true if one of the facts concerns this node alone
 	for t, f := range r.facts {
 		if np, ok := r.cfg.Policy(t.policy); !ok || np.GetUID() != t.uid {
 			delete(r.facts, t)
@@ -213,7 +216,7 @@ func (r *Recorder) update(now time.Time, warnings []state.Warning) {
 	}
 	if !away {
 		for key, is := range here {
-			r.note(texts, topic{policy: key, reason: reasonProgrammed, everywhere: !is}, "nothing of it is left out or failing any more")
+			r.addText(texts, topic{policy: key, reason: reasonProgrammed, everywhere: !is}, "nothing of it is left out or failing any more")
 		}
 	}
 	for t, f := range r.facts {
@@ -232,7 +235,7 @@ func (r *Recorder) update(now time.Time, warnings []state.Warning) {
 	}
 }
 
-// update takes the text of a fact that is active now.
+// update records that a fact is active with this text.
 func (f *fact) update(now time.Time, text string) {
 	due := now
 	if f.pods || f.reason == state.ReasonHNSUnavailable { // the pods of a policy may be written right after it
@@ -250,8 +253,9 @@ func (f *fact) update(now time.Time, text string) {
 	f.text = text
 }
 
-// collect sorts warnings by topic. A warning on a pod concerns every policy that selects
-// the pod. While away is true, sets cannot be written, so nobody knows what is programmed.
+// collect groups the texts of warnings by topic. A warning on a pod concerns every policy that
+// selects the pod. away is true if HNS does not answer at all, so that it is unknown what is
+// programmed.
 func (r *Recorder) collect(warnings []state.Warning) (texts map[topic][]string, away bool) {
 	texts = map[topic][]string{}
 	for _, w := range warnings {
@@ -260,14 +264,14 @@ func (r *Recorder) collect(warnings []state.Warning) (texts map[topic][]string, 
 		switch w.Kind {
 		case "NetworkPolicy":
 			t.policy = policy.Key{Namespace: namespace, Name: name}
-			r.note(texts, t, w.Message)
+			r.addText(texts, t, w.Message)
 		case "ClusterNetworkPolicy":
 			t.policy = policy.Key{Name: w.Object}
-			r.note(texts, t, w.Message)
+			r.addText(texts, t, w.Message)
 		case "Pod", desired.RemotePod:
 			t.pods = true
 			for _, t.policy = range r.cfg.Selecting(desired.PodKey{Namespace: namespace, Name: name}) {
-				r.note(texts, t, fmt.Sprintf("%s pod %s: %s", inWhat(w.Reason), name, w.Message))
+				r.addText(texts, t, fmt.Sprintf("%s pod %s: %s", effectOnPolicy(w.Reason), name, w.Message))
 			}
 		case "Node":
 			away = true
@@ -276,8 +280,8 @@ func (r *Recorder) collect(warnings []state.Warning) (texts map[topic][]string, 
 	return texts, away
 }
 
-// note adds a text to a topic, if the policy exists.
-func (r *Recorder) note(texts map[topic][]string, t topic, text string) {
+// addText adds a text to a topic if the policy exists.
+func (r *Recorder) addText(texts map[topic][]string, t topic, text string) {
 	if np, ok := r.cfg.Policy(t.policy); ok {
 		t.uid = np.GetUID()
 		texts[t] = append(texts[t], text)
@@ -291,15 +295,16 @@ func everywhere(w state.Warning) bool {
 	}
 	switch w.Reason {
 	case state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites, state.ReasonAddressContested,
-		state.ReasonIPv6Blocked, state.ReasonNodesUnknown: // by this node's agent
+		state.ReasonIPv6Blocked, state.ReasonNodesUnknown: // depend on this node or its agent
 		return false
-	case state.ReasonSelectsNothing, state.ReasonOverBudget: // where it follows from pods too, every node says it that has such pods
+	case state.ReasonSelectsNothing, state.ReasonOverBudget: // these follow from objects: each node that has such pods sends the same
 	}
 	return true
 }
 
-// inWhat says what a warning on a pod means for the policies that select it.
-func inWhat(reason state.Reason) string {
+// effectOnPolicy returns what a warning on a pod means for a policy that selects the pod, as the beginning
+// of a sentence.
+func effectOnPolicy(reason state.Reason) string {
 	switch reason {
 	case state.ReasonAddressContested:
 		return "in doubt for"
@@ -310,7 +315,7 @@ func inWhat(reason state.Reason) string {
 	return "not in force for"
 }
 
-// text makes one text of all texts of a topic. It does not depend on their order.
+// text combines the texts of a topic. The result does not depend on their order.
 func (t topic) text(all []string) string {
 	first := slices.Min(all)
 	switch n := len(all); {
@@ -322,10 +327,10 @@ func (t topic) text(all []string) string {
 	return first
 }
 
-// next returns the fact to send first, nil when there is none. Among facts that are due the
-// namespaces are served round robin in the order of their names, so no namespace waits for more Events
-// than there are other namespaces with something to send. Within a namespace, and among facts that are not
-// due, the one that has waited longest goes first.
+// next returns the fact to send first, or nil if there is none. Facts that are due are sent round
+// robin by namespace, in the order of the names, so a namespace waits for at most one Event of each
+// other namespace. Within a namespace, and among facts that are not due, the earliest due time
+// comes first.
 func (r *Recorder) next(now time.Time) *fact {
 	var first *fact
 	for _, f := range r.facts {
@@ -339,7 +344,7 @@ func (r *Recorder) next(now time.Time) *fact {
 func (r *Recorder) compare(f, g *fact, now time.Time) int {
 	if !f.due.After(now) && !g.due.After(now) {
 		x, y := f.policy.Namespace, g.policy.Namespace
-		if served := x <= r.served; served != (y <= r.served) { // one has its turn in this round, the other in the next
+		if served := x <= r.served; served != (y <= r.served) { // f and g are served in different rounds
 			if served {
 				return 1
 			}
@@ -352,5 +357,5 @@ func (r *Recorder) compare(f, g *fact, now time.Time) int {
 	if by := cmp.Or(f.due.Compare(g.due), strings.Compare(f.policy.Namespace, g.policy.Namespace), strings.Compare(f.policy.Name, g.policy.Name)); by != 0 {
 		return by
 	}
-	return strings.Compare(fmt.Sprint(f.topic), fmt.Sprint(g.topic)) // only makes the order unique
+	return strings.Compare(fmt.Sprint(f.topic), fmt.Sprint(g.topic)) // breaks ties, so that the order is unique
 }

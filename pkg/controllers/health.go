@@ -10,22 +10,21 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// status is what the worker says of itself.
+// status is the state of the worker, for health checks.
 type status struct {
-	mu    sync.Mutex // guards following; held for no call
-	alive bool
-	apply error // why not everything is programmed: of the last transaction, or as there was none
-	look  error // of the last look that was not at single endpoints
+	mu    sync.Mutex // guards the fields below; not held during calls
+	alive bool       // the worker runs
+	apply error      // why not everything is programmed: the error of the last transaction, or that it has not run yet
+	look  error      // the error of the last look at HNS as a whole
 
-	// What the worker does itself, besides waiting, and since when.
-	doing state.Progress
+	doing state.Progress // the worker's current step and its start; empty while it waits for work
 }
 
-// Each piece of work and each call of HNS is progress of a transaction. Without progress
-// for unreadyAfter the agent is not ready, as what is known may not be programmed. Without
-// progress for unhealthyAfter something is stuck that a restart may free: no ordinary
-// piece of work takes a second. The latter does not count calls of HNS: the client knows
-// how long a call may take, and says when one hangs.
+// A transaction makes progress with each step of its work and with each call of HNS. After
+// unreadyAfter without progress the agent is not ready, because new objects may not be programmed.
+// After unhealthyAfter it is stuck, and a restart may help: no step takes a second normally.
+// unhealthyAfter does not apply to a call of HNS: the client limits the time of calls, and reports
+// one that hangs.
 const (
 	unreadyAfter   = 10 * time.Second
 	unhealthyAfter = time.Minute
@@ -38,16 +37,15 @@ func (s *status) update(change func(*status)) {
 	change(s)
 }
 
-// does notes what the worker does now; "" when it waits for work.
-func (s *status) does(what string) {
+// setDoing records what the worker does now, or "" when it waits for work.
+func (s *status) setDoing(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.doing = state.Progress{Doing: what, Since: time.Now()}
 }
 
-// progress returns where the worker is. It is zero while the worker waits for work, or
-// while the work does not say where it is. It waits for no lock that is held during a
-// computation.
+// progress returns what the worker is doing. It is zero while the worker waits for work, or if
+// there is no Config.Progress. It does not wait for a lock that is held during a computation.
 func (c *Controller) progress() state.Progress {
 	c.status.mu.Lock()
 	own := c.status.doing
@@ -61,7 +59,7 @@ func (c *Controller) progress() state.Progress {
 	return own
 }
 
-// stalled returns an error when the worker has made no progress for limit or longer.
+// stalled returns an error if the worker has made no progress for limit or longer.
 func stalled(p state.Progress, limit time.Duration) error {
 	if took := time.Since(p.Since); p.Doing != "" && took >= limit {
 		return fmt.Errorf("a transaction has made no progress for %v: %s", took.Round(time.Second), p.Doing)
@@ -69,9 +67,9 @@ func stalled(p state.Progress, limit time.Duration) error {
 	return nil
 }
 
-// Healthy returns nil while the worker runs and makes progress. An error is a reason to
-// restart the process. A long transaction is none: with many endpoints and a slow HNS it
-// takes its time, and the client reports a call that hangs. Healthy never waits.
+// Healthy returns nil while the worker runs and makes progress. An error is a reason to restart the
+// process. A long transaction is no error: with many endpoints and a slow HNS it takes its time,
+// and the client reports a call that hangs. Healthy never waits.
 func (c *Controller) Healthy() error {
 	if p := c.progress(); !p.InHNS {
 		if err := stalled(p, unhealthyAfter); err != nil {
@@ -86,13 +84,12 @@ func (c *Controller) Healthy() error {
 	return nil
 }
 
-// Ready returns nil while what is known is programmed and kept up to date. Single objects
-// do not count that HNS refuses or does not answer for, or that somebody else keeps
-// changing: they have warnings. The cause of an error may pass by itself. Ready never
-// waits.
+// Ready returns nil while the known objects are programmed and kept up to date. It ignores single
+// objects that HNS rejects or does not answer for, and objects that another program keeps changing:
+// they have warnings. The cause of an error may pass by itself. Ready never waits.
 func (c *Controller) Ready() error {
 	informers := c.informers
-	if len(c.namingNodes()) > 0 { // else the nodes of the cluster are not in force
+	if len(c.namingNodes()) > 0 { // otherwise no rule depends on the nodes of the cluster
 		informers = append(slices.Clone(informers), c.allNodes.informer)
 	}
 	for _, i := range informers {

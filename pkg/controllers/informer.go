@@ -21,16 +21,15 @@ import (
 )
 
 // ErrNoKind is the error of a list when the API server says that it does not have the kind of
-// objects, as the CRD of ClusterNetworkPolicies is missing. No other error says so.
+// objects, because the CRD of ClusterNetworkPolicies is missing. No other error means that.
 var ErrNoKind = errors.New("the API server has no such kind of objects")
 
 const (
-	// askAgain is the pause between two lists of a missing kind. Up to a fifth is added, so
-	// that the agents of many nodes do not ask at the same moment.
+	// askAgain is the pause between two lists of a missing kind. Up to a fifth is added at random,
+	// so that the agents of many nodes do not ask at the same moment.
 	askAgain = 30 * time.Second
-	// relistPause is the least time between two lists that are made because there is room
-	// again for texts that were dropped. A tenant can cause such lists, and must not decide
-	// how often there is one.
+	// relistPause is the least time between two lists that reload dropped texts of closed objects.
+	// A tenant can cause such lists, and must not decide how often there is one.
 	relistPause = time.Minute
 	// silentAfter is how long the API server may send nothing about a kind of objects before
 	// the agent becomes not ready.
@@ -43,41 +42,42 @@ const (
 	maxWatch = 240 * time.Second
 	// watchGrace is the time after its timeout at which the informer ends a watch itself.
 	watchGrace = time.Minute
-	// shortWatch is how long a watch without events lasts at least. A shorter one counts as an
-	// error, as nothing else would slow down the next one.
+	// shortWatch is the least time that a watch without events should last. A shorter watch counts
+	// as an error, because otherwise nothing would delay the next one.
 	shortWatch = time.Second
 )
 
-// itemLister is a source that lists objects without ever having the whole list.
+// itemLister is a source that passes on the objects of a list one by one and never holds the whole
+// list.
 type itemLister interface {
-	// ListEach passes on every object of a list, in the order of the list.
+	// ListEach calls yield for every object of a list, in order.
 	ListEach(ctx context.Context, options metav1.ListOptions, yield func(runtime.Object) error) (metav1.ListMeta, error)
 }
 
-// informer keeps a store equal to one source. It lists all objects, and watches them from the
-// version of the list on. It lists again when the watch cannot go on, after a pause that grows with
-// each failure. A kind that the API server does not have is one without objects. After any other
-// error the store keeps its objects.
+// informer keeps a store equal to one source. It lists all objects, and then watches them from the
+// version of the list. If the watch cannot go on, it lists again, after a pause that grows with
+// each failure. A kind that the API server does not have counts as empty. After any other error the
+// store keeps its objects.
 type informer struct {
 	kind   Kind
 	source cache.ListerWatcherWithContext
-	lists  itemLister // of source; nil if it lists whole lists only
+	lists  itemLister // source, if it can list objects one by one; otherwise nil
 	store  objects
 	logger klog.Logger
-	synced chan struct{} // closed when the first list is in the store and was enqueued
-	first  func()        // called when synced was closed; may be nil
+	synced chan struct{} // closed when the first list is in the store and its keys are in the queue
+	first  func()        // called after synced is closed; may be nil
 
 	// Only run uses the fields below.
 	listed   bool   // a watch can go on from version
 	version  string // of the last list or event; "" lists the newest state
-	tries    int    // failures, one soon after the other
+	tries    int    // consecutive failures
 	failed   time.Time
 	relisted time.Time // when it last listed because the store wanted it
 	absent   bool      // the last list failed with ErrNoKind
 
 	mu    sync.Mutex // guards the fields below
-	err   error      // of the last request. A watch that the server ends is no error
-	heard time.Time  // when the server last said something of the kind; at first of the start
+	err   error      // of the last request; nil if the server ended a watch
+	heard time.Time  // when the server last sent something about the kind; at first, when the informer was made
 }
 
 // newInformer returns an informer that is not running yet.
@@ -89,8 +89,8 @@ func newInformer(kind Kind, s objects, source cache.ListerWatcher, logger klog.L
 	}
 }
 
-// run lists and watches until ctx is done. After a watch a list follows, unless the server ended the
-// watch, or could not be asked for one.
+// run lists and watches until ctx is done. After a watch it lists again, unless the server ended
+// the watch normally or refused the connection or the request because of its load.
 func (i *informer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		var err error
@@ -105,19 +105,19 @@ func (i *informer) run(ctx context.Context) {
 			i.listed = err == nil
 		}
 		if err != nil && ctx.Err() == nil {
-			i.rest(ctx, err)
+			i.pauseAfter(ctx, err)
 		}
 	}
 }
 
-// rest waits after an error, and logs it. The pauses are 1, 2, 4 … 30 s, and up to as much again at
-// random. They begin anew after some time without a failure.
-func (i *informer) rest(ctx context.Context, err error) {
+// pauseAfter logs an error and waits. The pauses are 1, 2, 4 … 30 s, and up to as much again at random.
+// They start again at 1 s after some time without a failure.
+func (i *informer) pauseAfter(ctx context.Context, err error) {
 	var pause time.Duration
 	switch {
 	case errors.Is(err, ErrNoKind):
 		pause = askAgain + rand.N(askAgain/5)
-	case errors.Is(err, errRoom): // no failure: the watch is to go on soon
+	case errors.Is(err, errRoom): // no failure: list again soon
 		pause = rand.N(time.Second)
 	default:
 		if time.Since(i.failed) > 3*backoff.Longest {
@@ -136,7 +136,7 @@ func (i *informer) rest(ctx context.Context, err error) {
 	}
 }
 
-// list replaces the objects of the store by those of the source.
+// list replaces the objects of the store with the listed objects.
 func (i *informer) list(ctx context.Context) error {
 	add, end := i.store.list()
 	options := metav1.ListOptions{ResourceVersion: i.version}
@@ -146,16 +146,16 @@ func (i *informer) list(ctx context.Context) error {
 	}
 	absent := errors.Is(err, ErrNoKind)
 	if absent {
-		i.note("list", nil)
-		_, end = i.store.list() // an empty one
-	} else if i.note("list", err); err != nil {
+		i.recordResult("list", nil)
+		_, end = i.store.list() // an empty list
+	} else if i.recordResult("list", err); err != nil {
 		if expired(err) {
 			i.version = ""
 		}
 		return err
 	}
 	i.logAbsence(absent)
-	i.hear()
+	i.markHeard()
 	i.version = is.ResourceVersion
 	end()
 	if !isClosed(i.synced) {
@@ -167,7 +167,7 @@ func (i *informer) list(ctx context.Context) error {
 	return err
 }
 
-// logAbsence logs that the kind came or went.
+// logAbsence logs that the kind is missing, or has appeared or disappeared.
 func (i *informer) logAbsence(absent bool) {
 	switch { // docs/operations.md has these lines
 	case absent && !isClosed(i.synced):
@@ -180,7 +180,7 @@ func (i *informer) logAbsence(absent bool) {
 	i.absent = absent
 }
 
-// isClosed reports whether a channel was closed that nothing is sent to.
+// isClosed reports whether a channel is closed. It must be a channel on which nothing is sent.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -210,14 +210,15 @@ func (i *informer) page(ctx context.Context, options metav1.ListOptions, add fun
 }
 
 var (
-	// errRoom ends a watch when the store has room again for texts that were dropped.
+	// errRoom ends a watch when the store has space again for dropped texts, so that a list reloads
+	// them.
 	errRoom = errors.New("there is room again for texts that were dropped")
-	// errNoWatch is the error of a watch of a kind that the server does not have. The next list
-	// tells whether the kind is missing.
+	// errNoWatch is the error of a watch if the server answers "not found". The next list tells
+	// whether the kind is missing.
 	errNoWatch = errors.New("the API server does not find what is to be watched")
 )
 
-// watch has the store follow the source. It returns nil if the server ends the watch.
+// watch applies the events of a watch to the store. It returns nil if the server ends the watch.
 func (i *informer) watch(ctx context.Context) error {
 	timeout := maxWatch/2 + rand.N(maxWatch/2)
 	seconds := int64(timeout / time.Second)
@@ -230,7 +231,7 @@ func (i *informer) watch(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		return errNoWatch
 	}
-	if i.note("watch", err); err != nil {
+	if i.recordResult("watch", err); err != nil {
 		return err
 	}
 	defer w.Stop()
@@ -245,12 +246,12 @@ func (i *informer) watch(ctx context.Context) error {
 			return errRoom
 		case event, ok := <-w.ResultChan():
 			if !ok {
-				if time.Until(ends) < shortWatch { // an earlier end may be a broken connection
-					i.hear()
+				if time.Until(ends) < shortWatch { // a watch that ends earlier may be a broken connection
+					i.markHeard()
 				}
 				return nil
 			}
-			if err := i.take(event); err != nil {
+			if err := i.apply(event); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -262,12 +263,12 @@ func (i *informer) watch(ctx context.Context) error {
 // errOverdue is the error of a watch that the server did not end in time.
 var errOverdue = errors.New("the watch is over its time")
 
-// take applies an event of a watch.
-func (i *informer) take(event watch.Event) error {
+// apply applies an event of a watch.
+func (i *informer) apply(event watch.Event) error {
 	if event.Type == watch.Error {
 		return apierrors.FromObject(event.Object)
 	}
-	i.hear()
+	i.markHeard()
 	is, err := meta.Accessor(event.Object)
 	if err != nil {
 		return err
@@ -283,14 +284,14 @@ func (i *informer) take(event watch.Event) error {
 	return err
 }
 
-// expired reports whether the server does not have, or not yet have, the version that it was asked
-// for.
+// expired reports whether the server does not have the requested version any more, or does not have
+// it yet.
 func expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// note records how a request ended.
-func (i *informer) note(verb string, err error) {
+// recordResult records the result of a request.
+func (i *informer) recordResult(verb string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the agent ended the request itself
 	}
@@ -301,13 +302,14 @@ func (i *informer) note(verb string, err error) {
 	}
 }
 
-func (i *informer) hear() {
+// markHeard records that the server sent something about the kind.
+func (i *informer) markHeard() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.heard = time.Now()
 }
 
-// silence returns how long the server has said nothing of the kind.
+// silence returns the time since the server last sent something about the kind.
 func (i *informer) silence() time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()

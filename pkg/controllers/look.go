@@ -12,29 +12,30 @@ import (
 )
 
 const (
-	// lookShare bounds the part of HNS's time that looks have: after a look, HNS rests
-	// lookShare times as long as the look took.
+	// lookShare limits the share of HNS's time that looks take: after a look, HNS rests lookShare
+	// times as long as the look took.
 	lookShare = 9
-	// heldAtMost is how long transactions delay a look: twice the interval at which GUIDs
-	// are enumerated otherwise. An endpoint that is made anew has to be found during a
-	// flood of events too, and a few calls in that time hardly delay the events.
+	// heldAtMost is the longest time that transactions delay a look: twice the usual interval
+	// between two enumerations of GUIDs. A recreated endpoint must also be found during a flood of
+	// events, and a few calls in that time hardly delay the events.
 	heldAtMost = 10 * time.Second
 )
 
-// looks says when the worker reads HNS: as the Observer says, and later after failures and while
-// transactions wait. It begins after the first transaction, which reads by itself.
+// looks schedules the looks of the worker: at the times that the Observer returns, later after
+// failures and while transactions wait. The first look follows the first transaction, which reads
+// HNS itself.
 type looks struct {
 	observer Observer // nil: there are no looks
 	began    bool
 	next     dataplane.Look
 	at       time.Time                // when next is due
-	held     time.Time                // since when transactions have kept back a look; zero if none is kept back
-	rested   time.Time                // when HNS has rested from the last look
-	failures map[string]backoff.Retry // of looks that failed the last time
+	held     time.Time                // since when transactions have delayed the due look; zero if they do not
+	rested   time.Time                // when the pause after the last look ends
+	failures map[string]backoff.Retry // by nameOf: looks whose last attempt failed
 }
 
-// begins returns when the next look begins, if nothing changes until then. waiting says whether a
-// transaction is due.
+// begins returns when the next look begins if nothing changes until then. waiting says whether a
+// transaction waits.
 func (l *looks) begins(now time.Time, waiting bool) time.Time {
 	at := slices.MaxFunc([]time.Time{l.at, l.failures[nameOf(l.next)].At, l.rested}, time.Time.Compare)
 	if at.After(now) || !waiting {
@@ -52,15 +53,15 @@ func (w *worker) look(ctx context.Context) {
 	c, l := w.c, &w.looks
 	defer func() { l.next, l.at = l.observer.NextLook() }()
 	look, began := l.next, time.Now()
-	c.status.does("reading HNS")
-	defer c.status.does("")
+	c.status.setDoing("reading HNS")
+	defer c.status.setDoing("")
 	due, err := l.observer.Observe(ctx, look)
 	if ctx.Err() != nil {
 		return
 	}
 	now := time.Now()
 	l.held, l.rested = time.Time{}, now.Add(max(lookShare*now.Sub(began), leastRest))
-	if look.Enumerate || look.Sets { // one at single endpoints says nothing of HNS as a whole
+	if look.Enumerate || look.Sets { // a look at single endpoints says nothing about HNS as a whole
 		c.status.update(func(s *status) { s.look = err })
 	}
 	if err != nil {
@@ -73,8 +74,9 @@ func (w *worker) look(ctx context.Context) {
 	}
 }
 
-// failed returns the pause after a look that failed: 1, 2, 4 … 30 s. One that is not
-// made again for a while, as its endpoint is gone, is forgotten.
+// failed records the failure of a look and returns the pause before the next attempt: 1, 2, 4 … 30
+// s. It forgets looks that were not repeated for a while, for example because their endpoint is
+// gone.
 func (l *looks) failed(look dataplane.Look, now time.Time) time.Duration {
 	maps.DeleteFunc(l.failures, func(_ string, r backoff.Retry) bool { return now.Sub(r.At) > 2*backoff.Longest })
 	r := l.failures[nameOf(look)]

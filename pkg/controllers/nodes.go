@@ -17,7 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// keptNodes keeps the addresses of this node.
+// keptNodes returns how the store keeps this node's Node object: its addresses.
 func keptNodes() kept[[]netip.Addr] {
 	return kept[[]netip.Addr]{
 		kind: KindNode,
@@ -29,19 +29,20 @@ func keptNodes() kept[[]netip.Addr] {
 	}
 }
 
-// maxNodeAddrs bounds the addresses at which a Node is accepted. Nodes have two or three of
-// them; a kubelet could report thousands, and claim those of others.
+// maxNodeAddrs limits the addresses of a Node. Nodes have two or three of them; a kubelet could
+// report thousands, and claim addresses of other nodes.
 const maxNodeAddrs = 64
 
-// clusterNode is what is kept of a node of the cluster: what a ClusterNetworkPolicy asks for, and
-// what decides contested addresses.
+// clusterNode holds the fields of a node of the cluster that ClusterNetworkPolicies and the
+// decision about contested addresses need.
 type clusterNode struct {
 	state.NodeDump
 	cidrs    []netip.Prefix
 	notReady time.Time // when the node became not ready; zero if it is ready or has no such condition
 }
 
-// keptClusterNodes keeps of the nodes of the cluster what a heartbeat does not change.
+// keptClusterNodes returns how the store keeps the nodes of the cluster: without the fields that
+// change with each heartbeat.
 func keptClusterNodes() kept[clusterNode] {
 	return kept[clusterNode]{
 		kind: KindClusterNode,
@@ -67,8 +68,9 @@ func clusterNodeOf(o *corev1.Node) *clusterNode {
 	return n
 }
 
-// ClusterNode returns what a ClusterNetworkPolicy asks of a Node. It keeps every entry of
-// status.addresses that is an address. An oversized Node keeps its addresses, because Denies need them, and no labels.
+// ClusterNode returns the fields of a Node that ClusterNetworkPolicies select by. It keeps every
+// IPv4 address in status.addresses. An oversized Node keeps its addresses, because rules that deny
+// need them, and has no labels.
 func ClusterNode(o *corev1.Node) state.NodeDump {
 	n := state.NodeDump{Name: o.Name, Labels: o.Labels, OverBudget: policy.ExcessOfLabels(policy.SizeOfPod(o.Labels))}
 	seen := map[netip.Addr]bool{}
@@ -90,7 +92,7 @@ func ClusterNode(o *corev1.Node) state.NodeDump {
 // NodeAddrs returns the IPv4 InternalIPs of a node.
 func NodeAddrs(o *corev1.Node) []netip.Addr { return nodeAddrs(o, corev1.NodeInternalIP) }
 
-// nodeAddrs returns the IPv4 addresses of a node that are of a type, of any type for "".
+// nodeAddrs returns the IPv4 addresses of a node that have a type, or all of them for "".
 func nodeAddrs(o *corev1.Node, only corev1.NodeAddressType) []netip.Addr {
 	var addrs []netip.Addr
 	for _, a := range o.Status.Addresses {
@@ -105,9 +107,9 @@ func nodeAddrs(o *corev1.Node, only corev1.NodeAddressType) []netip.Addr {
 // in force while the agent waits for the first list of nodes. A list takes less than a second.
 const nodesPatience = 10 * time.Second
 
-// nodeWatch watches the nodes of the cluster from the first time on that something needs them: a
-// ClusterNetworkPolicy that has nodes as peers, or a contested address. Until then there is no
-// watch: every node has an agent, and each agent would read every node.
+// nodeWatch watches the nodes of the cluster once something needs them: a ClusterNetworkPolicy that
+// has nodes as peers, or a contested address. Until then there is no watch: every node has an
+// agent, and each agent would read every node.
 type nodeWatch struct {
 	*store[clusterNode]
 	informer *informer
@@ -142,8 +144,8 @@ func (w *nodeWatch) run(ctx context.Context) {
 	w.informer.run(ctx)
 }
 
-// settle waits until the nodes are known or late, if something needs them.
-func (w *nodeWatch) settle(ctx context.Context) {
+// await waits until the nodes are known or late, if they are needed.
+func (w *nodeWatch) await(ctx context.Context) {
 	if !isClosed(w.needed) {
 		return
 	}
@@ -157,7 +159,7 @@ func (w *nodeWatch) settle(ctx context.Context) {
 // known reports whether all nodes are in the store.
 func (w *nodeWatch) known() bool { return isClosed(w.informer.synced) }
 
-// nodesDecided has the worker read each policy again that names nodes.
+// nodesDecided enqueues each policy that names nodes, so that the worker reads it again.
 func (c *Controller) nodesDecided() {
 	names := c.namingNodes()
 	if len(names) > 0 && !c.allNodes.known() {
@@ -179,19 +181,20 @@ func (c *Controller) namingNodes() (names []string) {
 }
 
 const (
-	// lostAfter is how long a node must be not ready before the claims of its pods give way.
+	// lostAfter is how long a node must be not ready before its pods lose contested addresses.
 	lostAfter = time.Minute
-	// judgeEvery is the time between two judgments of all rivals without an event.
+	// judgeEvery is the interval at which all rivals are judged again without an event.
 	judgeEvery = 30 * time.Second
 )
 
-// contests decides which of several pods of other nodes has an address, by the state of their Node
-// objects. It judges only pods that have a rival, and needs the nodes only from the first such pod on.
+// contests decides which of several pods of other nodes has a contested address, by the state of
+// their Node objects. It judges only pods that have a rival, and starts the watch of the nodes at
+// the first such pod.
 type contests struct {
 	nodes  *nodeWatch // nil if there is no source of them: no pod is judged
 	queue  *queue
 	rivals map[desired.PodKey]bool
-	judged time.Time // when all rivals were enqueued the last time; zero after a node changed
+	judged time.Time // when all rivals were last enqueued; zero after a node changed
 }
 
 // setRivals replaces the pods that contest an address, as state.Report lists them after a
@@ -214,8 +217,8 @@ func (c *contests) setRivals(rivals [][2]string) {
 	}
 }
 
-// again enqueues all rivals, so that they are judged again.
-func (c *contests) again() {
+// enqueueAll enqueues all rivals, so that they are judged again.
+func (c *contests) enqueueAll() {
 	c.judged = time.Now()
 	for key := range c.rivals {
 		c.queue.Add(keyOfPod(key))

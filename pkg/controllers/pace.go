@@ -7,24 +7,24 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// HNS rests between two transactions restFactor times as long as the last one kept it
-// busy, so a stream of changes gets a fifth of HNS's time. leastRest bounds the number of
-// transactions where HNS is fast. mostRest bounds the delay after a call that hung.
+// After a transaction that kept HNS busy for a time t, HNS rests for restFactor × t, so a stream of
+// changes gets a fifth of HNS's time. leastRest bounds the number of transactions if HNS is fast.
+// mostRest bounds the delay after a call that hung.
 const (
 	restFactor = 4
 	leastRest  = 20 * time.Millisecond
 	mostRest   = time.Minute
 )
 
-// pace says when the next transaction may begin (ADR 11). It belongs to the worker's
-// goroutine.
+// pace decides when the next transaction may begin (ADR 11). Only the worker uses it.
 type pace struct {
 	interval time.Duration         // Config.ApplyInterval
-	next     [urgent + 1]time.Time // when the next one may begin, by the haste of what waits
+	next     [urgent + 1]time.Time // the earliest start of the next transaction, by the highest haste of the waiting keys
 }
 
-// rest takes how long a transaction kept HNS busy, and when it began. If it had endpoints to
-// serve, others may be left, so the next one begins an interval after it began at the
+// rest sets the earliest start of the next transaction. busy is the time for which the last
+// transaction kept HNS busy, and began is when it started. endpoints says that it wrote endpoints:
+// others may be left to write, so the next transaction starts one interval after began at the
 // latest.
 func (p *pace) rest(busy time.Duration, began time.Time, endpoints bool) {
 	now := time.Now()
@@ -36,11 +36,11 @@ func (p *pace) rest(busy time.Duration, began time.Time, endpoints bool) {
 	p.next = [...]time.Time{restful: now.Add(rest), prompt: now.Add(min(rest, limit)), urgent: now.Add(leastRest)}
 }
 
-// maxUnprogrammed bounds the events that are waited for: while HNS is away for
-// hours the first ones are enough to tell.
+// maxUnprogrammed limits the number of recorded events. While HNS is away for hours, the first ones
+// are enough to show the delay.
 const maxUnprogrammed = 10_000
 
-// events are those that are staged and not in HNS yet.
+// events are the events that are staged and not in HNS yet.
 type events []event
 
 // event is the generation of the transaction that staged an event, and when the event came in.
@@ -49,8 +49,8 @@ type event struct {
 	at         time.Time
 }
 
-// applied adds the events of a transaction, and removes those that are in HNS now: those of every
-// transaction but the waiting ones. It returns how long each of these took.
+// applied adds the events of a transaction, and removes the events that are in HNS now: the events of
+// all generations outside waiting. It returns the time that each removed event took.
 func (e *events) applied(generation uint64, pending map[Key]time.Time, waiting []state.Span, now time.Time) (took []time.Duration) {
 	for _, at := range pending {
 		if !at.IsZero() && len(*e) < maxUnprogrammed {

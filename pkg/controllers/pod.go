@@ -15,8 +15,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// keptPods keeps of a pod what the dataplane needs. The dataplane shares the values, so a pod is in
-// memory once.
+// keptPods returns how the store keeps pods: reduced to the values that the dataplane needs. The
+// dataplane shares these values, so each pod is in memory once.
 func keptPods(node string, b policy.Budgets) kept[desired.Pod] {
 	in, excess := newInterner(), b.ExcessOfNamespacePods()
 	return kept[desired.Pod]{
@@ -41,9 +41,9 @@ func keptPods(node string, b policy.Budgets) kept[desired.Pod] {
 	}
 }
 
-// PodFrom returns what the dataplane wants to know of a pod. The pod is local
-// when it is scheduled to node; with node "" every pod is. The result shares
-// the label map with the object, which nobody changes.
+// PodFrom returns the fields of a pod that the dataplane uses. The pod is local if it is scheduled
+// to node, or if node is "". The result shares the label map of the object, which must not be
+// changed.
 func PodFrom(p *corev1.Pod, node string) desired.Pod {
 	_, addr := addrsOf(p.Status)
 	pod := desired.Pod{
@@ -70,8 +70,8 @@ func PodFrom(p *corev1.Pod, node string) desired.Pod {
 }
 
 // graceOf returns how long the containers of a pod may run on after a delete; zero stands for
-// desired.DefaultGrace. It takes the grace period of the delete request, or the one of the pod's
-// spec if there is none, as after a forced delete.
+// desired.DefaultGrace. It uses the grace period of the delete request. If there is none, as after
+// a forced delete, it uses the one of the pod's spec.
 func graceOf(p *corev1.Pod) time.Duration {
 	seconds := p.DeletionGracePeriodSeconds
 	if seconds == nil || *seconds <= 0 {
@@ -111,7 +111,7 @@ func OnHostNetwork(p *corev1.Pod) bool {
 	if !addr.IsValid() {
 		addr = addrs[0]
 	}
-	texts := []string{p.Status.HostIP} // the addresses of the pod's node, as its kubelet reports them
+	texts := []string{p.Status.HostIP} // the addresses of the pod's node, reported by its kubelet
 	for _, ip := range p.Status.HostIPs {
 		texts = append(texts, ip.IP)
 	}
@@ -149,9 +149,9 @@ func parseAddrs(texts []string) []netip.Addr {
 	return addrs
 }
 
-// portsOf lists the named ports as a name resolves: containers before sidecars
-// (init containers that keep running), and of several with one name and
-// protocol the first.
+// portsOf lists the named ports of a pod in the order in which names are resolved: containers
+// before sidecars (init containers that keep running). If several ports have the same name and
+// protocol, it lists the first.
 func portsOf(spec corev1.PodSpec) []desired.PodPort {
 	containers := slices.Clip(spec.Containers)
 	for _, c := range spec.InitContainers {
@@ -175,28 +175,29 @@ func portsOf(spec corev1.PodSpec) []desired.PodPort {
 	return ports
 }
 
-// interner gives equal labels and ports of pods one place in memory. Pods of a workload have
-// the same labels and ports, and decoding makes new ones for each pod. When the interner is full it
-// forgets everything; a workload then has one more copy. It is not safe for concurrent use.
+// interner lets pods with equal labels and ports share memory. Pods of a workload have the same
+// labels and ports, and decoding allocates them anew for each pod. When the interner is full it
+// forgets everything, so each workload then has one more copy. It is not safe for concurrent use.
 type interner struct {
 	seed  maphash.Seed
 	pods  map[uint64]*desired.Pod // a pod with these labels and ports, by their hash
-	bytes int                     // of the labels and ports
+	bytes int                     // total size of pods
 }
 
-// internedBytes bounds what an interner remembers, so that pods with labels of their own do not fill the
-// memory. Few clusters have more workloads that change alternately than fit into it.
+// internedBytes bounds the memory of an interner, which pods with unique labels would fill. Few
+// clusters have so many workloads changing alternately that they do not fit.
 const internedBytes = 2 << 20
 
 func newInterner() *interner {
 	return &interner{seed: maphash.MakeSeed(), pods: map[uint64]*desired.Pod{}}
 }
 
-// pod replaces what a pod can share with other pods. It does not change what the pod had.
+// pod makes p share labels and ports with an earlier pod. It does not modify the label map and
+// ports that p had.
 func (in *interner) pod(p *desired.Pod) {
 	p.Namespace, p.Node = unique.Make(p.Namespace).Value(), unique.Make(p.Node).Value()
 	var hash uint64
-	for k, v := range p.Labels { // in any order
+	for k, v := range p.Labels { // a sum does not depend on the order
 		hash += maphash.Comparable(in.seed, [2]string{k, v})
 	}
 	for _, port := range p.Ports {

@@ -9,7 +9,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// policyItems reads policies.
+// policyItems decodes NetworkPolicies.
 var policyItems = itemKind{
 	resource: "networkpolicies", list: "NetworkPolicyList",
 	item: func(content []byte) (runtime.Object, error) {
@@ -18,16 +18,16 @@ var policyItems = itemKind{
 	},
 }
 
-// keptPolicy is a policy without the fields that the agent does not use, and closed when it is over
-// a budget. The dataplane shares the Spec.
+// keptPolicy is a policy without the fields that the agent does not use. A policy over a budget is
+// closed. The dataplane shares the Spec.
 type keptPolicy struct {
 	object *networkingv1.NetworkPolicy
-	size   int // what it adds to its namespace; 0 if it is over the limit of one object, as nothing is kept of it then
-	// shut: the policies of its namespace are over their limit, and its text was dropped.
+	size   int // its part of the namespace's limit; 0 if it is over the limit of one object, because its text was dropped
+	// shut is set if the policies of its namespace are over their limit, and its text was dropped.
 	shut bool
 }
 
-// keptPolicies says what is kept of policies.
+// keptPolicies returns how the store keeps policies.
 func keptPolicies(b policy.Budgets) kept[keptPolicy] {
 	return kept[keptPolicy]{
 		kind: KindPolicy,

@@ -12,18 +12,18 @@ import (
 // Kind says what a key stands for.
 type Kind uint8
 
-// The kinds. The last one names no object: it wakes the worker.
+// The kinds. KindRetry names no object: it wakes the worker.
 const (
 	KindPod Kind = iota + 1
 	KindNamespace
 	KindPolicy
-	KindNode // this one
+	KindNode // the Node object of this node
 	KindClusterPolicy
-	KindClusterNode // of all nodes
-	KindRetry       // what was put off is due
+	KindClusterNode // any Node object of the cluster
+	KindRetry       // a retry is due
 )
 
-// String returns what the API server calls objects of the kind.
+// String returns the API's plural name of the kind.
 func (k Kind) String() string {
 	switch k {
 	case KindPod:
@@ -44,7 +44,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Key names something that needs a sync.
+// Key names an object to synchronize.
 type Key struct {
 	Kind Kind
 	cache.ObjectName
@@ -56,42 +56,42 @@ func keyOfPod(pod desired.PodKey) Key { return Key{KindPod, cache.ObjectName(pod
 type haste uint8
 
 const (
-	// restful: until it has rested. A request for sets takes all changes that wait,
-	// so waiting makes requests fewer.
+	// restful waits until HNS has rested. One request for sets covers all waiting changes, so
+	// waiting saves requests.
 	restful haste = iota
-	// prompt: for an apply interval at most, as what has to be written to endpoints
-	// only becomes late by waiting.
+	// prompt waits for an apply interval at most. Endpoints are written one by one, so waiting
+	// longer saves nothing.
 	prompt
-	// urgent: for leastRest, as a pod may be open.
+	// urgent waits for leastRest, because a pod may be open.
 	urgent
 )
 
-// queue has the keys of what needs a sync, each once. It is taken whole, so it
-// keeps no more memory than what waits.
+// queue holds the keys of objects to synchronize, each once. Take empties it and hands over its
+// map, so it does not keep the memory of a burst.
 type queue struct {
-	wake chan struct{} // full while the worker was not told of a first key, or of more haste
+	wake chan struct{} // has a value when the first key came in, or one with more haste, since the worker last received
 
 	mu   sync.Mutex        // guards the fields below; not held during any call
-	keys map[Key]time.Time // when the first event came in, zero for no event
-	most haste             // of them
+	keys map[Key]time.Time // when the first event of the key came in; zero without an event
+	most haste             // the highest haste of the keys
 }
 
 func newQueue() *queue {
 	return &queue{wake: make(chan struct{}, 1), keys: map[Key]time.Time{}}
 }
 
-// Add takes a key that stands for no event.
+// Add adds a key without an event.
 func (q *queue) Add(key Key) { q.add(key, time.Time{}, prompt) }
 
-// AddEvent takes the key of an object that changed now. Namespaces and pods of other nodes are in sets
-// alone, so they have no haste.
+// AddEvent adds the key of an object that changed now. Namespaces and pods of other nodes only
+// affect sets, so their keys are restful.
 func (q *queue) AddEvent(key Key, h haste) { q.add(key, time.Now(), h) }
 
 func (q *queue) add(key Key, at time.Time, h haste) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	news := len(q.keys) == 0 || h > q.most
-	if was, ok := q.keys[key]; !ok || was.IsZero() { // of several events of a key the first one counts
+	if was, ok := q.keys[key]; !ok || was.IsZero() { // the first of several events counts
 		q.keys[key] = at
 	}
 	q.most = max(q.most, h)
@@ -103,15 +103,15 @@ func (q *queue) add(key Key, at time.Time, h haste) {
 	}
 }
 
-// Waiting returns how many keys wait, and how much haste they have.
+// Waiting returns the number of waiting keys and their highest haste.
 func (q *queue) Waiting() (keys int, most haste) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.keys), q.most
 }
 
-// Take returns the keys that wait, and forgets them. An event that comes later brings its
-// key again, as the object may have been read before it.
+// Take removes and returns all waiting keys. A later event adds its key again, because the worker
+// may have read the object before the event.
 func (q *queue) Take() map[Key]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()

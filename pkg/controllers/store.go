@@ -24,10 +24,12 @@ type kept[T any] struct {
 
 	// limit is what the objects of a namespace may cost together; 0 means any amount.
 	limit int
-	size  func(*T) int // 0: the object does not count, and does not close
+	// size returns the size of an object. An object of size 0 does not count and is never closed.
+	size func(*T) int
 	// shut returns a closed copy of an object, without its text.
 	shut func(*T) *T
-	// gone is called with the last state of an object before readers miss it. It may be nil.
+	// gone is called with the last state of a deleted object, before the store drops it. It may be
+	// nil.
 	gone func(*T)
 }
 
@@ -40,7 +42,7 @@ type kept[T any] struct {
 // list. So what closes depends on the objects in the cluster, not on the order of events.
 type store[T any] struct {
 	kept[T]
-	changed func(key Key, was, is *T) // nil stands for no object
+	changed func(key Key, was, is *T) // called after a change; was or is is nil if there is no object
 
 	mu sync.RWMutex // guards values; not held during any callback
 	// Only the informer's goroutine writes values, so it reads them without mu.
@@ -56,8 +58,8 @@ type objects interface {
 	// set stores an object of an event, and remove deletes one.
 	set(object runtime.Object) error
 	remove(object runtime.Object) error
-	// list begins a list. The caller passes each object to add, and then calls end, unless the
-	// list failed. What was not added is deleted.
+	// list begins a list. The caller passes each object to add, and then calls end, unless the list
+	// failed. end deletes the objects that were not added.
 	list() (add func(runtime.Object) error, end func())
 	// wantsList reports whether another list would open closed objects.
 	wantsList() bool
@@ -84,7 +86,7 @@ func (s *store[T]) all() []*T {
 func (s *store[T]) set(object runtime.Object) error {
 	name, v, err := s.value(object)
 	if err == nil {
-		s.put(name, s.values[name], s.fit(name, v))
+		s.put(name, s.values[name], s.count(name, v))
 	}
 	return err
 }
@@ -92,13 +94,14 @@ func (s *store[T]) set(object runtime.Object) error {
 func (s *store[T]) remove(object runtime.Object) error {
 	name, last, err := s.value(object) // the event of a deletion has the last state
 	if err == nil && s.values[name] != nil {
-		s.fit(name, nil)
+		s.count(name, nil)
 		s.put(name, last, nil)
 	}
 	return err
 }
 
-// put replaces a value by another one, nil for none, and reports it if it is news.
+// put replaces the value of a name, nil for none, and calls changed unless both values are the
+// same.
 func (s *store[T]) put(name cache.ObjectName, was, is *T) {
 	if was != nil && is != nil && s.same(was, is) {
 		return // readers may keep using the old value
@@ -116,9 +119,9 @@ func (s *store[T]) put(name cache.ObjectName, was, is *T) {
 	s.changed(Key{s.kind, name}, was, is)
 }
 
-// fit counts a new value of an object, nil for none, against the limit of its namespace. It
-// returns the value, closed if the namespace is closed.
-func (s *store[T]) fit(name cache.ObjectName, v *T) *T {
+// count counts the new value of an object, nil for none, against the limit of its namespace. It
+// returns the value, or its closed copy if the namespace is closed.
+func (s *store[T]) count(name cache.ObjectName, v *T) *T {
 	if s.limit == 0 {
 		return v
 	}
@@ -162,7 +165,7 @@ func (s *store[T]) list() (add func(runtime.Object) error, end func()) {
 			sums[name.Namespace] += s.size(v)
 		}
 		if over(name, v) {
-			v = s.shut(v) // before the next object comes, as it may be large
+			v = s.shut(v) // frees the text before the next object is decoded
 		}
 		values[name] = v
 		return nil
@@ -175,7 +178,7 @@ func (s *store[T]) list() (add func(runtime.Object) error, end func()) {
 				values[name] = s.shut(v)
 			}
 		}
-		for name, was := range s.values { // first, as a new object may have the address of an old one
+		for name, was := range s.values { // deletions first: a new object may have the address of a deleted one
 			if values[name] == nil {
 				s.put(name, was, nil)
 			}
@@ -196,7 +199,7 @@ func (s *store[T]) wantsList() bool {
 	return false
 }
 
-// value returns the name of an object and what is kept of it.
+// value returns the name of an object and its value in the store.
 func (s *store[T]) value(object runtime.Object) (cache.ObjectName, *T, error) {
 	v := s.of(object)
 	if v == nil {

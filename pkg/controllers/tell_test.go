@@ -20,9 +20,9 @@ func TestRepairsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	c := New(Config{Source: newCluster().source(), Logger: textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))})
 	w := worker{c: c, logged: time.Now(), converged: true}
-	w.tell(state.Report{}, nil)
+	w.publish(state.Report{}, nil)
 	require.Empty(t, log.String())
-	w.tell(state.Report{Repairs: []state.Repair{
+	w.publish(state.Report{Repairs: []state.Repair{
 		{Kind: "acl", Object: "ep-1", Pod: "x/web", Found: "3 rules missing, 1 unknown"},
 		{Kind: "set", Object: "ns-x", Found: "gone"},
 	}}, nil)
@@ -54,7 +54,7 @@ func TestWarningsAreLogged(t *testing.T) {
 		{[]state.Warning{two}, nil, nil},
 	} {
 		log.Reset()
-		w.tell(state.Report{Warnings: step.stands}, step.err)
+		w.publish(state.Report{Warnings: step.stands}, step.err)
 		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
 		if step.want == nil {
 			require.Empty(t, log.String())
@@ -92,7 +92,7 @@ func TestAppliedIsLogged(t *testing.T) {
 			log.Reset()
 			time.Sleep(step.after)
 			step.report.Generation = uint64(i + 1)
-			w.tell(step.report, nil)
+			w.publish(step.report, nil)
 			if step.want == "" {
 				require.Empty(t, log.String(), "step %d", i)
 				continue

@@ -13,8 +13,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// work runs the worker. It starts after every first list is in its store, because policies
-// applied to a part of the cluster would be wrong.
+// work runs the worker. It starts when the first list of each kind is in its store: with a part of
+// the cluster, policies would have another meaning.
 func (c *Controller) work(ctx context.Context) {
 	c.status.update(func(s *status) { s.alive = true })
 	defer c.status.update(func(s *status) { s.alive = false })
@@ -26,7 +26,7 @@ func (c *Controller) work(ctx context.Context) {
 			return
 		}
 	}
-	c.allNodes.settle(ctx)
+	c.allNodes.await(ctx)
 	close(c.synced)
 	if c.cfg.RequireNodeAddr && !c.awaitNodeAddr(ctx) {
 		return
@@ -50,8 +50,7 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// awaitNodeAddr waits until the Node object has an address, and reports whether it has one. It is false
-// when ctx ended.
+// awaitNodeAddr waits until the Node object has an address. It returns false if ctx ends first.
 func (c *Controller) awaitNodeAddr(ctx context.Context) bool {
 	addrs := c.nodeAddrs()
 	if len(addrs) == 0 {
@@ -74,8 +73,8 @@ func (c *Controller) awaitNodeAddr(ctx context.Context) bool {
 // worker is the state of the one worker goroutine.
 type worker struct {
 	c        *Controller
-	pending  map[Key]time.Time // keys that are taken and not applied yet, and when each came; zero for no event
-	events   events            // those that are applied and not in HNS yet
+	pending  map[Key]time.Time // keys that were taken and are not applied yet, with the time of the event, or zero
+	events   events            // events that were applied and are not in HNS yet
 	pace     pace
 	looks    looks
 	contests contests
@@ -83,16 +82,17 @@ type worker struct {
 	retry    *time.Timer // enqueues KindRetry
 	tries    int         // transactions that failed as a whole, one after the other
 
-	logged    time.Time // when a transaction was logged the last time
-	converged bool      // as that line said
+	logged    time.Time // when a transaction was last logged
+	converged bool      // whether it had converged
 }
 
-// step makes the transaction or the look that is due, or waits until there may be one: a transaction
-// when keys wait and HNS has rested, and a look when no transaction waits, or only for too long.
+// step runs the transaction or the look that is due, or waits for one. A transaction is due when
+// keys wait and HNS has rested. A look is due when no transaction waits, or when transactions have
+// delayed it for too long.
 func (w *worker) step(ctx context.Context) {
 	now := time.Now()
 	if len(w.contests.rivals) > 0 && now.Sub(w.contests.judged) >= judgeEvery {
-		w.contests.again()
+		w.contests.enqueueAll()
 	}
 	keys, most := w.c.queue.Waiting()
 	wait := judgeEvery
@@ -121,7 +121,7 @@ func (w *worker) step(ctx context.Context) {
 	}
 }
 
-// transact takes every key there is, and applies a transaction. A panic in it must end the process,
+// transact takes all waiting keys and applies one transaction. A panic in it must end the process,
 // because the state may be half changed.
 func (w *worker) transact(ctx context.Context) {
 	c := w.c
@@ -134,23 +134,23 @@ func (w *worker) transact(ctx context.Context) {
 	w.pending = keys
 	began, endpoints := time.Now(), 0
 	w.retry.Stop()
-	defer c.status.does("")
-	c.status.does("reading the objects that changed")
+	defer c.status.setDoing("")
+	c.status.setDoing("reading the objects that changed")
 	tx := dataplane.NewTransaction()
 	for key := range w.pending {
 		w.read(tx, key)
 	}
-	tx.Yield = func() bool { // asked after each endpoint, while others are left
+	tx.Yield = func() bool { // called after each endpoint but the last
 		endpoints++
 		keys, most := c.queue.Waiting()
 		return keys > 0 && (most == urgent || time.Since(began) >= w.pace.interval)
 	}
 
-	c.status.does("handing over what changed")
+	c.status.setDoing("passing the changes to the dataplane")
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
 	w.pace.rest(report.Busy, began, endpoints > 0)
-	c.status.does("telling what was done")
-	w.tell(report, err)
+	c.status.setDoing("reporting the results")
+	w.publish(report, err)
 	switch {
 	case ctx.Err() != nil && err != nil: // shutting down
 	case err != nil: // the pending keys stay
@@ -171,8 +171,8 @@ func (w *worker) transact(ctx context.Context) {
 	}
 }
 
-// tell logs the results of a transaction, and passes its report on.
-func (w *worker) tell(report state.Report, err error) {
+// publish logs the results of a transaction and passes them to OnApplied.
+func (w *worker) publish(report state.Report, err error) {
 	c, now := w.c, time.Now()
 	applied := Applied{Report: report, Err: err}
 	for _, e := range report.NewEndpoints { // runbooks search for this line
@@ -188,7 +188,7 @@ func (w *worker) tell(report state.Report, err error) {
 	if err != nil {
 		unready = fmt.Errorf("the last transaction failed: %w", err)
 	} else {
-		unready = w.warn(report.Warnings)
+		unready = w.logWarnings(report.Warnings)
 		applied.Programmed = w.events.applied(report.Generation, w.pending, report.Waiting, now)
 		if w.contests.nodes != nil {
 			w.contests.setRivals(report.Rivals)
@@ -203,10 +203,10 @@ func (w *worker) tell(report state.Report, err error) {
 	c.cfg.OnApplied(applied)
 }
 
-// warn logs each warning once when it becomes active and once when it is cleared. It returns an error
-// when HNS does not answer. An endpoint that HNS does not write has a warning of its own, which
-// may be active for good while the others are served.
-func (w *worker) warn(warnings []state.Warning) (away error) {
+// logWarnings logs each warning when it is raised and when it is cleared. It returns an error if HNS does
+// not answer at all. It returns none for a single endpoint that cannot be written: that endpoint
+// has a warning of its own, which may last, while other endpoints are written.
+func (w *worker) logWarnings(warnings []state.Warning) (away error) {
 	active := make(map[state.Warning]bool, len(warnings))
 	for _, x := range warnings {
 		if active[x] = true; !w.warned[x] {
@@ -225,7 +225,7 @@ func (w *worker) warn(warnings []state.Warning) (away error) {
 	return away
 }
 
-// read adds the present state of the object of a key to a transaction.
+// read adds the current state of a key's object to a transaction.
 func (w *worker) read(tx *dataplane.Transaction, key Key) {
 	c := w.c
 	switch key.Kind {
@@ -244,8 +244,8 @@ func (w *worker) read(tx *dataplane.Transaction, key Key) {
 			tx.DeletePolicy(policy.Key(key.ObjectName))
 		}
 	case KindNode:
-		// A node that registers anew keeps the addresses that it had:
-		// without any its pods' probes would fail.
+		// While a node registers again and has no address, the old ones stay in force: without
+		// them the probes of its pods would fail.
 		if addrs := c.nodeAddrs(); len(addrs) > 0 || !c.cfg.RequireNodeAddr {
 			tx.SetNodeAddrs(addrs)
 		}
@@ -258,7 +258,7 @@ func (w *worker) read(tx *dataplane.Transaction, key Key) {
 		} else {
 			tx.DeleteNode(key.Name)
 		}
-	case KindRetry: // any transaction retries what is due
+	case KindRetry: // every transaction makes the retries that are due
 	}
 }
 
@@ -275,16 +275,16 @@ func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
 	case p == nil:
 		return
 	case p.Local:
-		p = w.c.claims.on(p)
+		p = w.c.claims.apply(p)
 	case w.contests.rivals[desired.PodKey(key.ObjectName)]:
 		p = w.contests.judge(p)
 	}
 	tx.SharePod(p)
 }
 
-// readCluster adds the present state of a ClusterNetworkPolicy to a transaction. A policy with
-// nodes as peers stays as it was while it may wait for the list of nodes, and its key is queued
-// again. After that the rules with nodes close.
+// readCluster adds the current state of a ClusterNetworkPolicy to a transaction. While the list of
+// nodes is awaited, a policy with nodes as peers is left out, so that its previous version stays in
+// force; nodesDecided queues its key again. If the list is late, the rules with nodes close.
 func (c *Controller) readCluster(tx *dataplane.Transaction, key Key) {
 	switch kept := c.clusters.get(key.ObjectName); {
 	case kept == nil:

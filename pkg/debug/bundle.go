@@ -16,7 +16,7 @@ import (
 // BundlePath is the path of the support bundle: one zip file with the whole state of an agent.
 const BundlePath = "/npm/v1/debug/bundle"
 
-// The files of a bundle that programs read.
+// The names of the files in a bundle that other programs read.
 const (
 	BundleVersion   = "version.txt"
 	BundleDump      = "dump.json"
@@ -55,7 +55,7 @@ func (cfg Config) bundle() []bundleFile {
 			files = append(files, bundleFile{page.name, "what " + page.path + " answers", func(w io.Writer) error {
 				req, err := http.NewRequest(http.MethodGet, page.path, nil)
 				if err == nil {
-					page.handler.ServeHTTP(body{w, http.Header{}}, req) // an error of w ends the next file
+					page.handler.ServeHTTP(body{w, http.Header{}}, req) // if w fails, writing the next file returns the error
 				}
 				return err
 			}})
@@ -89,10 +89,9 @@ type body struct {
 func (b body) Header() http.Header { return b.header }
 func (b body) WriteHeader(int)     {}
 
-// WriteBundle writes a support bundle, file by file. It needs Dump, Recording,
-// Healthy and Ready. In it are names, labels, addresses and policies of the
-// cluster; no Secrets, annotations, environments or credentials: the agent does
-// not keep them.
+// WriteBundle writes a support bundle, file by file. It needs Dump, Recording, Healthy and Ready.
+// The bundle contains names, labels, addresses and policies of the cluster. It contains no Secrets,
+// annotations, environments or credentials, because the agent does not keep them.
 func WriteBundle(out io.Writer, cfg Config) error {
 	files := cfg.bundle()
 	var readme strings.Builder

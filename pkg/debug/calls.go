@@ -51,7 +51,7 @@ type calls struct {
 	begun  *prometheus.CounterVec // by operation
 	errors *prometheus.CounterVec // by operation and class
 
-	// What the predecessor measured, by the name of a kind of call.
+	// The metrics of the predecessor, by the name of a kind of call.
 	latency        map[string]*prometheus.HistogramVec
 	failures       map[string]*prometheus.CounterVec
 	addACL, addSet prometheus.Summary
@@ -125,7 +125,7 @@ func seriesOf(r hns.Request) (kind string, labels []string) {
 	return "setpolicy", []string{operations[r.Verb()], strconv.FormatBool(nested)}
 }
 
-// Client returns a client that measures every call of c, and passes arguments and results through untouched.
+// Client returns a client that measures every call of c and does not change arguments or results.
 func (m *Metrics) Client(c hns.Client) hns.Client {
 	return hns.Wrap(c, func(_ context.Context, r hns.Request, do func() hns.Result) hns.Result {
 		m.calls.begun.WithLabelValues(r.Op).Inc()
@@ -136,8 +136,9 @@ func (m *Metrics) Client(c hns.Client) hns.Client {
 	})
 }
 
-// ended records a call that has ended. An endpoint that is gone is an answer and no failure of a read: it is the usual
-// answer after a pod has ended. Nor is an endpoint of another network or node a failure.
+// ended records the end of a call. A read of an endpoint that is gone does not count as a failure:
+// that is the usual answer after a pod has ended. Neither does a read of an endpoint of another
+// network or node.
 func (c *calls) ended(r hns.Request, err error, took time.Duration) {
 	if err != nil {
 		c.errors.WithLabelValues(r.Op, labelOf(err)).Inc()
@@ -155,7 +156,8 @@ func (c *calls) ended(r hns.Request, err error, took time.Duration) {
 	}
 }
 
-// millis describes a summary of milliseconds, as the predecessor had them: quantiles of the last ten minutes.
+// millis returns the options of a summary in milliseconds, with the predecessor's quantiles over
+// the last ten minutes.
 func millis(name, help string) prometheus.SummaryOpts {
 	return prometheus.SummaryOpts{Name: name, Help: help, Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001}, MaxAge: 10 * time.Minute}
 }

@@ -21,12 +21,12 @@ const (
 	ClusterMetricsPath = "/cluster-metrics"
 )
 
-// Config is what the endpoint shows. No function may wait for HNS. A page that
-// is nil answers 404.
+// Config has the content of the endpoint. No function may wait for HNS. A page that is nil answers
+// 404.
 type Config struct {
 	Dump    func() state.Dump
-	Healthy func() error // nil: no reason to restart the process
-	Ready   func() error // nil: everything known is programmed
+	Healthy func() error // an error is a reason to restart the process
+	Ready   func() error // an error says why known objects may not be programmed
 
 	NodeMetrics, ClusterMetrics http.Handler
 	// PublicClusterMetrics answers other machines in place of ClusterMetrics. It shows no names
@@ -105,8 +105,8 @@ func (cfg Config) heavy() map[string]http.HandlerFunc {
 	return pages
 }
 
-// stream returns a page that write writes piece by piece. It breaks off when that fails: half an answer must not look
-// like a whole one.
+// stream returns a page that write writes piece by piece. If write fails, the connection is
+// aborted, so that an incomplete answer does not look complete.
 func stream(contentType string, write func(io.Writer) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -116,8 +116,8 @@ func stream(contentType string, write func(io.Writer) error) http.HandlerFunc {
 	}
 }
 
-// attended is a writer to a client. It fails as soon as the client has gone,
-// although what was sent may still be on its way.
+// attended is a writer to a client. It fails as soon as the client has gone, even if earlier data
+// is still in transit.
 type attended struct {
 	client context.Context
 	io.Writer

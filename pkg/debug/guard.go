@@ -44,7 +44,7 @@ func byPlace(local, public http.Handler) http.Handler {
 	})
 }
 
-// fromLoopback takes what net/http knows of a client, "address:port".
+// fromLoopback reports whether a client's "address:port" is on this machine.
 func fromLoopback(remote string) bool {
 	from, err := netip.ParseAddrPort(remote)
 	return err == nil && from.Addr().IsLoopback()

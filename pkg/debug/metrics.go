@@ -20,8 +20,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// MetricsConfig is what NewMetrics needs. The functions are called concurrently, by scrapes, and must not wait for
-// HNS.
+// MetricsConfig is the configuration of NewMetrics. The functions are called concurrently, by
+// scrapes, and must not wait for HNS.
 type MetricsConfig struct {
 	Version   string // of this program
 	Stats     func() state.Stats
@@ -29,9 +29,10 @@ type MetricsConfig struct {
 	Now       func() time.Time
 }
 
-// Metrics measures the agent for Prometheus, under the names that the predecessor had and some new ones;
-// docs/metrics.md says what each one means. There are two pages: the work of this node, and the objects of the cluster with their
-// sets and ACLs. Neither has the collectors of the Go runtime. All methods are safe for concurrent use.
+// Metrics measures the agent for Prometheus. It has the predecessor's metrics and some new ones;
+// docs/metrics.md describes each. There are two pages: the work of this node, and the objects of
+// the cluster with their sets and ACLs. Neither has the collectors of the Go runtime. All methods
+// are safe for concurrent use.
 type Metrics struct {
 	cfg           MetricsConfig
 	node, cluster *prometheus.Registry
@@ -45,10 +46,10 @@ type Metrics struct {
 	open       *prometheus.HistogramVec          // by cni
 
 	mu       sync.Mutex
-	warnings map[string]int // active ones, by reason; a reason that was there once stays; guarded by mu
+	warnings map[string]int // guarded by mu: number of active warnings by reason; a reason stays in the map when its number is 0
 }
 
-// NewMetrics returns Metrics with every series at 0 whose labels are known.
+// NewMetrics returns Metrics. Every series with known labels starts at 0.
 func NewMetrics(cfg MetricsConfig) *Metrics {
 	m := &Metrics{
 		cfg: cfg, node: prometheus.NewRegistry(), cluster: prometheus.NewRegistry(), public: prometheus.NewRegistry(),
@@ -120,8 +121,9 @@ func (m *Metrics) PublicClusterPage() http.Handler {
 	return promhttp.HandlerFor(m.public, promhttp.HandlerOpts{})
 }
 
-// Applied records one transaction: its report and error, and for each event that is in HNS now the time since it came
-// in. One transaction handles everything that came in since the last, so its time is that of each change.
+// Applied records one transaction: its report and error, and for each event that is now in HNS the
+// time since the event came in. A transaction handles all changes since the last one, so its
+// duration counts for each of them.
 func (m *Metrics) Applied(report state.Report, err error, programmed []time.Duration) {
 	hadError, took := strconv.FormatBool(err != nil || len(report.Errors) > 0), 1000*report.Took.Seconds()
 	for _, change := range report.Changes {
@@ -153,15 +155,15 @@ func (m *Metrics) Applied(report state.Report, err error, programmed []time.Dura
 	}
 }
 
-// ClaimResult is how a claim of the CNI plugin ended.
+// ClaimResult says how a claim of the CNI plugin ended.
 type ClaimResult string
 
 // The results.
 const (
 	ClaimReady  ClaimResult = "ready"   // the pod started with its rules
-	ClaimLate   ClaimResult = "late"    // its wait was over; in mode wait it started without
-	ClaimFailed ClaimResult = "failed"  // no wait would have helped; in mode wait it started without
-	ClaimHungUp ClaimResult = "hung_up" // the plugin was gone before
+	ClaimLate   ClaimResult = "late"    // the wait was over; in mode wait the pod started without its rules
+	ClaimFailed ClaimResult = "failed"  // waiting longer would not help; in mode wait the pod started without its rules
+	ClaimHungUp ClaimResult = "hung_up" // the plugin hung up before it got an answer
 )
 
 // Claimed records how a claim of the CNI plugin ended.
@@ -231,7 +233,7 @@ var nodeMetrics = []stateMetric{
 		}},
 }
 
-// clusterMetrics are the stateMetrics of /cluster-metrics, beside that of setEntries.
+// clusterMetrics are the stateMetrics of /cluster-metrics, in addition to setEntries.
 var clusterMetrics = []stateMetric{
 	{"npm_num_policies", nil, "NetworkPolicy objects of the cluster.",
 		func(r reading, add adder) { add(float64(r.Policies)) }},
@@ -251,14 +253,15 @@ var clusterMetrics = []stateMetric{
 		func(r reading, add adder) { add(float64(r.Pods)) }},
 }
 
-// maxSetSeries bounds the series of npm_ipset_counts: the predecessor had one per set, too many for some to store.
+// maxSetSeries limits the series of npm_ipset_counts: the predecessor had one for each set, which
+// can be too many to store.
 const maxSetSeries = 500
 
 // others names the series of all sets without a series of their own. The name of a set begins with a prefix, so
 // no set has this name.
 const others = "others"
 
-// setEntries is the metric with a series for each of the largest sets.
+// setEntries returns the metric with a series for each of the mostSets largest sets.
 func setEntries(mostSets int) stateMetric {
 	return stateMetric{"npm_ipset_counts", []string{"set_name", "set_hash"}, "Entries of one set in HNS; what the largest 500 leave is summed up under the name others.",
 		func(r reading, add adder) {
@@ -283,7 +286,8 @@ func entries(sets []state.SetStats) int {
 	return n
 }
 
-// addEach adds a series for each value, by its label. The labels that are always there are 0 otherwise.
+// addEach adds a series for each value, with its label. The labels in always have a series even if
+// they have no value: it is 0.
 func addEach[V int | uint64](add adder, values map[string]V, always ...string) {
 	for _, label := range always {
 		add(float64(values[label]), label)
@@ -295,7 +299,7 @@ func addEach[V int | uint64](add adder, values map[string]V, always ...string) {
 	}
 }
 
-// collector shows stateMetrics to a registry.
+// collector is the prometheus.Collector of stateMetrics.
 type collector struct {
 	read    func() reading
 	metrics []stateMetric

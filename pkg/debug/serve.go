@@ -16,12 +16,12 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 )
 
-// connectionsAtOnce bounds the connections of a listener.
+// connectionsAtOnce limits the connections of a listener.
 const connectionsAtOnce = 128
 
-// Serve answers requests on l until ctx is done, then gives those in progress
-// a second to end. It closes l. Each connection ends after one answer, so that a client that holds
-// connections open keeps them for some seconds only.
+// Serve answers requests on l until ctx is done, and then gives the requests in progress a second
+// to end. It closes l. Each connection ends after one answer, so that a client can hold connections
+// for some seconds only.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	l, srv := netutil.LimitListener(l, connectionsAtOnce), newServer(ctx, h)
 	ended := make(chan error, 1)
@@ -41,8 +41,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return <-ended
 }
 
-// newServer returns a server whose clients cannot be slower than its times. A
-// response that takes longer is cut.
+// newServer returns a server with time limits for clients. A response that takes longer is cut off.
 func newServer(ctx context.Context, h http.Handler) *http.Server {
 	srv := &http.Server{
 		Handler:           h,
@@ -56,8 +55,8 @@ func newServer(ctx context.Context, h http.Handler) *http.Server {
 	return srv
 }
 
-// Listener serves pages at an address. The agent works also when another process has the address: pods that start
-// without an agent are open.
+// Listener serves pages at an address. The agent also works while another process has the address,
+// because pods that start without an agent are open.
 type Listener struct {
 	What, Address, Keys string // Keys name the settings of the address
 	// Listen listens at a TCP address. An error of the system is an os.SyscallError; any other error means that
@@ -68,8 +67,8 @@ type Listener struct {
 	Opened func(addr string) // called when it listens
 }
 
-// Run answers until ctx is done. While another process has the address it tries again, less and less often. It fails if
-// the address is invalid.
+// Run serves until ctx is done. While another process has the address it tries again, with growing
+// pauses. It fails if the address is invalid.
 func (d Listener) Run(ctx context.Context) error {
 	for tries := 1; ; tries++ {
 		l, err := d.Listen(ctx, d.Address)

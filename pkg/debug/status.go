@@ -40,7 +40,8 @@ type Counts struct {
 	Sets       int `json:"sets"`
 	Programmed int `json:"programmedSets"` // in HNS
 	ACLs       int `json:"acls"`           // ours, in HNS as far as known
-	// Pending, Behind and Warnings count all entries, also those that the status does not list.
+	// Pending, Behind and Warnings count all entries, including those that the status does not
+	// list.
 	Pending  int `json:"pending"`
 	Behind   int `json:"behind"`
 	Warnings int `json:"warnings"`
@@ -65,7 +66,8 @@ type BehindEntry struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// WarningEntry is a warning with the time since when it is active, as far as the kept reports tell.
+// WarningEntry is a warning with the time since when it is active, as far as the stored reports
+// show.
 type WarningEntry struct {
 	state.Warning
 	Since  time.Time `json:"since,omitzero"`
@@ -125,7 +127,7 @@ func count(d state.Dump) Counts {
 	return c
 }
 
-// warned finds the first of the last reports that all have a warning.
+// warned returns a warning with the time of the earliest report since which all reports have it.
 func warned(w state.Warning, reports []state.Report) WarningEntry {
 	out := WarningEntry{Warning: w}
 	for i, r := range slices.Backward(reports) {

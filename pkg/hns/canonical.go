@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Canonical returns the rule with one spelling per meaning: two rules mean the
-// same exactly when their canonical forms are equal. HNS shows a rule in other
-// words than it was sent in (azure-container-networking#1752), and which ones is
-// not documented, so a rule is compared by what it matches:
+// Canonical returns the rule in a form that depends on its meaning only: two rules mean the same
+// exactly when their canonical forms are equal. HNS shows a rule in another form than it was sent
+// in (azure-container-networking#1752), and that form is not documented. So rules are compared by
+// what they match:
 //
-//   - an address field that has every IPv4 address, and a port field that has
-//     every port, is empty, as is any protocol;
-//   - literals are the fewest blocks of their union, ports the fewest ranges,
-//     both in ascending order, a protocol is a number;
-//   - Ids of our sets are in lower case, sorted, each once;
-//   - the rule type that is absent is Switch;
-//   - HNS's own words, and our Id, are in one letter case.
+//   - An address field that covers every IPv4 address, a port field that covers every port, and
+//     the protocol "any" become empty.
+//   - Literal addresses become the fewest blocks, ports the fewest ranges, both in ascending
+//     order. A protocol becomes its number.
+//   - Ids of our sets are in lower case, sorted, without duplicates.
+//   - An absent rule type becomes Switch.
+//   - HNS's own words and our Id have one letter case.
 //
-// A field that is none of these keeps its text, without the blanks around it, and
-// so differs from everything else.
+// Any other field keeps its text, without surrounding blanks, and so differs from all fields in
+// canonical form.
 func (a ACL) Canonical() ACL {
 	if a.Ours() {
 		a.ID = strings.ToLower(a.ID)
@@ -29,7 +29,7 @@ func (a ACL) Canonical() ACL {
 	a.Action = canonicalWord(a.Action, Allow, Block)
 	a.Direction = canonicalWord(a.Direction, In, Out)
 	if a.RuleType = canonicalWord(a.RuleType, Switch, Host); a.RuleType == "" {
-		a.RuleType = Switch // what HNS takes it for (azure-container-networking#1752)
+		a.RuleType = Switch // the default of HNS (azure-container-networking#1752)
 	}
 	a.LocalAddresses = canonicalAddresses(a.LocalAddresses)
 	a.RemoteAddresses = canonicalAddresses(a.RemoteAddresses)
@@ -38,16 +38,16 @@ func (a ACL) Canonical() ACL {
 	return a
 }
 
-// MatchesAll reports whether a rule, canonical, is one of the Switch that matches
-// every packet of its direction.
+// MatchesAll reports whether a canonical rule is a Switch rule that matches every packet of its
+// direction.
 func (a ACL) MatchesAll() bool {
 	return a.RuleType == Switch && a.Protocols == "" &&
 		a.LocalAddresses+a.RemoteAddresses+a.LocalPorts+a.RemotePorts == ""
 }
 
-// CanonicalValue returns an address or block of an IPSET as WinNPM writes it; a
-// single address has no mask. It is false when the text is neither, or a range
-// of addresses that is no block.
+// CanonicalValue returns an IPSET value, an address or a block, in the form that WinNPM writes; a
+// single address has no mask. It returns false if the text is neither, or is a range of addresses
+// that is not one block.
 func CanonicalValue(text string) (string, bool) {
 	sp, ok := readLiteral(strings.TrimSpace(text))
 	if !ok {
@@ -60,13 +60,13 @@ func CanonicalValue(text string) (string, bool) {
 	return value, true
 }
 
-// hasPrefixFold is strings.HasPrefix without letter case; prefix is ASCII.
+// hasPrefixFold is strings.HasPrefix without regard to letter case. prefix must be ASCII.
 func hasPrefixFold(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
-// canonicalWord returns the word of HNS that a text is, in any letter case, or
-// the text.
+// canonicalWord returns the word that equals the text without regard to letter case and surrounding
+// blanks, or the text itself.
 func canonicalWord[T ~string](text T, words ...T) T {
 	text = T(strings.TrimSpace(string(text)))
 	for _, w := range words {
@@ -94,7 +94,7 @@ func canonicalProtocol(text string) string {
 	return text
 }
 
-// canonicalAddresses is the canonical form of an address field.
+// canonicalAddresses returns the canonical form of an address field.
 func canonicalAddresses(field string) string {
 	field = strings.TrimSpace(field)
 	if ids, ok := canonicalSetIDs(field); ok {
@@ -104,9 +104,9 @@ func canonicalAddresses(field string) string {
 	return field
 }
 
-// canonicalSetIDs is the canonical form of a list of Ids of our sets; false when
-// something else is in it. A rule asks for all of them, so order and repetition
-// mean nothing.
+// canonicalSetIDs returns the canonical form of a list of Ids of our sets, or false if the list has
+// anything else. A rule matches what is in all of these sets, so their order and duplicates have no
+// meaning.
 func canonicalSetIDs(field string) (string, bool) {
 	if !hasPrefixFold(field, SetIDPrefix) {
 		return "", false
@@ -141,7 +141,7 @@ func ReadablePorts(field string) bool {
 	return ok
 }
 
-// ReadableProtocol reports whether a canonical protocol is a number, or any.
+// ReadableProtocol reports whether a canonical protocol is a number or empty.
 func ReadableProtocol(protocol string) bool {
 	_, err := strconv.ParseUint(protocol, 10, 8)
 	return protocol == "" || err == nil

@@ -1,49 +1,48 @@
 package hns
 
-// CodeClass is what an answer of HNS with a code says of the call.
+// CodeClass is what a code in an answer of HNS says about the call.
 type CodeClass uint8
 
 // The classes of codes.
 const (
-	// Unlisted: nothing is known of what the code says, so a read has to tell.
+	// Unlisted: the code has no known meaning for the call, so only a read can tell what it did.
 	Unlisted CodeClass = iota
-	// BrokeOff: the call did not get through to its end; anything may be done.
+	// BrokeOff: the call did not complete. It may have been done, in part or in full.
 	BrokeOff
-	// RefusesContent: HNS does not take what the request contains.
+	// RefusesContent: HNS rejects the content of the request.
 	RefusesContent
-	// RefusesEndpoint: this endpoint takes no policies, whatever they are.
+	// RefusesEndpoint: this endpoint takes no policies at all.
 	RefusesEndpoint
-	// SaysMissing: something is not there: an endpoint, a network, a set.
+	// SaysMissing: an endpoint, a network or a set does not exist.
 	SaysMissing
-	// SaysExists: what is added is there already.
+	// SaysExists: the object to add already exists.
 	SaysExists
-	// SaysUsed: what is removed is still referenced.
+	// SaysUsed: the object to remove is still referenced.
 	SaysUsed
 )
 
-// Code is what is known of an HRESULT with which HNS answers.
+// Code describes an HRESULT that HNS returns.
 type Code struct {
-	Name  string // that of the headers of Windows; empty: in no table of ours
+	Name  string // in the headers of Windows; empty if the code is not in codes
 	Class CodeClass
-	// Source says where the name is from, and where the class is, if not from the
-	// words of the header.
+	// Source is where the name comes from, and the class if it does not follow from the header.
 	Source string
 }
 
-// LookupCode returns what is known of an HRESULT; for one in no table the zero Code, which
-// is Unlisted. A code may be about another object than the one that was asked for, so a
-// class other than RefusesContent and BrokeOff decides nothing by itself.
+// LookupCode returns the description of an HRESULT. For an unlisted one it returns the zero Code,
+// whose class is Unlisted. A code may be about another object than the request, so only
+// RefusesContent and BrokeOff decide anything by themselves.
 func LookupCode(code uint32) Code { return codes[code] }
 
-// Where names are from.
+// Sources of names.
 const (
 	hcnHeader = "winerror.h, HCNHResult.md"
 	winHeader = "winerror.h"
 )
 
-// codes has every code of HCN and GCN, and those of Windows that HNS passes on. A code that
-// only might refuse content is Unlisted: then a read decides. A wrong RefusesContent would
-// leave something out, and a wrong BrokeOff would try one thing again and again.
+// codes lists every code of HCN and GCN, and the Windows codes that HNS passes on. A code that may
+// or may not reject content is Unlisted: then a read decides. A wrong RefusesContent would leave
+// out a rule or set for no reason, and a wrong BrokeOff would retry a rejected request forever.
 var codes = map[uint32]Code{
 	0x803B0001: {"HCN_E_NETWORK_NOT_FOUND", SaysMissing, hcnHeader},
 	0x803B0002: {"HCN_E_ENDPOINT_NOT_FOUND", SaysMissing, hcnHeader + "; azure-container-networking#1560"},
@@ -101,15 +100,15 @@ var codes = map[uint32]Code{
 	0x803B0036: {"HCN_E_INTERFACEPARAMETERS_ALREADY_APPLIED", Unlisted, hcnHeader},
 	0x803B0037: {"HCN_E_VFP_NOT_ALLOWED", Unlisted, hcnHeader},
 
-	// Windows's own.
+	// Codes of Windows itself.
 	0x80070057: {"E_INVALIDARG", RefusesContent, winHeader + "; hcsshim#164"},
 	0x8007000D: {"ERROR_INVALID_DATA", RefusesContent, winHeader},
 	0x80070032: {"ERROR_NOT_SUPPORTED", RefusesContent, winHeader},
 
-	// Not found, of anything.
+	// Any object may be missing.
 	0x80070490: {"ERROR_NOT_FOUND", SaysMissing, winHeader + "; antrea#2301, azure-container-networking#283: of anything"},
 
-	// The service stops, is not there, or does not answer in time.
+	// The service is stopping or absent, or does not answer in time.
 	0x80070426: {"ERROR_SERVICE_NOT_ACTIVE", BrokeOff, winHeader},
 	0x80070422: {"ERROR_SERVICE_DISABLED", BrokeOff, winHeader},
 	0x80070424: {"ERROR_SERVICE_DOES_NOT_EXIST", BrokeOff, winHeader},
@@ -121,7 +120,7 @@ var codes = map[uint32]Code{
 	0x80070102: {"WAIT_TIMEOUT", BrokeOff, winHeader},
 	0x800705B4: {"ERROR_TIMEOUT", BrokeOff, winHeader},
 
-	// The way to the service is cut.
+	// The connection to the service failed.
 	0x800706A6: {"RPC_S_INVALID_BINDING", BrokeOff, winHeader},
 	0x800706B5: {"RPC_S_UNKNOWN_IF", BrokeOff, winHeader},
 	0x800706BA: {"RPC_S_SERVER_UNAVAILABLE", BrokeOff, winHeader},
@@ -140,7 +139,7 @@ var codes = map[uint32]Code{
 	0x80080005: {"CO_E_SERVER_EXEC_FAILURE", BrokeOff, winHeader},
 	0x800401FD: {"CO_E_OBJNOTCONNECTED", BrokeOff, winHeader},
 
-	// What may be a refusal of content, of an object or of the moment.
+	// Codes that may reject the content or the object, or be temporary.
 	0x800703E3: {"ERROR_OPERATION_ABORTED", Unlisted, winHeader},
 	0x800704C7: {"ERROR_CANCELLED", Unlisted, winHeader},
 	0x800706C0: {"RPC_S_PROTOCOL_ERROR", Unlisted, winHeader},

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// ACL decodes the policy as it is spelt: fields that are not known here are left
-// out, a number may be a string, a string a number, a list of strings or numbers
-// is joined with commas, and null is absent. How HNS writes them is documented by
-// examples only. It fails when the policy is not an ACL, or a field is anything
-// else.
+// ACL decodes the policy without changing its spelling. HNS documents its format by examples only,
+// so ACL is lenient: it ignores unknown fields and null, accepts a string for a number and a number
+// for a string, and joins a list of strings or numbers with commas. It fails if the policy is not
+// an ACL, or if a field has any other form.
 func (p EndpointPolicy) ACL() (ACL, error) {
 	if !strings.EqualFold(p.Type, PolicyTypeACL) {
 		return ACL{}, fmt.Errorf("endpoint policy of type %q is no ACL", p.Type)
@@ -21,7 +20,7 @@ func (p EndpointPolicy) ACL() (ACL, error) {
 	var a ACL
 	err := json.Unmarshal(p.Settings, &a)
 	var otherType *json.UnmarshalTypeError
-	if errors.As(err, &otherType) { // seldom, and slower
+	if errors.As(err, &otherType) { // rare; the lenient decoder is slower
 		a, err = decodeLoose(p.Settings)
 	}
 	if err != nil {
@@ -30,10 +29,10 @@ func (p EndpointPolicy) ACL() (ACL, error) {
 	return a, nil
 }
 
-// decodeLoose decodes an ACL of which some fields have another JSON type.
+// decodeLoose decodes an ACL in which some fields have another JSON type than expected.
 func decodeLoose(settings []byte) (ACL, error) {
 	var loose struct {
-		ACL // the fields that are named below are decoded there and not here
+		ACL // JSON decodes the fields below instead of those of ACL with the same names
 
 		Protocols       looseText
 		LocalAddresses  looseText
@@ -58,8 +57,8 @@ func decodeLoose(settings []byte) (ACL, error) {
 	return a, nil
 }
 
-// looseText is a text that may be a JSON string, a number, null, or an array of these, which
-// commas join.
+// looseText is a text that may be a JSON string, a number, null, or an array of these, which is
+// joined with commas.
 type looseText string
 
 // UnmarshalJSON implements json.Unmarshaler.

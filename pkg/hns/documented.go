@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// documented has the fields that an ACL has by the documentation of HNS (hcsshim
-// hcn/hcnpolicy.go AclPolicySetting) and the Id, which HNS takes and shows though it is not
-// there. Each keeps its value byte for byte.
+// documented has the documented fields of an ACL (hcsshim hcn/hcnpolicy.go AclPolicySetting) and
+// the Id, which is not documented but which HNS accepts and shows. Each field keeps its value byte
+// for byte.
 type documented struct {
 	ID              json.RawMessage `json:"Id,omitempty"`
 	Protocols       json.RawMessage `json:",omitempty"`
@@ -22,12 +22,12 @@ type documented struct {
 	Priority        json.RawMessage `json:",omitempty"`
 }
 
-// Documented returns an ACL policy cut to the fields that are documented, in their order,
-// each value as it was read but for blanks: HNS shows more fields (Scope, Type;
-// azure-container-networking#1752) and may refuse them when they go back. Keys count without
-// letter case, of several the last, and are written as documented. It returns the policy
-// itself and false when nothing is to be cut, and when the policy is no ACL or its settings
-// are no JSON object.
+// Documented returns an ACL policy with only its documented fields, in their order. Each value is
+// as it was read, except for blanks. HNS shows more fields (Scope, Type;
+// azure-container-networking#1752) and may reject them when they are sent back. Keys match without
+// regard to letter case, and are written as documented; of duplicate keys the last one counts. It
+// returns the policy itself and false if there is nothing to remove, if the policy is not an ACL,
+// or if its settings are not a JSON object.
 func (p EndpointPolicy) Documented() (EndpointPolicy, bool) {
 	var all, kept map[string]json.RawMessage
 	var fields documented

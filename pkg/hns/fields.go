@@ -30,19 +30,19 @@ func MergeSpans(spans []Span) []Span {
 
 // listField is a kind of field that lists numbers: addresses or ports.
 type listField struct {
-	every Span                              // all of them, which the empty field has too
-	read  func(text string) (Span, bool)    // reads one text of the list
+	every Span                              // the span of all numbers, which an empty field means too
+	read  func(text string) (Span, bool)    // reads one entry of the list
 	write func(text []byte, sp Span) []byte // appends the canonical text of a span
 }
 
-// The kinds of list fields. Port 0 is none: a range from it begins at 1.
+// The kinds of list fields. There is no port 0: a range from 0 begins at 1.
 var (
 	addressField = listField{Span{0, math.MaxUint32}, readLiteral, appendBlocks}
 	portField    = listField{Span{1, math.MaxUint16}, readPorts, appendPorts}
 )
 
-// canonical returns the canonical form of a field without blanks around it; the
-// field itself and false when it cannot be read.
+// canonical returns the canonical form of a field without surrounding blanks. If the field cannot
+// be read, it returns the field itself and false.
 func (f listField) canonical(field string) (string, bool) {
 	if field == "" {
 		return "", true
@@ -70,12 +70,11 @@ func (f listField) canonical(field string) (string, bool) {
 	return string(text[:len(text)-1]), true
 }
 
-// isEvery reports whether a text is a word for everything. HNS refuses "Any"
-// (hcsshim#1059), but others write it.
+// isEvery reports whether a text is a word for everything. HNS rejects "Any" (hcsshim#1059), but
+// other programs write it.
 func isEvery(text string) bool { return text == "*" || strings.EqualFold(text, "any") }
 
-// readAddress reads an IPv4 address. Zeros before a number are not read: elsewhere they
-// mean octal.
+// readAddress reads an IPv4 address. It rejects leading zeros, which other programs read as octal.
 func readAddress(text string) (uint32, bool) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || !addr.Is4() {
@@ -85,24 +84,24 @@ func readAddress(text string) (uint32, bool) {
 	return binary.BigEndian.Uint32(b[:]), true
 }
 
-// readLiteral reads an address, a block with bits or mask behind the stroke,
-// whatever its host bits, or a range.
+// readLiteral reads an address, a range, or a block with a prefix length or a mask after the slash.
+// Host bits of a block are ignored.
 func readLiteral(text string) (Span, bool) {
 	if low, high, isRange := strings.Cut(text, "-"); isRange {
 		first, okFirst := readAddress(strings.TrimSpace(low))
 		last, okLast := readAddress(strings.TrimSpace(high))
 		return Span{first, last}, okFirst && okLast && first <= last
 	}
-	base, behind, isBlock := strings.Cut(text, "/")
+	base, length, isBlock := strings.Cut(text, "/")
 	addr, ok := readAddress(base)
 	if !isBlock {
 		return Span{addr, addr}, ok
 	}
-	host, okHost := readHostBits(behind)
+	host, okHost := readHostBits(length)
 	return Span{addr &^ host, addr | host}, ok && okHost
 }
 
-// readHostBits returns the host bits of a block from the length or the mask behind its stroke.
+// readHostBits returns the host bits of a block. text is its prefix length or its mask.
 func readHostBits(text string) (uint32, bool) {
 	if length, err := strconv.ParseUint(text, 10, 8); err == nil {
 		return uint32(uint64(1)<<(32-min(length, 32)) - 1), length <= 32 //nolint:gosec // at most 1<<32 - 1
@@ -111,11 +110,11 @@ func readHostBits(text string) (uint32, bool) {
 	return ^mask, ok && ^mask&(^mask+1) == 0
 }
 
-// appendBlocks appends the fewest blocks that are a span, with commas between
-// them; a single address is written without a mask.
+// appendBlocks appends the fewest blocks that make up a span, separated by commas. A single address
+// is written without a mask.
 func appendBlocks(text []byte, sp Span) []byte {
 	for at, end := uint64(sp.First), uint64(sp.Last)+1; at < end; {
-		// The greatest block that begins here: aligned, and not past the end.
+		// The largest block that begins here is aligned and does not pass the end.
 		free := min(bits.TrailingZeros64(at|1<<32), bits.Len64(end-at)-1)
 		if at > uint64(sp.First) {
 			text = append(text, ',')
@@ -130,8 +129,8 @@ func appendBlocks(text []byte, sp Span) []byte {
 	return text
 }
 
-// readPorts reads a port or a range. Port 0 alone is not read: whether HNS takes it for
-// every port is not known.
+// readPorts reads a port or a range. It rejects port 0 alone: whether HNS takes it for every port
+// is unknown.
 func readPorts(text string) (Span, bool) {
 	low, high, isRange := strings.Cut(text, "-")
 	if !isRange {

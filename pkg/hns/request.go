@@ -2,17 +2,17 @@ package hns
 
 import "context"
 
-// Request is one call of a Client, as a value. It shares its slices with whoever made
-// it; nobody changes them.
+// Request is one call of a Client, as a value. It shares its slices with its maker. They must not
+// be changed.
 type Request struct {
 	Op       string           // one of the Op constants, or OpSets of a verb
 	Endpoint string           // GUID: OpEndpointGet, OpACLAdd, OpACLUpdate
 	Sets     []SetPolicy      // OpSets
 	ACLs     []ACL            // OpACLAdd
-	Policies []EndpointPolicy // OpACLUpdate: all that the endpoint is to have
+	Policies []EndpointPolicy // OpACLUpdate: all policies that the endpoint will have
 }
 
-// Result is what a call returned; which field has it follows from Request.Op.
+// Result is the result of a call. Request.Op determines which field is set.
 type Result struct {
 	Network  Network
 	IDs      []string
@@ -23,7 +23,7 @@ type Result struct {
 // verbs are the verbs of requests for sets, by operation.
 var verbs = map[string]Verb{OpSets(Add): Add, OpSets(Update): Update, OpSets(Remove): Remove}
 
-// Verb returns what a request for sets does with them; "" for another one.
+// Verb returns the verb of a request for sets, or "" for any other request.
 func (r Request) Verb() Verb { return verbs[r.Op] }
 
 // ReadsOnly reports whether an operation changes nothing.
@@ -31,7 +31,7 @@ func ReadsOnly(op string) bool {
 	return op == OpNetworkGet || op == OpEndpointIDs || op == OpEndpointNew || op == OpEndpointGet
 }
 
-// Do makes the call. An operation that no Client has is a bug, and panics.
+// Do makes the call. It panics if the operation is unknown, which is a bug.
 func (r Request) Do(ctx context.Context, c Client) (out Result) {
 	switch r.Op {
 	case OpNetworkGet:
@@ -56,7 +56,7 @@ func (r Request) Do(ctx context.Context, c Client) (out Result) {
 	return out
 }
 
-// Asking returns what makes requests to a client, within a context.
+// Asking returns a function that makes requests to a client with a fixed context.
 func Asking(ctx context.Context, c Client) func(Request) Result {
 	return func(r Request) Result { return r.Do(ctx, c) }
 }

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Prefixes of everything that WinNPM, and its predecessor, own in HNS.
+// Prefixes of the Ids of all sets and ACLs that WinNPM and its predecessor own in HNS.
 const (
 	SetIDPrefix = "azure-npm-"
 	ACLIDPrefix = "azure-acl-"
 )
 
-// MaxAddressesPerACL is the largest number of literal addresses in one rule
-// (Calico chunks at this number on Microsoft's advice, policysets.go:583-592).
+// MaxAddressesPerACL is the largest number of literal addresses in one rule (Calico splits rules at
+// this number on Microsoft's advice, policysets.go:583-592).
 const MaxAddressesPerACL = 4000
 
 // SetType is the kind of an ip set. Its values are HNS's own words.
@@ -30,9 +30,9 @@ const (
 	NestedIPSet SetType = "NESTEDIPSET"
 )
 
-// SetPolicy is one ip set of an HNS network. Values are IPs or CIDRs for an
-// IPSET and the Ids of member sets for a NESTEDIPSET; on the wire they are one
-// comma separated string. There is no delta: every write carries all Values.
+// SetPolicy is one IP set of an HNS network. Values are IPs or CIDRs for an IPSET, and the Ids of
+// member sets for a NESTEDIPSET; on the wire they are one comma-separated string. HNS has no
+// incremental update: every write carries all Values.
 type SetPolicy struct {
 	ID     string
 	Name   string
@@ -83,12 +83,12 @@ const (
 const (
 	PriorityInfrastructure uint16 = 200
 	PriorityNode           uint16 = 201
-	PriorityShield         uint16 = 202 // blocks before everything but the node
+	PriorityShield         uint16 = 202 // blocks that come before all other rules but the two above
 	PriorityAllow          uint16 = 222
-	PriorityTiers          uint16 = 1000 // the first of an ordered list, before its tail
+	PriorityTiers          uint16 = 1000 // the first rule of an ordered list
 	PriorityBlock          uint16 = 3000
-	PriorityTail           uint16 = 60000 // the first of the tail of an ordered list
-	PriorityDefault        uint16 = 65499 // ours; the CNI's own is 65500
+	PriorityTail           uint16 = 60000 // the first rule of the tail of an ordered list
+	PriorityDefault        uint16 = 65499 // our default rules; the CNI's have 65500
 )
 
 // ACL is one rule of an endpoint.
@@ -115,14 +115,13 @@ type ACL struct {
 // IPv6 block that has a meaning here (docs/windows.md, A29).
 const EveryIPv6 = "::/0"
 
-// AnyProtocol is how HNS reads back a rule for any protocol.
+// AnyProtocol is the protocol that HNS shows for a rule without one.
 const AnyProtocol = "256"
 
 // Ours reports whether the rule carries our Id prefix, in any letter case.
 func (a ACL) Ours() bool { return hasPrefixFold(a.ID, ACLIDPrefix) }
 
-// SetIDs returns the Ids of the sets that the rule names, as a canonical rule
-// spells them.
+// SetIDs returns the Ids of the sets that the rule names, in canonical spelling.
 func (a ACL) SetIDs() []string {
 	var ids []string
 	for _, field := range []string{a.LocalAddresses, a.RemoteAddresses} {
@@ -133,16 +132,16 @@ func (a ACL) SetIDs() []string {
 	return ids
 }
 
-// PolicyTypeACL is the Type of an endpoint policy that is an ACL, in any letter
+// PolicyTypeACL is the Type of an endpoint policy that is an ACL. HNS may show it in any letter
 // case.
 const PolicyTypeACL = "ACL"
 
-// PolicyTypeTierACL is the type of tiered rules (hcsshim TierAclPolicySetting).
-// What they do beside ordinary ones is not known.
+// PolicyTypeTierACL is the type of tiered rules (hcsshim TierAclPolicySetting). How they combine
+// with ordinary rules is unknown.
 const PolicyTypeTierACL = "TierAcl"
 
-// EndpointPolicy is one policy of an endpoint as HNS shows it. Settings are
-// kept as read, so that what belongs to others survives byte for byte.
+// EndpointPolicy is one policy of an endpoint as HNS shows it. Settings are kept as read, so that
+// the policies of other programs are sent back byte for byte.
 type EndpointPolicy struct {
 	Type     string          `json:"Type"`
 	Settings json.RawMessage `json:"Settings"`
@@ -161,23 +160,23 @@ func NewACLPolicy(a ACL) EndpointPolicy {
 type Endpoint struct {
 	ID    string // GUID
 	Addrs []netip.Addr
-	// Netns is the GUID of the HNS namespace that it is in, "" for none. Sandboxes have one
-	// each (HostComputeNamespace of hcsshim; the DeleteEndpoint of
+	// Netns is the GUID of the endpoint's HNS namespace, or "" if it has none. Each sandbox has one
+	// (HostComputeNamespace of hcsshim; the DeleteEndpoint of
 	// microsoft/windows-container-networking reads it back to detach an endpoint).
 	Netns    string
 	Policies []EndpointPolicy // all types and owners, in the order of HNS
 }
 
-// Parts are an endpoint's policies, ours and everybody else's.
+// Parts are the policies of an endpoint: ours and the foreign ones.
 type Parts struct {
 	Ours     []ACL            // canonical, in the order of HNS
 	Foreign  []EndpointPolicy // untouched
-	Defaults Defaults         // that others give
+	Defaults Defaults         // given by the foreign policies
 }
 
-// Parts takes the endpoint's policies apart, and decodes each once. An ACL is ours when the
-// function says so; it gets the ACL in canonical form, and returns it as we sent it. nil: by
-// its name, and as it is. An ACL that does not decode is not ours.
+// Parts splits the endpoint's policies, and decodes each once. ours decides whether an ACL is ours;
+// it gets the ACL in canonical form and returns it as we sent it. If ours is nil, the Id prefix
+// decides, and the ACL is returned as shown. An ACL that cannot be decoded is foreign.
 func (e Endpoint) Parts(ours func(ACL) (sent ACL, is bool)) Parts {
 	if ours == nil {
 		ours = func(a ACL) (ACL, bool) { return a, a.Ours() }
@@ -197,13 +196,13 @@ func (e Endpoint) Parts(ours func(ACL) (sent ACL, is bool)) Parts {
 	return out
 }
 
-// Split returns the parts of an endpoint whose rules are all shown as they were sent.
+// Split is Parts(nil), for endpoints that show all our rules as they were sent.
 func (e Endpoint) Split() (ours []ACL, foreign []EndpointPolicy) {
 	parts := e.Parts(nil)
 	return parts.Ours, parts.Foreign
 }
 
-// Network is our HNS network with the sets of every owner.
+// Network is our HNS network with the sets of all owners.
 type Network struct {
 	ID   string
 	Name string

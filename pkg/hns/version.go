@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// Version is a digest of all that a plan for an endpoint is made from. HNS has no versions
-// of its own (hcn's schema has no ETag), so two reads with one Version are taken for one
-// state. The empty Version is that of nothing that was read.
+// Version is a digest of the state of an endpoint that a plan is based on. HNS itself has no
+// versions (hcn's schema has no ETag), so two reads with the same Version count as the same state.
+// The empty Version stands for an endpoint that was not read.
 type Version string
 
-// Basis returns the version of an endpoint: its addresses, our rules in canonical form, and
-// the defaults that others give, in any order. Whatever else others have there may change: an
-// Add does not touch it, and an Update sends back what was read right before.
+// Basis returns the version of an endpoint: a digest of its addresses, our rules in canonical form,
+// and the defaults that the foreign policies give, in any order. All else in the foreign policies
+// may change without a new version: an Add does not touch them, and an Update sends back what was
+// read right before.
 func Basis(addrs []netip.Addr, ours []ACL, others Defaults) Version {
 	lines := []string{fmt.Sprintf("defaults %+v", others)}
 	for _, a := range addrs {
@@ -30,27 +31,27 @@ func Basis(addrs []netip.Addr, ours []ACL, others Defaults) Version {
 	return Version(hex.EncodeToString(sum[:16]))
 }
 
-// Basis returns the version of the endpoint as it was read, its rules shown as they were sent.
+// Basis returns the version of the endpoint as read, if it shows our rules as they were sent.
 func (e Endpoint) Basis() Version {
 	parts := e.Parts(nil)
 	return Basis(e.Addrs, parts.Ours, parts.Defaults)
 }
 
-// Defaults are the directions in which a list has a Switch rule that allows
-// everything. Without one any first ACL makes an endpoint deny by default
-// (hcsshim#1059, Windows-Containers#616).
+// Defaults tells in which directions a list of policies has a Switch rule that allows everything.
+// Without such a rule, the first ACL of any kind makes an endpoint deny by default (hcsshim#1059,
+// Windows-Containers#616).
 type Defaults struct {
 	In, Out bool
-	// Closed: a Switch rule behind all of ours blocks everything in some direction. Calico's CNI
-	// gives such an endpoint (azure-container-networking#1752), and so does whoever has
-	// endpoints made closed.
+	// Closed is set if a Switch rule with a lower precedence than all our rules blocks everything
+	// in some direction. Calico's CNI makes such endpoints (azure-container-networking#1752), and
+	// so does a CNI that is configured to make endpoints closed.
 	Closed bool
 }
 
-// Note adds what a rule gives.
+// Note adds the default that a foreign rule gives, if any.
 func (has *Defaults) Note(a ACL) {
 	if a.Priority <= PriorityDefault && canonicalWord(a.Action, Block) == Block {
-		return // no default, whatever it matches; what every endpoint has is seldom canonical
+		return // such a rule gives no default; the check also avoids making most rules canonical
 	}
 	a = a.Canonical()
 	switch {

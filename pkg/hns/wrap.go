@@ -2,8 +2,8 @@ package hns
 
 import "context"
 
-// Wrap returns a Client that makes every call of next through around, which calls do once and
-// returns its result. Hold is passed on unwrapped.
+// Wrap returns a Client that passes every call to around. around must call do once and return its
+// result. Hold is passed on to next directly.
 func Wrap(next Client, around func(ctx context.Context, r Request, do func() Result) Result) Client {
 	return wrapped{next, around}
 }

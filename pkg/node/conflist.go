@@ -11,7 +11,8 @@ import (
 // PluginType is the type of our entry in a list of CNI plugins, and the name of its program.
 const PluginType = "winnpm-cni"
 
-// maxListBytes is the largest list that is edited. The largest lists of CNIs have a few kilobytes.
+// maxListBytes is the size of the largest list that is edited. Lists of CNIs have at most a few
+// kilobytes.
 const maxListBytes = 1 << 20
 
 // Errors of lists that are left alone.
@@ -19,8 +20,8 @@ var (
 	errListTooLarge = fmt.Errorf("more than %d bytes", maxListBytes)
 	errInvalidList  = errors.New("no list of CNI plugins")
 	errSinglePlugin = errors.New("one CNI plugin and no list, so nothing can be chained to it: make it a .conflist")
-	// errListVersion is for a list in a version of CNI that our plugin does not speak: with the
-	// plugin in it no pod of the node would start any more.
+	// errListVersion is for a list in a version of CNI that our plugin does not speak: with our
+	// plugin in such a list, no pod of the node would start.
 	errListVersion = errors.New("our plugin does not speak the list's cniVersion")
 )
 
@@ -35,8 +36,8 @@ type PluginEntry struct {
 	Pipe        string `json:"pipe,omitempty"`
 }
 
-// checkVersion returns errListVersion for a list that our plugin must not be put into. It leaves
-// unreadable lists to insertEntry.
+// checkVersion returns errListVersion for a list to which our plugin must not be added. It ignores
+// unreadable lists, which insertEntry rejects.
 func checkVersion(file []byte) error {
 	var list struct {
 		Version string `json:"cniVersion"`
@@ -47,7 +48,7 @@ func checkVersion(file []byte) error {
 	return fmt.Errorf("%w: it is %q, and one of %v is needed", errListVersion, list.Version, cniVersions)
 }
 
-// insertEntry adds our plugin as the last of a list, in place of an entry of ours with other
+// insertEntry adds our plugin to the end of a list. It replaces an entry of ours with other
 // settings, and changes no other byte.
 func insertEntry(file []byte, entry PluginEntry) ([]byte, error) {
 	entry.Type = PluginType
@@ -75,7 +76,7 @@ func insertEntry(file []byte, entry PluginEntry) ([]byte, error) {
 		text = slices.Concat([]byte{','}, before, text)
 		at = last.end
 	}
-	if len(file)+len(text) > maxListBytes { // removeEntry would refuse it
+	if len(file)+len(text) > maxListBytes { // removeEntry would reject the list
 		return nil, errListTooLarge
 	}
 	return slices.Concat(file[:at], text, file[at:]), nil
@@ -110,13 +111,13 @@ func sameEntry(text []byte, want PluginEntry) bool {
 	return decoder.Decode(&is) == nil && is == want
 }
 
-// pluginList says where the plugins of a list are in its text.
+// pluginList has the positions of the plugins in the text of a list.
 type pluginList struct {
-	open    int // behind the bracket of "plugins"; 0 without plugins
+	open    int // position after the opening bracket of "plugins"; 0 if there is no "plugins"
 	plugins []listedPlugin
 }
 
-// listedPlugin is the text from start up to, and without, end.
+// listedPlugin is the position of a plugin: from start up to, but not including, end.
 type listedPlugin struct {
 	start, end int
 	ours       bool
@@ -132,7 +133,7 @@ func (l pluginList) ours() (found []int) {
 	return found
 }
 
-// parseList finds the plugins of a list. It refuses what containerd would refuse.
+// parseList finds the plugins of a list. It rejects the lists that containerd rejects.
 func parseList(file []byte) (list pluginList, err error) {
 	if len(file) > maxListBytes {
 		return list, errListTooLarge

@@ -1,7 +1,8 @@
-// Package node is what the programs on one node agree on: the lock that keeps a second agent off, the pipe over
-// which the CNI plugin asks the agent to have the endpoint of a pod ready before the pod runs, and the installation
-// of the plugin. A question is a Claim and its Answer, each one line of JSON, on a connection of their own. A
-// Claimer makes the endpoint ready.
+// Package node has what the programs on one node share: the lock that allows only one agent, the
+// pipe through which the CNI plugin asks the agent to make a pod's endpoint ready before the pod
+// runs, and the installation of the plugin. Each question is a Claim, which gets an Answer. Both
+// are one line of JSON, and each pair has a connection of its own. A Claimer makes the endpoint
+// ready.
 package node
 
 import (
@@ -17,15 +18,15 @@ import (
 // DefaultPipe is the pipe of agents, unless the configuration names another one.
 const DefaultPipe = `\\.\pipe\winnpm-cni`
 
-// pipeAccess lets only SYSTEM and administrators in, and inherits no entries. It says who may ask the agent, and
-// who may add an instance of the pipe.
+// pipeAccess allows access only to SYSTEM and administrators, and inherits no entries. It controls
+// who may ask the agent, and who may create another instance of the pipe.
 const pipeAccess = "D:P(A;;GA;;;SY)(A;;GA;;;BA)"
 
-// The modes of the plugin: what it does with a pod for which it gets no answer.
+// The modes of the plugin. They decide about pods for which the agent does not answer.
 const (
-	ModeStrict = "strict" // it does not start until its policies are in place
-	ModeWait   = "wait"   // it starts without them when the wait is over
-	ModeOff    = "off"    // it starts without a question to the agent
+	ModeStrict = "strict" // a pod starts only when its policies are in place
+	ModeWait   = "wait"   // a pod starts without its policies when the wait is over
+	ModeOff    = "off"    // a pod starts at once; the agent is not asked
 )
 
 // DefaultWait is how long a claim waits, unless the configuration says otherwise. MaxWait is
@@ -35,26 +36,26 @@ const (
 	MaxWait     = 300 * time.Second
 )
 
-// Claim is what the plugin knows of a pod that is about to run.
+// Claim describes a pod that is about to run, as the plugin knows it.
 type Claim struct {
-	UID         string       `json:"uid,omitempty"` // "" from runtimes that do not tell
+	UID         string       `json:"uid,omitempty"` // "" if the runtime does not give it
 	Namespace   string       `json:"namespace"`
 	Name        string       `json:"name"`
 	ContainerID string       `json:"containerID"` // of the sandbox
 	Netns       string       `json:"netns,omitempty"`
 	Addresses   []netip.Addr `json:"addresses,omitempty"`
-	Endpoint    string       `json:"endpoint,omitempty"` // as the CNI calls it, "" when it does not; a hint
+	Endpoint    string       `json:"endpoint,omitempty"` // its name in the CNI's result, or ""; only a hint
 	// Wait is how long the plugin waits for the endpoint. In JSON it is in nanoseconds.
 	Wait time.Duration `json:"wait"`
-	// Strict says that the pod does not run without a good answer. Otherwise it runs
-	// when Wait is over, whatever the answer is.
+	// Strict says that the pod runs only if the answer is that it is ready. Otherwise it runs when
+	// Wait is over, whatever the answer is.
 	Strict bool `json:"strict,omitempty"`
 }
 
-// Answer is what the agent says of a Claim.
+// Answer is the agent's answer to a Claim.
 type Answer struct {
 	Ready bool `json:"ready"`
-	// Code and Reason say why it is not, the second for people, in one line.
+	// Code and Reason say why the pod is not ready. Reason is one line, for people.
 	Code   string `json:"code,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -62,20 +63,19 @@ type Answer struct {
 // Codes of an Answer.
 const (
 	CodeLate    = "late"    // Wait is over
-	CodeRefused = "refused" // the claim is not one
-	CodeFailed  = "failed"  // the agent has an error to tell
+	CodeRefused = "refused" // the claim is invalid
+	CodeFailed  = "failed"  // the agent failed; Reason has the error
 )
 
 // Claimer makes endpoints ready. Serve calls it from many goroutines.
 type Claimer interface {
-	// Claim returns nil when the endpoint of c has the rules that it should have. It
-	// waits for that until ctx ends: context.Cause is ErrLate when Wait is over and
-	// ErrHungUp when the plugin is gone. Any error is told to the plugin, which does
-	// not ask again.
+	// Claim returns nil when the endpoint of c has its desired rules. It waits for them until ctx
+	// ends: context.Cause is ErrLate if Wait is over, and ErrHungUp if the plugin is gone. The
+	// plugin gets any error as its answer, and does not ask again.
 	Claim(ctx context.Context, c Claim) error
 }
 
-// Causes why the context of a claim ends.
+// Causes of the end of a claim's context.
 var (
 	ErrLate   = errors.New("the pod waits no longer")
 	ErrHungUp = errors.New("the plugin waits no longer")
@@ -88,11 +88,11 @@ var (
 	ErrRefused = errors.New("the agent says no")
 )
 
-// mostAddresses is the limit of addresses of a pod. Dual stack has two.
+// mostAddresses is the largest number of addresses of a pod. Dual stack has two.
 const mostAddresses = 16
 
-// What a caller may write. Names are as Kubernetes has them, so that none can pass for
-// another one in a log or a key.
+// The valid fields of a claim. Names must be valid in Kubernetes, so that no name can be mistaken
+// for another one in a log or a key.
 var (
 	namespaces = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	names      = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
@@ -100,7 +100,7 @@ var (
 	containers = regexp.MustCompile(`^[A-Za-z0-9][-_.A-Za-z0-9]{0,255}$`)
 )
 
-// mostBytes is the limit of texts without a prescribed form.
+// mostBytes limits texts without a prescribed form.
 const mostBytes = 512
 
 // check returns an error for an invalid claim. The error does not repeat texts that are too long.

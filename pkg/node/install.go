@@ -13,17 +13,18 @@ import (
 	"strings"
 )
 
-// PluginFile is the program of the CNI plugin, beside npm.exe and where CNI looks for it.
+// PluginFile is the name of the CNI plugin's program, both beside npm.exe and in the folder of
+// CNI's programs.
 const PluginFile = PluginType + ".exe"
 
 // Plugin is the installation of the CNI plugin on a node.
 type Plugin struct {
-	ConfDir  string // CNI's configurations, as containerd's conf_dir
-	ConfFile string // name of the .conflist in it; "": the one that containerd takes
-	BinDir   string // CNI's programs, as containerd's bin_dir
+	ConfDir  string // folder of CNI's configurations: containerd's conf_dir
+	ConfFile string // name of the .conflist in it; "": the one that containerd uses
+	BinDir   string // folder of CNI's programs: containerd's bin_dir
 	Entry    PluginEntry
 
-	placed bool // the program was compared before, so Install only checks that it is there
+	placed bool // the program was compared before, so Install only checks that it exists
 }
 
 // Install copies the plugin's program from beside this program into BinDir, then adds Entry to the list of
@@ -40,7 +41,7 @@ func (p *Plugin) Install() (changed bool, err error) {
 // Uninstall undoes Install.
 func (p *Plugin) Uninstall() error { return p.with((*installer).uninstall) }
 
-// with calls use with the three folders open.
+// with opens the three folders and calls use.
 func (p *Plugin) with(use func(*installer) error) (err error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -81,7 +82,7 @@ type installer struct {
 	suffix string
 }
 
-// Names of files that are there for a moment. A killed run leaves at most one of each.
+// Names of temporary files. A killed run leaves at most one of each.
 func (in *installer) fresh() string { return PluginType + "." + in.suffix + ".new" }
 func (in *installer) aside() string { return PluginType + "." + in.suffix + ".old" }
 
@@ -103,7 +104,7 @@ func (in *installer) install() (bool, error) {
 	})
 }
 
-// place copies the program, unless it is there.
+// place copies the program, unless the same program is already there.
 func (in *installer) place() error {
 	if in.placed {
 		if names, err := in.bin.names(); err != nil || slices.Contains(names, PluginFile) {
@@ -130,7 +131,7 @@ func (in *installer) place() error {
 	if renamed == nil || errors.Is(renamed, fs.ErrNotExist) { // see sweep
 		return renamed
 	}
-	// Windows replaces no program that runs, but renames it.
+	// Windows cannot replace a running program, but can rename it.
 	if err := in.bin.rename(PluginFile, in.aside()); err != nil {
 		in.sweep(in.bin)
 		return renamed
@@ -141,8 +142,9 @@ func (in *installer) place() error {
 	return nil
 }
 
-// sweep removes files that killed runs, and failed steps of this run, left. A program that still runs cannot be
-// removed, and is removed the next time. A run at the same time loses its file and begins anew.
+// sweep removes files that killed runs, or failed steps of this run, have left. A program that is
+// still running cannot be removed; a later run removes it. Another run at the same time may lose
+// its file, and starts again.
 func (in *installer) sweep(f folder) {
 	names, err := f.names()
 	if err != nil {
@@ -155,7 +157,8 @@ func (in *installer) sweep(f folder) {
 	}
 }
 
-// chosen returns the name of the list: containerd takes the first of all configurations.
+// chosen returns the name of the list to edit. Without a given name it is the first configuration,
+// which is the one that containerd uses.
 func (in *installer) chosen() (string, error) {
 	if in.list != "" {
 		return in.list, nil
@@ -176,7 +179,7 @@ func (in *installer) chosen() (string, error) {
 }
 
 // edit changes a list in one step and reports whether a change was necessary. If another program
-// wrote the list in between, it begins anew.
+// wrote the list in the meantime, it starts again.
 func (in *installer) edit(name string, change func([]byte) ([]byte, error)) (bool, error) {
 	var gone error
 	for range editTries {
@@ -206,7 +209,7 @@ func (in *installer) edit(name string, change func([]byte) ([]byte, error)) (boo
 	return false, errors.Join(errBusyWriter, gone)
 }
 
-// uninstall takes our entry out of every list, then removes the program.
+// uninstall removes our entry from every list, and then removes the program.
 func (in *installer) uninstall() error {
 	in.sweep(in.conf)
 	names, err := in.conf.names()
@@ -246,21 +249,21 @@ func withoutEntry(file []byte) ([]byte, error) {
 	return rest, err
 }
 
-// folder is what the installer does with files. Each call is one step: a kill comes
-// before or after it, and other writers too.
+// folder has the file operations of the installer. Each call is one step: a kill or a write of
+// another program comes before or after it.
 type folder interface {
 	// names returns the names of all files, sorted.
 	names() ([]string, error)
 	// read returns a regular file and its mode.
 	read(name string) ([]byte, fs.FileMode, error)
-	// create writes a file that is not there yet, to the disk.
+	// create writes a new file and flushes it to the disk. It fails if the file exists.
 	create(name string, content []byte, mode fs.FileMode) error
-	// rename puts a file in the place of another one, if there is one, in one step.
+	// rename renames a file in one step, and replaces an existing one.
 	rename(from, to string) error
 	remove(name string) error
 }
 
-// diskFolder is a folder of this machine. No link leads out of it.
+// diskFolder is a folder on disk. Links cannot lead out of it.
 type diskFolder struct{ root *os.Root }
 
 func (d diskFolder) names() (names []string, err error) {

@@ -14,7 +14,7 @@ import (
 const (
 	mostOfClaim  = 64 << 10
 	mostOfAnswer = 16 << 10
-	mostOfReason = 1 << 10 // JSON writes a character in six at most
+	mostOfReason = 1 << 10 // JSON needs at most six bytes for a character
 )
 
 // errSilent is the error for a caller that hung up before its first byte, as Reach does.
@@ -51,7 +51,7 @@ func readClaim(r io.Reader) (Claim, error) {
 	return c, nil
 }
 
-// readAnswer takes any Code: a later agent may have more of them.
+// readAnswer accepts any Code, because a newer agent may have more codes.
 func readAnswer(r io.Reader) (Answer, error) {
 	var a Answer
 	if err := readLine(r, mostOfAnswer, &a); err != nil {
@@ -61,10 +61,10 @@ func readAnswer(r io.Reader) (Answer, error) {
 	return a, nil
 }
 
-// writeLine encodes a value of this package, which cannot fail.
+// writeLine writes a value of this package as one line of JSON. Encoding it cannot fail.
 func writeLine(w io.Writer, value any) error { return json.NewEncoder(w).Encode(value) }
 
-// reason makes one bounded line of a text that goes into events and logs.
+// reason returns text as one line of limited size, for Events and logs.
 func reason(text string) string {
 	if len(text) > mostOfReason {
 		text = strings.ToValidUTF8(text[:mostOfReason], "")
@@ -72,8 +72,8 @@ func reason(text string) string {
 	return Printable(text)
 }
 
-// Printable returns text as one line that can be printed, as cli.Printable does, whose package links too much for a
-// program that starts with each pod.
+// Printable returns text as one printable line. It does the same as cli.Printable, whose package
+// has too many dependencies for a program that runs at the start of each pod.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

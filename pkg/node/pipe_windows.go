@@ -35,9 +35,9 @@ func ListenPipe(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// winio makes a first instance that it never serves, as it holds the name of the
-	// pipe. Windows lets no caller connect to that. Wine lets the first caller, which would
-	// wait forever, so the agent itself is the first caller.
+	// winio creates a first instance that only holds the name of the pipe, and never serves it.
+	// Windows lets no caller connect to it. Wine connects the first caller to it, which would wait
+	// forever, so the agent itself is the first caller.
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime) //nolint:forbidigo // it ends by itself
 	defer cancel()
 	if conn, err := winio.DialPipeContext(ctx, path); err == nil {
@@ -68,8 +68,8 @@ func isLocal(path string) bool {
 	return len(path) > len(local) && strings.EqualFold(path[:len(local)], local)
 }
 
-// ofAnAgent returns an error if the owner of a pipe may lack the rights of an agent: such a
-// process could let every pod run.
+// ofAnAgent returns an error if the owner of a pipe may lack the rights of an agent. Such a process
+// could answer that every pod is ready.
 func ofAnAgent(conn net.Conn) error {
 	file, ok := conn.(interface{ Fd() uintptr })
 	if !ok {

@@ -13,21 +13,20 @@ import (
 )
 
 const (
-	// mostAtOnce is the limit of connections that are served at the same time. Others wait
-	// to be accepted, and cost nothing until then. A node starts fewer pods at a time.
+	// mostAtOnce limits the connections that are served at the same time. Further callers wait until
+	// they are accepted, and cost nothing until then. A node starts fewer pods at a time.
 	mostAtOnce = 256
 
 	// lineTime is how long a caller may take to write its claim, and to read its answer.
 	lineTime = 5 * time.Second
 
-	// pause is between two tries to accept or to dial.
+	// pause is the time between two attempts to accept or to dial.
 	pause = 200 * time.Millisecond
 )
 
-// Serve answers the claims that come in on l, until ctx ends. Then it closes l and all
-// connections without an answer, so that their callers ask the agent that comes next,
-// and returns nil when each call of claimer has returned. It returns an error only if
-// l was closed before.
+// Serve answers the claims that come in on l until ctx ends. Then it closes l and all connections
+// without an answer, so that their callers ask the next agent, and returns nil after all calls of
+// claimer have returned. It returns an error only if l was closed before.
 func Serve(ctx context.Context, l net.Listener, claimer Claimer, logger klog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var served sync.WaitGroup
@@ -90,7 +89,7 @@ func (s server) serve(ctx context.Context, conn net.Conn) {
 	_ = writeLine(conn, answer) // a caller that is gone asks again, or needs no answer
 }
 
-// claim asks the claimer, until Wait is over or the caller hangs up.
+// claim calls the claimer. It ends the call's context when Wait is over or the caller hangs up.
 func (s server) claim(ctx context.Context, conn net.Conn, c Claim) Answer {
 	ctx, hungUp := context.WithCancelCause(ctx)
 	defer hungUp(nil)

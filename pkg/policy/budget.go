@@ -11,30 +11,30 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// Budgets are the limits of what the objects of tenants may cost. A Kubernetes object of
-// 1.5 MB is legal, and a tenant may write a hundred of them. An object over a limit closes:
-// it allows nothing, and belongs to nothing that a rule allows. Only objects of its own
-// namespace close an object. A field that is 0 stands for its default. docs/security.md
+// Budgets limit what the objects of tenants may cost. A Kubernetes object of 1.5 MB is legal, and a
+// tenant may write a hundred of them. An object over a limit is closed: a closed policy allows
+// nothing, and a closed pod or Namespace is in no set that is used to allow. Only objects of the
+// same namespace can close an object. A field that is 0 stands for its default. docs/security.md
 // describes the limits for users.
 type Budgets struct {
-	// ObjectBytes bounds one NetworkPolicy (Size.Bytes). The address ranges of a large cloud
-	// are some thousand, of about 100 bytes each.
+	// ObjectBytes limits one NetworkPolicy (Size.Bytes). A large cloud has a few thousand address
+	// ranges, of about 100 bytes each.
 	ObjectBytes int
-	// NamespaceBytes bounds all NetworkPolicies of a namespace together (Size.Total), and the
-	// labels and named ports of all its pods together. Kubernetes is tested with 3,000 pods in
-	// a namespace. A pod with twenty labels of 40 bytes has 1,440 bytes.
+	// NamespaceBytes limits all NetworkPolicies of a namespace together (Size.Total), and the
+	// labels and named ports of all its pods together. Kubernetes is tested with 3,000 pods in a
+	// namespace. A pod with twenty labels of 40 bytes has 1,440 bytes.
 	NamespaceBytes int
-	// ACLs bounds what the policies of one pod come to in HNS; a long ACL counts as several.
-	// HNS goes through all of them for every connection: pods have tens, seldom hundreds.
+	// ACLs limits the ACLs that the policies of one pod need in HNS; a long ACL counts as several.
+	// HNS checks all of them for every connection. Pods usually have tens, rarely hundreds.
 	ACLs int
 }
 
-// DefaultBudgets are the limits that hold unless the configuration has others.
+// DefaultBudgets returns the limits that apply if the configuration has none.
 func DefaultBudgets() Budgets {
 	return Budgets{ObjectBytes: 512 << 10, NamespaceBytes: 8 << 20, ACLs: 2000}
 }
 
-// OrDefaults returns the budgets with a default for each that is 0.
+// OrDefaults returns the budgets with the default for each field that is 0.
 func (b Budgets) OrDefaults() Budgets {
 	d := DefaultBudgets()
 	return Budgets{
@@ -42,12 +42,11 @@ func (b Budgets) OrDefaults() Budgets {
 	}
 }
 
-// LabelBytes bounds the labels and named ports of one pod, Namespace or Node (SizeOfPod).
-// Workloads have some twenty labels, and a media server has some hundred named ports.
+// LabelBytes limits the labels and named ports of one pod, Namespace or Node (SizeOfPod). Workloads
+// have some twenty labels; a media server has some hundred named ports.
 const LabelBytes = 32 << 10
 
-// SizeOfPod returns the size of labels and port names in bytes: their text, and what each of
-// them takes in memory besides, by estimate.
+// SizeOfPod returns the estimated memory that labels and port names take, in bytes.
 func SizeOfPod(labels map[string]string, ports ...string) int {
 	n := 32 * (len(labels) + len(ports))
 	for k, v := range labels {
@@ -59,8 +58,8 @@ func SizeOfPod(labels map[string]string, ports ...string) int {
 	return n
 }
 
-// ExcessOfLabels says that labels and named ports of this size are over LabelBytes, "" if
-// they are not.
+// ExcessOfLabels returns the reason for closing an object whose labels and named ports have this
+// size, or "" if they are within LabelBytes.
 func ExcessOfLabels(size int) string {
 	if size <= LabelBytes {
 		return ""
@@ -78,7 +77,8 @@ func (b Budgets) ExcessOfNamespace() string {
 	return fmt.Sprintf("the policies of its namespace have more than %d bytes together (MaxBytesPerNamespace)", b.NamespaceBytes)
 }
 
-// Excess says that a policy is over the limit of one object, "" if it is not.
+// Excess returns the reason for closing a policy that is over the limit of one object, or "" if it
+// is not.
 func (b Budgets) Excess(s Size) string {
 	if s.Bytes <= b.ObjectBytes {
 		return ""
@@ -117,18 +117,18 @@ func (b Budgets) Fit(list []*networkingv1.NetworkPolicy) (out []*networkingv1.Ne
 // every pod of its namespace.
 const SubjectBytes = 8 << 10
 
-// overBudget begins the policy type that marks a closed spec. The API server takes no
-// such type, and Compile gives it no other meaning, so that a forged one isolates and
-// says so.
+// overBudget is the prefix of the policy type that marks a closed spec. The API server rejects such
+// a type. If a policy has it anyway, Compile treats it as closed: it isolates, and has a problem
+// that says so.
 const overBudget = "OverBudget: "
 
-// Close returns what is kept of a policy that is over a budget, which excess says: it
-// isolates whom it isolated, or more, and allows nothing. The mark is a part of the
-// spec, so that whoever has the spec knows: dumps, recordings, plans.
+// Close returns the closed copy of a policy that is over a budget. The copy isolates at least the
+// pods that the policy isolates, and allows nothing. excess is the reason. It is stored in the spec
+// as a mark, so that every reader of the spec sees it: dumps, recordings, plans.
 func Close(spec *networkingv1.NetworkPolicySpec, excess string) networkingv1.NetworkPolicySpec {
 	var out networkingv1.NetworkPolicySpec
 	if selectorSize(&spec.PodSelector) <= SubjectBytes {
-		spec.PodSelector.DeepCopyInto(&out.PodSelector) // nothing of what is dropped stays
+		spec.PodSelector.DeepCopyInto(&out.PodSelector) // a copy, so that the dropped text can be freed
 	}
 	for i, is := range directions(spec) {
 		if is {
@@ -142,8 +142,8 @@ func Close(spec *networkingv1.NetworkPolicySpec, excess string) networkingv1.Net
 // policyTypes are the API's words for directions.
 var policyTypes = [...]networkingv1.PolicyType{Ingress: networkingv1.PolicyTypeIngress, Egress: networkingv1.PolicyTypeEgress}
 
-// directions tells which directions a policy is about. Without a type that is known
-// the API's default holds: ingress, and egress if there are egress rules.
+// directions returns which directions a policy isolates. Without a known policy type the API's
+// default applies: ingress, and also egress if there are egress rules.
 func directions(spec *networkingv1.NetworkPolicySpec) [2]bool {
 	var out [2]bool
 	for _, t := range spec.PolicyTypes {
@@ -157,7 +157,7 @@ func directions(spec *networkingv1.NetworkPolicySpec) [2]bool {
 	return out
 }
 
-// Excess says why a spec was closed, "" when it was not.
+// Excess returns the reason why a spec was closed, or "" if it was not.
 func Excess(spec *networkingv1.NetworkPolicySpec) string {
 	if n := len(spec.PolicyTypes); n > 0 {
 		if excess, marked := strings.CutPrefix(string(spec.PolicyTypes[n-1]), overBudget); marked {
@@ -167,16 +167,16 @@ func Excess(spec *networkingv1.NetworkPolicySpec) string {
 	return ""
 }
 
-// ClusterBytes bounds the JSON of the spec of one ClusterNetworkPolicy, which is not decoded
-// when it is larger. The CRD bounds its rules, peers and networks, with fifty rules of 25 peers of
-// 25 networks at most, which is within; selectors it does not bound, and another CRD may bound
-// nothing. It is no key of the configuration, because no tenant may write such a policy.
+// ClusterBytes limits the JSON of the spec of one ClusterNetworkPolicy; a larger spec is not
+// decoded. The CRD limits rules, peers and networks: fifty rules of 25 peers of 25 networks at
+// most, which is less. It does not limit selectors, and another version of the CRD may limit
+// nothing. This limit is not configurable, because tenants may not write such policies.
 const ClusterBytes = 1 << 20
 
-// CloseCluster returns what is kept of a spec that was not decoded whole; excess says
-// why. Of its rules only the actions count: those of a direction become one rule, whose
-// name is a mark. Without a subject it selects every pod. It accepts nothing. The mark is
-// a part of the spec, so that every reader of the spec sees it.
+// CloseCluster returns the closed copy of a spec that was not decoded in full. It accepts nothing.
+// The rules of a direction become one rule: a Deny if one of them has another action than Accept.
+// Without a subject the copy selects every pod. excess is the reason, which the name of the rule
+// carries as a mark, so that every reader of the spec sees it.
 func CloseCluster(spec *v1alpha2.ClusterNetworkPolicySpec, excess string) v1alpha2.ClusterNetworkPolicySpec {
 	out := v1alpha2.ClusterNetworkPolicySpec{Tier: spec.Tier, Priority: spec.Priority, Subject: spec.Subject}
 	if out.Subject == (v1alpha2.ClusterNetworkPolicySubject{}) {
@@ -190,7 +190,7 @@ func CloseCluster(spec *v1alpha2.ClusterNetworkPolicySpec, excess string) v1alph
 	if slices.ContainsFunc(spec.Egress, func(r v1alpha2.ClusterNetworkPolicyEgressRule) bool { return r.Action != eg.Action }) {
 		eg.Action = v1alpha2.ClusterNetworkPolicyRuleActionDeny
 	}
-	if len(spec.Ingress) > 0 || len(spec.Egress) == 0 { // one of them has the mark
+	if len(spec.Ingress) > 0 || len(spec.Egress) == 0 { // at least one rule must carry the mark
 		out.Ingress = []v1alpha2.ClusterNetworkPolicyIngressRule{in}
 	}
 	if len(spec.Egress) > 0 {
@@ -199,8 +199,9 @@ func CloseCluster(spec *v1alpha2.ClusterNetworkPolicySpec, excess string) v1alph
 	return out
 }
 
-// closedCluster returns why CloseCluster closed a spec, "" when it did not. The API server
-// takes no name of a rule that is as long as a mark, and a forged one closes.
+// closedCluster returns the reason why CloseCluster closed a spec, or "" if it did not. The API
+// server rejects names of rules that are as long as a mark. A rule that has one anyway closes its
+// policy.
 func closedCluster(spec *v1alpha2.ClusterNetworkPolicySpec) string {
 	var names []string
 	for _, r := range spec.Ingress {

@@ -11,9 +11,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// clusterPeers compiles `from` or `to`; the peers of an ingress rule have the fields of
-// an egress peer that they know. It reports false if the rule has to close. The networks
-// of all entries become one peer, in the place of the first.
+// clusterPeers compiles `from` or `to`. The caller passes the peers of an ingress rule as egress
+// peers with the fields that both have. It reports false if the rule has to close. The networks of
+// all entries are merged into one peer, in the place of the first.
 func (c *compiler) clusterPeers(list []v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) ([]Peer, bool) {
 	if len(list) == 0 {
 		c.unsupported(at, action, "the rule has no peers, give it one")
@@ -55,8 +55,8 @@ func fieldsOf(p *v1alpha2.ClusterNetworkPolicyEgressPeer) (n int) {
 	return n
 }
 
-// selected compiles a peer that selectors give: the sets that contain exactly those. It
-// reports false if a selector is malformed, or nobody knows what it selects.
+// selected compiles a peer with selectors into the sets whose common members the selectors match.
+// It reports false if a selector is malformed, or if the nodes of the cluster are unknown.
 func (c *compiler) selected(p *v1alpha2.ClusterNetworkPolicyEgressPeer, at *field.Path, action Action) (Peer, bool) {
 	switch {
 	case p.Nodes != nil && withoutNodes(p.Nodes):
@@ -101,8 +101,8 @@ func (c *compiler) networks(list []v1alpha2.CIDR, at *field.Path, action Action)
 	return mustSet(&set).Prefixes(), ok
 }
 
-// domainNames says what becomes of a rule that names domains: nobody here sees answers
-// of DNS. It reports false if the rule has to close.
+// domainNames notes that a peer of domain names is not programmed, because the agent does not see
+// DNS answers. It reports false if the rule has to close.
 func (c *compiler) domainNames(at *field.Path, action Action) bool {
 	consequence := closes(action)
 	if action == Accept {
@@ -112,14 +112,13 @@ func (c *compiler) domainNames(at *field.Path, action Action) bool {
 	return action == Accept
 }
 
-// nodesUnknown is the operator of a selector that stands for a peer of nodes where nobody
-// knows the nodes. The API has no such operator, so a forged one closes as well.
+// nodesUnknown is the operator that marks the selector of a peer of nodes while the nodes are
+// unknown. The API has no such operator, so a policy that has it anyway closes too.
 const nodesUnknown = "the nodes of the cluster are not known"
 
-// WithoutNodes returns a copy of a policy for where the nodes of the cluster are not known:
-// a rule with a peer of nodes matches nothing when it accepts, and denies everything of
-// its direction otherwise. The mark is a part of the spec, so that every reader of the
-// spec sees it.
+// WithoutNodes returns a copy of a policy to use while the nodes of the cluster are unknown: a rule
+// with a peer of nodes matches nothing if it accepts, and otherwise denies everything of its
+// direction. The mark is a part of the spec, so that every reader of the spec sees it.
 func WithoutNodes(cnp *v1alpha2.ClusterNetworkPolicy) *v1alpha2.ClusterNetworkPolicy {
 	out := cnp.DeepCopy()
 	unknown := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "nodes", Operator: nodesUnknown}}}
@@ -133,7 +132,7 @@ func WithoutNodes(cnp *v1alpha2.ClusterNetworkPolicy) *v1alpha2.ClusterNetworkPo
 	return out
 }
 
-// withoutNodes reports whether a selector of nodes is the mark of WithoutNodes.
+// withoutNodes reports whether a selector has the mark of WithoutNodes.
 func withoutNodes(sel *metav1.LabelSelector) bool {
 	return len(sel.MatchExpressions) == 1 && sel.MatchExpressions[0].Operator == nodesUnknown
 }

@@ -6,9 +6,9 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// protocols compiles `protocols` into the fewest ports. No entries are everything, ICMP
-// included. some is false if there are entries and none can match a packet; ok is false
-// if the rule has to close.
+// protocols compiles `protocols` into the fewest ports. An empty list means everything, including
+// ICMP. some is false if there are entries and none can match a packet; ok is false if the rule has
+// to close.
 func (c *compiler) protocols(list []v1alpha2.ClusterNetworkPolicyProtocol, at *field.Path, action Action) (ports []Port, some, ok bool) {
 	ok = true
 	for i := range list {
@@ -19,7 +19,7 @@ func (c *compiler) protocols(list []v1alpha2.ClusterNetworkPolicyProtocol, at *f
 	return Fewest(ports), len(ports) > 0 || len(list) == 0, ok
 }
 
-// protocol compiles one entry. A name of a port stands for all protocols.
+// protocol compiles one entry. A named port applies to all protocols.
 func (c *compiler) protocol(p *v1alpha2.ClusterNetworkPolicyProtocol, at *field.Path, action Action) ([]Port, bool) {
 	var out []Port
 	fields, ok := 0, true
@@ -52,8 +52,8 @@ func (c *compiler) protocol(p *v1alpha2.ClusterNetworkPolicyProtocol, at *field.
 	return out, ok
 }
 
-// destination compiles the destination port of a protocol. Without a field that is known
-// it may be a part of the ports only, or say nothing about them: that closes, too.
+// destination compiles the destination port of a protocol. A port without a known field closes the
+// rule, because an unknown field may select some ports only, or not concern ports at all.
 func (c *compiler) destination(protocol Protocol, p *v1alpha2.Port, at *field.Path, action Action) (Port, bool) {
 	first, last := int32(0), int32(0)
 	switch {
@@ -75,8 +75,8 @@ func (c *compiler) destination(protocol Protocol, p *v1alpha2.Port, at *field.Pa
 	return Port{Protocol: protocol, First: uint16(first), Last: uint16(last)}, true
 }
 
-// namedPort compiles the name of a port. The API takes any text for it, and pods have
-// names of one form only; another one matches nothing, exactly.
+// namedPort compiles the name of a port. The API accepts any text, but pods can have only valid
+// port names, so an invalid name exactly matches nothing.
 func (c *compiler) namedPort(name string, at *field.Path) []Port {
 	if wrong := validation.IsValidPortName(name); len(wrong) > 0 {
 		c.invalid(at, "the entry matches nothing", "no port of a pod can be called %q: %s", name, wrong[0])

@@ -11,11 +11,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// Compile gives np its meaning. It never fails and np stays unchanged: what
-// cannot be expressed is left out, closes rather than opens, and is named in
-// the result's Problems. Objects that mean the same give the same result, in
-// whatever order they list labels, values and ports. np may be refused by the
-// validation of today's API servers, as old objects of live clusters are.
+// Compile returns the meaning of np, which it does not change. It never fails: parts that cannot be
+// expressed are left out, which closes rather than opens, and are listed in the result's Problems.
+// Policies with the same meaning have the same result, in whatever order they list labels, values
+// and ports. np may violate the validation of today's API servers, because old objects of live
+// clusters do.
 func Compile(np *networkingv1.NetworkPolicy) Policy {
 	spec := field.NewPath("spec")
 	c := compiler{namespace: np.Namespace, malformed: ReasonInvalid}
@@ -24,24 +24,25 @@ func Compile(np *networkingv1.NetworkPolicy) Policy {
 	subject, ok := c.selector(&np.Spec.PodSelector, spec.Child("podSelector"),
 		"every pod of the namespace is isolated and the rules are left out")
 	c.out.Isolates = c.isolates(&np.Spec, spec)
-	// A broken subject keeps the matcher of no requirements, which matches all
-	// pods. The rules are not for all of them, so none gets any.
+	// A malformed subject matches all pods. The rules were not meant for all pods, so they are left
+	// out.
 	if c.out.Subject = subject.matcher(); ok {
 		c.rules(&np.Spec, spec)
 	}
 	return c.policy()
 }
 
-// compiler collects what Compile and CompileCluster find on their way through one policy.
+// compiler holds the state of Compile or CompileCluster for one policy.
 type compiler struct {
 	out       Policy
 	namespace string // of a NetworkPolicy
 	malformed Reason // of a malformed selector
-	// closed: of a ClusterNetworkPolicy as a whole not enough is known to accept or pass anything.
+	// closed is set if the subject, tier or priority of a ClusterNetworkPolicy is unreadable, so that
+	// the policy must not accept or pass anything.
 	closed bool
 }
 
-// policy returns the result, with the sets that its rules need, by name.
+// policy returns the result, with the sets that its rules need, sorted by name.
 func (c *compiler) policy() Policy {
 	sets := map[ipsets.Name]SetDef{}
 	for _, r := range c.out.Rules {
@@ -55,8 +56,8 @@ func (c *compiler) policy() Policy {
 	return c.out
 }
 
-// need defines a set for a rule: under its own name when the rule may allow, as a deny
-// twin when it may deny.
+// need adds the definitions of the sets that a rule needs for a peer in set n: n itself if the rule
+// may allow, and its deny twin if the rule may deny.
 func need(sets map[ipsets.Name]SetDef, n ipsets.Name, action Action) {
 	if action != Deny {
 		define(sets, n)
@@ -70,14 +71,14 @@ func need(sets map[ipsets.Name]SetDef, n ipsets.Name, action Action) {
 	}
 }
 
-// define adds the definition of a set, and those of its members. Its name says all of it.
+// define adds the definitions of a set and of its members, which follow from their names.
 func define(sets map[ipsets.Name]SetDef, n ipsets.Name) {
 	if _, known := sets[n]; known {
 		return
 	}
 	def, ok := Definition(n)
 	if !ok {
-		panic(fmt.Sprintf("BUG: a peer in set %s, whose name says nothing", n))
+		panic(fmt.Sprintf("BUG: a peer in set %s, whose name has no definition", n))
 	}
 	sets[n] = def
 	for _, member := range def.Members {
@@ -85,8 +86,8 @@ func define(sets map[ipsets.Name]SetDef, n ipsets.Name) {
 	}
 }
 
-// problem notes something that is left out, and words it if few of its reason were
-// before.
+// problem counts a part that is left out. It adds a Problem for the first MaxProblems of each
+// reason.
 func (c *compiler) problem(reason Reason, at *field.Path, format string, args ...any) {
 	if c.out.Found == nil {
 		c.out.Found = map[Reason]int{}
@@ -96,14 +97,14 @@ func (c *compiler) problem(reason Reason, at *field.Path, format string, args ..
 	}
 }
 
-// invalid notes that the field at breaks the API's rules. The message says what
-// is wrong with it; consequence is what becomes of the policy.
+// invalid notes that a field violates the API's rules. The message says what is wrong; consequence
+// says what happens to the policy.
 func (c *compiler) invalid(at *field.Path, consequence, format string, args ...any) {
 	c.problem(ReasonInvalid, at, "%s; %s", fmt.Sprintf(format, args...), consequence)
 }
 
-// isolates tells which directions the policy is about, and notes what else stands
-// there.
+// isolates returns which directions the policy isolates, and notes unknown policy types and the
+// mark of a closed policy.
 func (c *compiler) isolates(spec *networkingv1.NetworkPolicySpec, at *field.Path) [2]bool {
 	excess := Excess(spec)
 	for i, t := range spec.PolicyTypes {
@@ -120,8 +121,8 @@ func (c *compiler) isolates(spec *networkingv1.NetworkPolicySpec, at *field.Path
 	return directions(spec)
 }
 
-// rules compiles the rules of the directions that the policy is about; the API
-// gives no meaning to those of the other.
+// rules compiles the rules of the directions that the policy isolates. By the API, rules of the
+// other direction have no effect.
 func (c *compiler) rules(spec *networkingv1.NetworkPolicySpec, at *field.Path) {
 	if c.out.Isolates[Ingress] {
 		for i, r := range spec.Ingress {
@@ -135,7 +136,7 @@ func (c *compiler) rules(spec *networkingv1.NetworkPolicySpec, at *field.Path) {
 	}
 }
 
-// rule compiles one entry. One that lost all of its peers or all of its ports is not there.
+// rule compiles one entry. It drops a rule whose peers or ports were all left out.
 func (c *compiler) rule(dir Direction, i int, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, at *field.Path, peersAt string) {
 	r := Rule{Direction: dir, Index: i, Action: Accept, Peers: c.peers(peers, at.Child(peersAt))}
 	var some bool

@@ -10,20 +10,20 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// CompileCluster gives cnp its meaning. It never fails and cnp stays unchanged. cnp may
-// be refused by the CRD that we know, as a cluster may have another one. What cannot be
-// expressed closes, and is named in the result's Problems:
+// CompileCluster returns the meaning of cnp, which it does not change. It never fails. cnp may
+// violate the CRD that this version knows, because a cluster may have another version. Parts that
+// cannot be expressed close, and are listed in the result's Problems:
 //
-//   - An IPv6 network is left out of its rule, a domain name of a rule that accepts, too.
+//   - An IPv6 network is left out of its rule, and so is a domain name of a rule that accepts.
 //     A Deny with any network also blocks all IPv6 (see networks).
-//   - A rule with anything else that we do not know matches nothing when it accepts, and
-//     denies everything of its direction otherwise.
-//   - A rule of an unknown action denies.
-//   - A policy with a subject, tier or priority that we do not know accepts nothing, and
-//     denies what it would pass. Without a subject it selects every pod. Without a tier
-//     it is of the Admin tier, and without a priority the first of its tier.
-//   - A policy from CloseCluster accepts nothing, and denies everything of
-//     a direction in which it does more than accept.
+//   - A rule with any other unknown part matches nothing if it accepts, and otherwise denies
+//     everything of its direction.
+//   - A rule with an unknown action denies.
+//   - A policy with an unknown subject, tier or priority accepts nothing, and denies what it
+//     would pass. Without a subject it selects every pod. Without a tier it is in the Admin
+//     tier, and without a priority it is the first of its tier.
+//   - A policy from CloseCluster accepts nothing, and denies everything of a direction in which
+//     it does more than accept.
 func CompileCluster(cnp *v1alpha2.ClusterNetworkPolicy) Policy {
 	spec := field.NewPath("spec")
 	c := compiler{malformed: ReasonUnsupportedPeer, out: Policy{Key: ClusterKey(cnp.Name)}}
@@ -36,14 +36,14 @@ func CompileCluster(cnp *v1alpha2.ClusterNetworkPolicy) Policy {
 	return c.policy()
 }
 
-// everyLabels is the selector without a term.
+// everyLabels matches all labels.
 var everyLabels LabelMatcher = matcher{labels.Everything()}
 
-// PriorityUnknown is the priority of a policy whose own is none: before all others of its
-// tier, so that what it denies nobody accepts.
+// PriorityUnknown is the priority of a policy with an invalid tier or priority: before all others
+// of its tier, so that no other policy accepts what it denies.
 const PriorityUnknown = -1
 
-// maxPriority is the last one of the API.
+// maxPriority is the highest priority value of the API.
 const maxPriority = 1000
 
 // place sets the tier and the priority of the policy.
@@ -104,11 +104,11 @@ func (c *compiler) clusterRules(spec *v1alpha2.ClusterNetworkPolicySpec, at *fie
 	}
 }
 
-// clusterRule completes r and adds it. A rule that matches nothing is there, too.
+// clusterRule completes r and adds it, even if it matches nothing.
 func (c *compiler) clusterRule(r Rule, action v1alpha2.ClusterNetworkPolicyRuleAction,
 	peers []v1alpha2.ClusterNetworkPolicyEgressPeer, at, peersAt *field.Path, protocols []v1alpha2.ClusterNetworkPolicyProtocol,
 ) {
-	if strings.HasPrefix(r.Name, overBudget) { // what CloseCluster left of all rules
+	if strings.HasPrefix(r.Name, overBudget) { // the rule that CloseCluster made of all rules
 		if r.Name = ""; action != v1alpha2.ClusterNetworkPolicyRuleActionAccept {
 			r.Action, r.Peers = Deny, []Peer{{}}
 			c.out.Rules = append(c.out.Rules, r)
@@ -132,7 +132,7 @@ func (c *compiler) clusterRule(r Rule, action v1alpha2.ClusterNetworkPolicyRuleA
 	c.out.Rules = append(c.out.Rules, r)
 }
 
-// action reads an action. It is Deny, which closes, when it is none.
+// action returns the action of a rule. An unknown action is read as Deny, which closes.
 func (c *compiler) action(a v1alpha2.ClusterNetworkPolicyRuleAction, at *field.Path) Action {
 	if known := Action(a); slices.Contains([]Action{Accept, Deny, Pass}, known) {
 		return known
@@ -141,13 +141,13 @@ func (c *compiler) action(a v1alpha2.ClusterNetworkPolicyRuleAction, at *field.P
 	return Deny
 }
 
-// unsupported notes a part of a rule that is of no kind that we know, which closes the
-// rule. The message says what it is.
+// unsupported notes an unknown part of a rule, which closes the rule. The message describes the
+// part.
 func (c *compiler) unsupported(at *field.Path, action Action, format string, args ...any) {
 	c.problem(ReasonUnsupportedPeer, at, "%s; %s", fmt.Sprintf(format, args...), closes(action))
 }
 
-// closes says what becomes of a rule with a part that we cannot read.
+// closes returns what happens to a rule with an unreadable part.
 func closes(action Action) string {
 	if action == Accept {
 		return "the rule matches nothing"

@@ -11,14 +11,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// Definition reads the definition of a set off its name: the one that Compile,
-// CompileCluster or InBlocks gives for it, or that of its deny twin. It reports false
-// for a name that none of them gives. Named port sets are in no Policy and have none
-// here; the permanent empty set has one without anything in it, and so have the two
-// sets of addresses in doubt.
+// Definition returns the definition of a set according to its name: the definition that Compile,
+// CompileCluster or InBlocks gives for the name, or that of its deny twin. It reports false for any
+// other name. Named port sets are in no Policy and have no definition here. The permanent empty set
+// and the two sets of addresses in doubt have definitions with nothing but the name.
 //
-// A predecessor's nested label set may bear a name of ours and mean something
-// else: it is ours if its members are.
+// A nested label set of the predecessor may have the same name as one of ours and other members. It
+// counts as ours if its members are the same.
 func Definition(n ipsets.Name) (SetDef, bool) {
 	switch n.Kind() {
 	case ipsets.KindDoubt:
@@ -34,7 +33,7 @@ func Definition(n ipsets.Name) (SetDef, bool) {
 	}
 }
 
-// definition is Definition of a set that rules which allow name.
+// definition is Definition for the sets that rules which allow use.
 func definition(n ipsets.Name) (SetDef, bool) {
 	switch n.Kind() {
 	case ipsets.KindNamespace, ipsets.KindPodLabel:
@@ -57,7 +56,7 @@ func definition(n ipsets.Name) (SetDef, bool) {
 	return SetDef{}, false
 }
 
-// podSelectorDefinition reads NAMESPACE/SELECTOR.
+// podSelectorDefinition parses NAMESPACE/SELECTOR.
 func podSelectorDefinition(n ipsets.Name) (SetDef, bool) {
 	namespace, text, _ := strings.Cut(n.Text(), "/")
 	sel, ok := parseSelector(text)
@@ -67,8 +66,7 @@ func podSelectorDefinition(n ipsets.Name) (SetDef, bool) {
 	return SetDef{Name: n, Pods: sel.matcher(), Namespace: namespace}, true
 }
 
-// nestedLabelDefinition reads KEY:VALUE:VALUE and so on. Neither keys nor values
-// have a colon.
+// nestedLabelDefinition parses KEY:VALUE:VALUE and so on. Neither keys nor values contain a colon.
 func nestedLabelDefinition(n ipsets.Name) (SetDef, bool) {
 	parts := strings.Split(n.Text(), ":")
 	key, values := parts[0], parts[1:]
@@ -82,7 +80,7 @@ func nestedLabelDefinition(n ipsets.Name) (SetDef, bool) {
 	return def, true
 }
 
-// namespaceDefinition reads all-namespaces, KEY:VALUE or {SELECTOR}.
+// namespaceDefinition parses all-namespaces, KEY:VALUE or {SELECTOR}.
 func namespaceDefinition(n ipsets.Name) (SetDef, bool) {
 	var sel selector
 	ok := true
@@ -98,8 +96,8 @@ func namespaceDefinition(n ipsets.Name) (SetDef, bool) {
 	return SetDef{Name: n, Namespaces: sel.matcher()}, true
 }
 
-// InBlocks defines the set of the addresses that we know inside one of blocks, for rules
-// that allow. It is in no Policy: pkg/acl finds out which are needed.
+// InBlocks returns the definition of the set of all known addresses inside blocks, for rules that
+// allow. Such sets are in no Policy: pkg/acl decides which are needed.
 func InBlocks(blocks []netip.Prefix) SetDef {
 	var set netipx.IPSetBuilder
 	for _, b := range blocks {
@@ -113,7 +111,7 @@ func InBlocks(blocks []netip.Prefix) SetDef {
 	return SetDef{Name: ipsets.InBlocks(strings.Join(parts, ",")), Blocks: fewest}
 }
 
-// inBlocksDefinition reads BLOCK,BLOCK and so on.
+// inBlocksDefinition parses BLOCK,BLOCK and so on.
 func inBlocksDefinition(n ipsets.Name) (SetDef, bool) {
 	var blocks []netip.Prefix
 	for text := range strings.SplitSeq(n.Text(), ",") {
@@ -127,8 +125,7 @@ func inBlocksDefinition(n ipsets.Name) (SetDef, bool) {
 	return def, def.Name == n
 }
 
-// parseSelector reads a selector's canonical text; of other texts it may report
-// false.
+// parseSelector parses the canonical text of a selector. It may report false for other texts.
 func parseSelector(text string) (selector, bool) {
 	reqs, err := labels.ParseToRequirements(text)
 	if err != nil {
@@ -155,7 +152,7 @@ func parseSelector(text string) (selector, bool) {
 	return sorted(out), true
 }
 
-// normalize is requirement for what has no user to complain to.
+// normalize is requirement without error messages.
 func normalize(key string, op selection.Operator, values []string) (selector, bool) {
 	req, wrong := requirement(key, op, values)
 	return selector{req}, len(wrong) == 0

@@ -14,11 +14,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// peerLeftOut is what becomes of a malformed peer.
+// peerLeftOut is the consequence of a malformed peer.
 const peerLeftOut = "the peer is left out"
 
-// fewestPeers returns the peers, each once. All blocks become one peer, in the place of the first.
-// They are the fewest prefixes, sorted.
+// fewestPeers removes duplicate peers, and merges all blocks into one peer with the fewest
+// prefixes, sorted, in the place of the first.
 func fewestPeers(list []Peer) (out []Peer) {
 	seen := map[string]bool{}
 	var blocks netipx.IPSetBuilder
@@ -45,8 +45,8 @@ func fewestPeers(list []Peer) (out []Peer) {
 	return out
 }
 
-// peers compiles `from` or `to`. No entries mean everyone; the result is empty
-// only if there were entries and each was left out or matches nobody.
+// peers compiles `from` or `to`. An empty list means everyone. The result is empty only if there
+// are entries, and each was left out or matches nothing.
 func (c *compiler) peers(list []networkingv1.NetworkPolicyPeer, at *field.Path) []Peer {
 	if len(list) == 0 {
 		return []Peer{{}}
@@ -82,7 +82,8 @@ func setsKey(names []ipsets.Name) string {
 	return strings.Join(parts, "\n")
 }
 
-// selectors are those of a peer. Without one for namespaces it is of the policy's own.
+// selectors are the selectors of a peer, with their paths. Without a namespace selector the peer
+// selects pods of the policy's own namespace.
 type selectors struct {
 	namespaces   *metav1.LabelSelector
 	namespacesAt *field.Path
@@ -90,8 +91,8 @@ type selectors struct {
 	podsAt       *field.Path
 }
 
-// pods compiles a peer that selects pods: the sets that contain exactly those.
-// It reports false if a selector is malformed, with that consequence.
+// pods compiles a peer with selectors into the sets whose common members the selectors match. If a
+// selector is malformed it notes that, with the consequence, and reports false.
 func (c *compiler) pods(s selectors, consequence string) (out Peer, ok bool) {
 	namespace, own := c.namespace, ipsets.Namespace(c.namespace)
 	ok = true
@@ -109,7 +110,7 @@ func (c *compiler) pods(s selectors, consequence string) (out Peer, ok bool) {
 	return out, ok
 }
 
-// namespaceSet names the set of the namespaces that sel matches.
+// namespaceSet returns the name of the set of namespaces that sel matches.
 func namespaceSet(sel selector) ipsets.Name {
 	if len(sel) == 0 {
 		return ipsets.AllNamespaces()
@@ -120,9 +121,9 @@ func namespaceSet(sel selector) ipsets.Name {
 	return ipsets.NamespaceSelector(sel.text())
 }
 
-// podSets names the sets of a pod selector. Positive terms use the sets that
-// all selectors share. No AND of sets says "not", so a selector with a negative
-// term has a set of its own: of the pods in namespace, or with "" in all.
+// podSets returns the names of the sets for a pod selector. Positive terms use sets that all
+// selectors share. An AND of sets cannot express "not", so a selector with a negative term has a
+// set of its own: of the pods in namespace, or in all namespaces for "".
 func podSets(sel selector, namespace string) (out []ipsets.Name) {
 	if sel.negative() {
 		return []ipsets.Name{ipsets.PodSelector(namespace, sel.text())}
@@ -141,9 +142,9 @@ func podSets(sel selector, namespace string) (out []ipsets.Name) {
 	return out
 }
 
-// block returns the addresses of cidr that are in no except. It returns none,
-// and says why, if a part is malformed or of IPv6; if the excepts leave none,
-// there is nothing to say. Host bits do not count, as in package netip.
+// block returns the addresses of cidr without the excepts. If a part is malformed or IPv6, it notes
+// that and returns none. If the excepts cover the whole cidr, it returns none without a note. Host
+// bits are ignored, as in package netip.
 func (c *compiler) block(b *networkingv1.IPBlock, at *field.Path) []netip.Prefix {
 	cidr, err := netip.ParsePrefix(b.CIDR)
 	if err != nil {
@@ -167,13 +168,13 @@ func (c *compiler) block(b *networkingv1.IPBlock, at *field.Path) []netip.Prefix
 	return mustSet(&set).Prefixes()
 }
 
-// inside reports whether outer contains all of inner; a prefix of the other IP
-// version never.
+// inside reports whether outer contains all of inner. It returns false if they are of different IP
+// versions.
 func inside(inner, outer netip.Prefix) bool {
 	return inner.Bits() >= outer.Bits() && outer.Contains(inner.Addr())
 }
 
-// mustSet builds a set of valid prefixes and ranges; that cannot fail.
+// mustSet builds a set. It panics if that fails, which valid prefixes and ranges never cause.
 func mustSet(b *netipx.IPSetBuilder) *netipx.IPSet {
 	set, err := b.IPSet()
 	if err != nil {

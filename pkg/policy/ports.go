@@ -11,12 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// portLeftOut is what becomes of a malformed port.
+// portLeftOut is the consequence of a malformed port.
 const portLeftOut = "the port is left out"
 
-// ports compiles `ports` into the fewest entries, sorted. It reports false if
-// there were entries and each was left out: then no port is allowed, while no
-// entries at all mean every port of every protocol.
+// ports compiles `ports` into the fewest entries, sorted. An empty list means every port of every
+// protocol. It reports false if there are entries and each was left out: then no port is allowed.
 func (c *compiler) ports(list []networkingv1.NetworkPolicyPort, at *field.Path) ([]Port, bool) {
 	var out []Port
 	for i := range list {
@@ -99,8 +98,7 @@ func Fewest(ports []Port) []Port {
 	return out
 }
 
-// absorb widens p so that it covers next, which sorts behind it, and reports
-// whether one entry can do that.
+// absorb widens p to cover next, which sorts after it, and reports whether it could.
 func (p *Port) absorb(next Port) bool {
 	switch {
 	case p.Protocol != next.Protocol:

@@ -1,6 +1,6 @@
-// Package policy gives one NetworkPolicy or ClusterNetworkPolicy its meaning: which pods
-// it selects, which ip sets its peers need, and which rules it makes. The result depends
-// on the policy alone: no cluster state, no HNS word.
+// Package policy gives one NetworkPolicy or ClusterNetworkPolicy its meaning: which pods it
+// selects, which IP sets its peers need, and which rules it has. The result depends on the policy
+// alone, not on the cluster, and has no terms of HNS.
 package policy
 
 import (
@@ -32,7 +32,8 @@ func (d Direction) String() string {
 // Directions lists both, in order.
 var Directions = [...]Direction{Ingress, Egress}
 
-// Key names a policy. Two policies whose joined names collide have two keys.
+// Key identifies a policy. It is a struct, because two different pairs of namespace and name may
+// give the same joined name.
 type Key struct {
 	Namespace string
 	Name      string
@@ -46,11 +47,11 @@ func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
 }
 
-// clusterNamespace stands in a Key for the namespace of a ClusterNetworkPolicy. The name
-// beside it begins with a dot, as no name of an object does.
+// clusterNamespace is the namespace in the Key of a ClusterNetworkPolicy. The name in such a Key
+// begins with a dot, which no name of an object does.
 const clusterNamespace = "cluster"
 
-// ClusterKey names a ClusterNetworkPolicy where policies have keys.
+// ClusterKey returns the Key of a ClusterNetworkPolicy.
 func ClusterKey(name string) Key { return Key{Namespace: clusterNamespace, Name: "." + name} }
 
 // Cluster is the inverse of ClusterKey; false for the key of a NetworkPolicy.
@@ -77,16 +78,16 @@ type Policy struct {
 	Isolates [2]bool
 	// Rules are in the order of the policy's text, ingress first.
 	Rules []Rule
-	// Sets defines every set that Rules name, except the named port sets: each once, members
-	// of nested sets included, sorted by name. Rules have the plain names. Accept and
-	// Pass rules need the plain sets; Deny and Pass rules need their deny twins, and Doubt for
-	// sets of pods.
+	// Sets defines every set that the Rules need, except the named port sets: each once, including
+	// the members of nested sets, sorted by name. The Rules use the plain names. Accept and Pass
+	// rules need the plain sets. Deny and Pass rules need their deny twins, and Doubt for sets of
+	// pods.
 	Sets []SetDef
-	// Problems is what could not be expressed and was left out: the first of each
-	// reason, MaxProblems at most.
+	// Problems lists the parts that could not be expressed and were left out: the first MaxProblems
+	// of each reason.
 	Problems []Problem
-	// Found counts what was left out, by reason, those that are not in Problems
-	// included.
+	// Found counts the parts that were left out, by reason, including those that are not in
+	// Problems.
 	Found map[Reason]int
 }
 
@@ -100,14 +101,14 @@ type Rule struct {
 	Direction Direction
 	// Index is the rule's place in spec.ingress or spec.egress.
 	Index  int
-	Name   string // as the user calls it; may be ""
-	Action Action // Deny instead of Pass where the rule closes
-	// Peers are an OR. A rule without any matches nothing; one that matches everyone
-	// has the peer without a field.
+	Name   string // the name in the policy; may be ""
+	Action Action // Deny instead of Pass if the rule closes
+	// Peers are an OR. A rule without peers matches nothing. A rule that matches everyone has one
+	// Peer without a field.
 	Peers []Peer
-	// Ports is an OR; empty means every port of every protocol, ICMP included. They are the
-	// fewest (Fewest), and shared: nobody changes them. A name of a ClusterNetworkPolicy
-	// stands there once for each protocol.
+	// Ports is an OR; empty means every port of every protocol, including ICMP. It is the smallest
+	// list (Fewest). It is shared, so it must not be changed. A port name of a ClusterNetworkPolicy
+	// has one entry for each protocol.
 	Ports []Port
 }
 
@@ -115,8 +116,8 @@ type Rule struct {
 type Peer struct {
 	// Sets must all contain the peer (AND).
 	Sets []ipsets.Name
-	// Blocks is an OR of exact prefixes, IPv4 only; what `except` names is
-	// already taken out. Never together with Sets.
+	// Blocks is an OR of exact IPv4 prefixes, without the parts in `except`. A Peer with Blocks has
+	// no Sets.
 	Blocks []netip.Prefix
 }
 
@@ -130,14 +131,14 @@ const (
 	SCTP Protocol = "SCTP"
 )
 
-// Protocols are those that the API has.
+// Protocols returns the protocols of the API.
 func Protocols() []Protocol { return []Protocol{TCP, UDP, SCTP} }
 
 // Known reports whether the API has the protocol.
 func (p Protocol) Known() bool { return p == TCP || p == UDP || p == SCTP }
 
-// Port is one protocol with all its ports, a range of them, or a name that
-// each pod resolves by itself.
+// Port is one protocol with all its ports, a range of them, or a name that each pod resolves to its
+// own port.
 type Port struct {
 	Protocol Protocol
 	First    uint16 // 0: every port
@@ -145,12 +146,11 @@ type Port struct {
 	Name     string // named port; First and Last are 0 then
 }
 
-// SetDef says which members a set has. Which field counts follows from the
-// name's kind: a namespace or pod label set is defined by its name alone.
+// SetDef defines the members of a set. The kind of the name determines which field applies. A
+// namespace or pod label set is defined by its name alone.
 type SetDef struct {
 	Name ipsets.Name
-	// Pods matches the pods of a KindPodSelector set, Namespace the namespace
-	// they must be in; "" means any.
+	// Pods matches the pods of a KindPodSelector set. They must be in Namespace; "" means any.
 	Pods      LabelMatcher
 	Namespace string
 	// Namespaces matches the Namespace objects of a KindNamespaceSelector set.
@@ -159,7 +159,7 @@ type SetDef struct {
 	Members []ipsets.Name
 	// Nodes matches the Node objects of a KindNodes set.
 	Nodes LabelMatcher
-	// Blocks hold the addresses of a KindInBlocks set: the fewest prefixes, sorted.
+	// Blocks contain the addresses of a KindInBlocks set: the fewest prefixes, sorted.
 	Blocks []netip.Prefix
 }
 
@@ -173,8 +173,8 @@ func (d SetDef) Deny() SetDef {
 	return d
 }
 
-// Reason says why something was left out. Its values are words of the
-// contract of `kubectl npm simulate`.
+// Reason says why something was left out. Its values are part of the output format of `kubectl npm
+// simulate`.
 type Reason string
 
 // The reasons.
@@ -182,26 +182,25 @@ const (
 	ReasonIPv6Peer   Reason = "IPv6Peer"
 	ReasonInvalid    Reason = "Invalid"
 	ReasonOverBudget Reason = "OverBudget"
-	// ReasonUnsupportedPeer is of a ClusterNetworkPolicy: a part of a kind that we do not
-	// know or cannot program, so that the rule closes.
+	// ReasonUnsupportedPeer is for a ClusterNetworkPolicy: a part of a rule is unknown or cannot be
+	// programmed, so the rule closes.
 	ReasonUnsupportedPeer Reason = "UnsupportedPeer"
-	// ReasonNodesUnknown is of a ClusterNetworkPolicy from WithoutNodes: a rule closes for
-	// want of the nodes that it names.
+	// ReasonNodesUnknown is for a ClusterNetworkPolicy from WithoutNodes: a rule closes because the
+	// nodes that it names are unknown.
 	ReasonNodesUnknown Reason = "NodesUnknown"
 )
 
-// MaxProblems bounds the problems of one reason that are worded: a policy of 1.5 MB
-// may have 50,000.
+// MaxProblems limits the number of Problems for one reason: a policy of 1.5 MB may have 50,000.
 const MaxProblems = 20
 
-// Problem is one thing of a policy that was left out.
+// Problem describes one part of a policy that was left out.
 type Problem struct {
 	Reason  Reason
 	Field   string // path in the object, as the API server writes it: spec.ingress[0].from[1].ipBlock.cidr
 	Message string // one line, without the field
 }
 
-// Tier is the order of evaluation of a policy: Admin first, then NetworkPolicy, then Baseline.
+// Tier is the evaluation order of a policy: first Admin, then NetworkPolicy, then Baseline.
 type Tier uint8
 
 // The tiers, in order.
@@ -224,10 +223,10 @@ func (t Tier) String() string {
 	return ""
 }
 
-// Action is what becomes of a packet that a rule matches. Its values are the API's words.
+// Action says what happens to a packet that a rule matches. Its values are the API's words.
 type Action string
 
-// The actions. Pass goes on with the next tier.
+// The actions. Pass continues with the next tier.
 const (
 	Accept Action = "Accept"
 	Deny   Action = "Deny"

@@ -15,13 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// selector is a label selector in normal form: In and NotIn of one value are
-// = and !=, values and requirements are sorted and occur once. The nil selector
-// matches everything.
+// selector is a label selector in normal form: In and NotIn of one value are = and !=; values and
+// requirements are sorted, without duplicates. The nil selector matches everything.
 type selector []labels.Requirement
 
-// text is the canonical text, as kubectl writes selectors. Keys and values are
-// valid, so that two selectors of one text mean the same.
+// text returns the canonical text, in the form that kubectl uses. Keys and values are valid, so
+// selectors with equal texts have the same meaning.
 func (s selector) text() string {
 	parts := make([]string, len(s))
 	for i := range s {
@@ -32,16 +31,17 @@ func (s selector) text() string {
 
 func (s selector) matcher() LabelMatcher { return matcher{labels.NewSelector().Add(s...)} }
 
-// matcher answers for plain label maps, without allocating.
+// matcher implements LabelMatcher. Matches does not allocate.
 type matcher struct{ selector labels.Selector }
 
 // Matches reports whether the labels match.
 func (m matcher) Matches(l map[string]string) bool { return m.selector.Matches(labels.Set(l)) }
 
-// String returns the selector as kubectl writes it; empty for everything.
+// String returns the selector in the form that kubectl uses. It is empty if the selector matches
+// everything.
 func (m matcher) String() string { return m.selector.String() }
 
-// operators are those of the API; package labels knows more.
+// operators maps the operators of the API. Package labels has more.
 var operators = map[metav1.LabelSelectorOperator]selection.Operator{
 	metav1.LabelSelectorOpIn:           selection.In,
 	metav1.LabelSelectorOpNotIn:        selection.NotIn,
@@ -49,12 +49,12 @@ var operators = map[metav1.LabelSelectorOperator]selection.Operator{
 	metav1.LabelSelectorOpDoesNotExist: selection.DoesNotExist,
 }
 
-// selector brings sel into normal form. If a part of sel is malformed it
-// reports false and notes each malformed part, with the consequence.
+// selector returns sel in normal form. If a part of sel is malformed, it notes each malformed part,
+// with the consequence, and reports false.
 func (c *compiler) selector(sel *metav1.LabelSelector, at *field.Path, consequence string) (selector, bool) {
 	var out selector
 	found := c.out.Found[c.malformed]
-	// Sorted, because the order of problems must not be that of a map.
+	// Sorted, so that the order of problems is stable.
 	for _, key := range slices.Sorted(maps.Keys(sel.MatchLabels)) {
 		req, wrong := requirement(key, selection.In, []string{sel.MatchLabels[key]})
 		for _, e := range wrong {
@@ -87,7 +87,7 @@ func (c *compiler) wrongSelector(at *field.Path, consequence, format string, arg
 	c.problem(c.malformed, at, "%s; %s", fmt.Sprintf(format, args...), consequence)
 }
 
-// sorted puts requirements into their order, each once; it uses their memory.
+// sorted sorts requirements and removes duplicates, in place.
 func sorted(reqs []labels.Requirement) selector {
 	slices.SortFunc(reqs, func(a, b labels.Requirement) int {
 		return cmp.Or(cmp.Compare(a.Key(), b.Key()), cmp.Compare(a.String(), b.String()))
@@ -95,8 +95,8 @@ func sorted(reqs []labels.Requirement) selector {
 	return slices.CompactFunc(reqs, labels.Requirement.Equal)
 }
 
-// requirement makes one requirement in normal form, or says what is wrong with
-// it in paths that start at the requirement.
+// requirement returns a requirement in normal form, or the errors in it, with paths that start at
+// the requirement.
 func requirement(key string, op selection.Operator, values []string) (labels.Requirement, []*field.Error) {
 	if _, err := labels.NewRequirement(key, op, values); err != nil {
 		return labels.Requirement{}, fieldErrors(err)
@@ -112,7 +112,7 @@ func requirement(key string, op selection.Operator, values []string) (labels.Req
 	return *req, fieldErrors(err)
 }
 
-// fieldErrors takes apart what labels.NewRequirement returns.
+// fieldErrors returns the single errors of a result of labels.NewRequirement.
 func fieldErrors(err error) []*field.Error {
 	var list utilerrors.Aggregate
 	if !errors.As(err, &list) {
@@ -128,7 +128,7 @@ func fieldErrors(err error) []*field.Error {
 	return out
 }
 
-// negative reports whether a term says what labels must not be.
+// negative reports whether the selector has a negative term, such as != or NotIn.
 func (s selector) negative() bool {
 	return slices.ContainsFunc(s, func(r labels.Requirement) bool {
 		op := r.Operator()

@@ -6,30 +6,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Size is the cost of a NetworkPolicy, by estimate. It depends on the text of the policy alone.
+// Size is the estimated cost of a NetworkPolicy. It depends on the text of the policy alone.
 type Size struct {
-	Bytes int // of its decoded text, and of what follows from it
-	// Members stands for the members of the sets that only this policy needs, in bytes. Each of
-	// these sets may contain every pod, or every namespace, of the cluster.
+	Bytes int // of the decoded policy, and of the rules that it needs
+	// Members is the price of the members of the sets that only this policy needs, in bytes. Each
+	// of these sets may contain every pod, or every namespace, of the cluster.
 	Members int
 }
 
-// Total returns what a policy adds to the policies of its namespace.
+// Total returns the part of its namespace's limit that a policy uses.
 func (s Size) Total() int { return s.Bytes + s.Members }
 
 const (
-	// itemBytes is what a rule, peer, port, except or value takes in addition to its text. A
-	// label or term takes the memory of labelItems of them.
+	// itemBytes is the memory that a rule, peer, port, except or value takes in addition to its
+	// text. A label or term counts as labelItems items.
 	itemBytes, labelItems = 64, 4
-	// viewBytes is the price of a named port of an egress rule towards one peer, and
-	// blockViewBytes of one towards ipBlocks, where the agent searches all pods.
+	// viewBytes is the price of a named port of an egress rule for one peer. blockViewBytes is its
+	// price for ipBlocks, for which the agent searches all pods.
 	viewBytes, blockViewBytes = 1 << 10, 32 << 10
-	// smallSetBytes is the price of a set of the pods of one namespace, or of namespaces, and
-	// largeSetBytes of a set of pods of all namespaces.
+	// smallSetBytes is the price of a set of pods of one namespace, or of a set of namespaces.
+	// largeSetBytes is the price of a set of pods of all namespaces.
 	smallSetBytes, largeSetBytes = 64 << 10, 256 << 10
 )
 
-// SizeOf measures a spec.
+// SizeOf returns the size of a spec.
 func SizeOf(spec *networkingv1.NetworkPolicySpec) Size {
 	s := Size{Bytes: spec.Size()}
 	items := selectorItems(&spec.PodSelector) + len(spec.PolicyTypes)
@@ -44,8 +44,8 @@ func SizeOf(spec *networkingv1.NetworkPolicySpec) Size {
 	return s
 }
 
-// peers returns the items of a rule's peers, and adds the price of the sets that only these
-// peers need.
+// peers returns the number of items in a rule's peers, and adds the price of the sets that only
+// these peers need.
 func (s *Size) peers(peers []networkingv1.NetworkPolicyPeer) int {
 	n := 1 + len(peers)
 	for i := range peers {
@@ -68,8 +68,8 @@ func (s *Size) peers(peers []networkingv1.NetworkPolicyPeer) int {
 	return n
 }
 
-// excludes reports whether a selector says what labels must not be, so that it needs a set of
-// its own. Other pod selectors use sets of labels, which all policies share.
+// excludes reports whether a selector has a negative term, so that it needs a set of its own. Other
+// pod selectors use sets of labels, which all policies share.
 func excludes(sel *metav1.LabelSelector) bool {
 	for i := range sel.MatchExpressions {
 		if op := sel.MatchExpressions[i].Operator; op == metav1.LabelSelectorOpNotIn || op == metav1.LabelSelectorOpDoesNotExist {
@@ -79,8 +79,8 @@ func excludes(sel *metav1.LabelSelector) bool {
 	return false
 }
 
-// viewsOf returns the price of the named ports of a rule: the blocks of a rule are one peer, and
-// so are all pods of the policy's namespace.
+// viewsOf returns the price of the named ports of an egress rule. All blocks of the rule count as
+// one peer, and so do all peers in the policy's own namespace.
 func viewsOf(r *networkingv1.NetworkPolicyEgressRule) int {
 	named, selectors, blocks := 0, 1, 0
 	for i := range r.Ports {
@@ -98,6 +98,7 @@ func viewsOf(r *networkingv1.NetworkPolicyEgressRule) int {
 	return named * (viewBytes*selectors + blocks)
 }
 
+// selectorItems returns the number of items in a selector, which may be nil.
 func selectorItems(sel *metav1.LabelSelector) int {
 	if sel == nil {
 		return 0

@@ -7,12 +7,11 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// ACLID is the Id of the allow rules of a policy. Namespaces have no dot, so
-// the policy can be read off unambiguously.
+// ACLID returns the Id of the allow rules of a policy. Namespaces have no dot, so the key can be
+// recovered from the Id.
 func ACLID(key policy.Key) string { return hns.ACLIDPrefix + key.Namespace + "." + key.Name }
 
-// PolicyOfACL returns the NetworkPolicy that a rule's Id names; false for the
-// rules that belong to none.
+// PolicyOfACL returns the NetworkPolicy that a rule's Id names, or false if it names none.
 func PolicyOfACL(id string) (policy.Key, bool) {
 	ns, name, ok := strings.Cut(strings.TrimPrefix(id, hns.ACLIDPrefix), ".")
 	if !ok || !strings.HasPrefix(id, hns.ACLIDPrefix) || strings.HasPrefix(name, ".") {
@@ -21,11 +20,11 @@ func PolicyOfACL(id string) (policy.Key, bool) {
 	return policy.Key{Namespace: ns, Name: name}, true
 }
 
-// ClusterACLID is the Id of the rules of a ClusterNetworkPolicy.
+// ClusterACLID returns the Id of the rules of a ClusterNetworkPolicy.
 func ClusterACLID(name string) string { return ACLID(policy.ClusterKey(name)) }
 
-// ClusterPolicyOfACL returns the ClusterNetworkPolicy that a rule's Id names; false for
-// other rules.
+// ClusterPolicyOfACL returns the ClusterNetworkPolicy that a rule's Id names, or false if it names
+// none.
 func ClusterPolicyOfACL(id string) (name string, ok bool) {
 	return strings.CutPrefix(id, ClusterACLID(""))
 }

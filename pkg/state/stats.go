@@ -6,7 +6,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// Stats is a snapshot in numbers, for metrics.
+// Stats has the numbers of a snapshot, for metrics.
 type Stats struct {
 	Policies int // NetworkPolicies of the whole cluster
 	// ClusterPolicies counts the ClusterNetworkPolicies of the cluster by tier.
@@ -14,28 +14,27 @@ type Stats struct {
 	Pods            int // of the whole cluster
 	ACLs            int // ours, known to be on endpoints
 	Sets            []SetStats
-	// Pending is the number of pod updates that are outstanding, those of pods
-	// included whose endpoint was not seen; OldestPending is for how long the
-	// first of them has been.
+	// Pending is the number of outstanding pod updates, including those of pods whose endpoint was
+	// not seen yet. OldestPending is the age of the oldest one.
 	Pending       int
 	OldestPending time.Duration
-	// DriftFound counts what somebody else changed of ours, by kind (set, acl);
-	// DriftRepaired what of that was written again: the Repairs of all reports.
+	// DriftFound counts changes that other programs made to our objects, by kind (set, acl).
+	// DriftRepaired counts the repairs, which are the Repairs of all reports.
 	DriftFound, DriftRepaired map[string]uint64
-	// Damped is the number of objects that somebody else keeps changing, by kind.
+	// Damped is the number of objects that another program keeps changing, by kind.
 	Damped    map[string]int
 	Conflicts Conflicts
 }
 
-// Conflicts counts the writes to endpoints that somebody else came in between.
+// Conflicts counts writes to endpoints that conflicted with a write of another program.
 type Conflicts struct {
-	Before uint64 // not written: the endpoint was not what the write was planned from
-	After  uint64 // written, and then something else was there
+	Before uint64 // not written, because the endpoint had changed since the plan
+	After  uint64 // written, and the read after the write showed something else
 }
 
-// SetStats is one set in HNS, as far as known.
+// SetStats describes one set in HNS, as last known.
 type SetStats struct {
 	ID, Name string
 	Nested   bool
-	Entries  int // members, a nested set's permanent one included
+	Entries  int // members, including the permanent one of a nested set
 }

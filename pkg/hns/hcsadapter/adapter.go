@@ -11,35 +11,34 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// defaultDeadline is for Options that say nothing: calls of 65 s were seen on
-// healthy nodes.
+// defaultDeadline is used if Options have no deadline: calls of 65 s were seen on healthy nodes.
 const defaultDeadline = 2 * time.Minute
 
-// attempts is the number of reads of an endpoint that HNS lists and does not find.
+// attempts is how often an endpoint is read that HNS lists and does not find.
 const attempts = 5
 
-// Options says which network of this node is ours.
+// Options say which network of this node the client uses.
 type Options struct {
-	// Network is its name, in the case that HNS has; "" is for Found.
+	// Network is its name, in the letter case of HNS; "" is for Found.
 	Network string
-	// Deadline is that of one read of an object, one enumeration or one write,
-	// from its start; 0: 2 minutes.
+	// Deadline is the time limit of one call to HNS: a read of an object, an enumeration or a
+	// write. 0 means 2 minutes.
 	Deadline time.Duration
-	// Now is the clock of Found. An Adapter needs none.
+	// Now is the clock of Found. An Adapter does not use it.
 	Now func() time.Time
 }
 
-// Adapter is the hns.Client of a Windows node. It is safe for concurrent use;
-// calls to HNS are made one at a time. A process needs one and only one.
+// Adapter is the hns.Client of one network of a Windows node. It is safe for concurrent use. All
+// Adapters of a process must share a worker, which makes one call to HNS at a time.
 type Adapter struct {
 	network string // name
 	service service
 	worker  *worker
 
-	mu      sync.Mutex       // guards following
-	id      string           // of the network, as last read; empty: not known
-	foreign map[string]bool  // IDs, in small letters, of networks that were seen not to be it
-	holds   map[string]*held // by the endpoint's ID in small letters
+	mu      sync.Mutex       // guards the fields below
+	id      string           // of the network, as last read; empty if unknown
+	foreign map[string]bool  // lower-case IDs of networks that are known to be others
+	holds   map[string]*held // by the lower-case ID of the endpoint
 }
 
 var _ hns.Client = (*Adapter)(nil)
@@ -48,7 +47,7 @@ func newAdapter(o Options, l library) *Adapter {
 	return adapterOf(o.Network, l, newWorker(cmp.Or(o.Deadline, defaultDeadline)))
 }
 
-// adapterOf returns the adapter of a network, on a worker that others may use too.
+// adapterOf returns the adapter of a network. Several adapters may share a worker.
 func adapterOf(network string, l library, w *worker) *Adapter {
 	return &Adapter{
 		network: network,
@@ -59,16 +58,15 @@ func adapterOf(network string, l library, w *worker) *Adapter {
 	}
 }
 
-// Healthy returns an error while a call to HNS is past its deadline, which says
-// which call and since when. It never waits.
+// Healthy returns an error while a call to HNS is past its deadline. The error names the call and
+// its time. Healthy never waits.
 func (a *Adapter) Healthy() error { return a.worker.health() }
 
-// Close ends the adapter: calls that have not begun fail with ErrUnavailable,
-// and the worker ends when it has no call. It does not wait, and may be called
-// more than once.
+// Close ends the adapter: calls that have not begun fail with ErrUnavailable, and the worker ends
+// after its current call. Close does not wait, and may be called more than once.
 func (a *Adapter) Close() { a.worker.shut() }
 
-// OnlyOf implements Client. The name decides.
+// OnlyOf implements Client. It has no effect, because the network is selected by name.
 func (a *Adapter) OnlyOf(func(netip.Addr) bool) {}
 
 // Network implements hns.Client.

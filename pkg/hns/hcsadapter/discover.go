@@ -10,23 +10,23 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// usualNetwork is looked for first where no network is named, as most nodes have it. It
-// counts alone then, and costs what a named one does.
+// usualNetwork is the name of the network that most nodes have. It is tried first if no network is
+// named. If it exists, it is the only network, and needs no more calls than a named one.
 const usualNetwork = "azure"
 
-// podNetworks are the types of networks on which CNIs put pods: azure-vnet, win-bridge,
-// flannel, Calico and vpc-shared-eni make L2Bridge or L2Tunnel, and win-overlay, flannel and
-// Calico Overlay. The others of hcsshim's NetworkType are those of containers that are no
-// pods (NAT, ICS, Transparent) and of virtual machines (Private, Internal).
+// podNetworks are the types of networks on which CNIs put pods: azure-vnet, win-bridge, flannel,
+// Calico and vpc-shared-eni make L2Bridge or L2Tunnel networks; win-overlay, flannel and Calico
+// Overlay make Overlay networks. The other types of hcsshim's NetworkType are for containers
+// outside Kubernetes (NAT, ICS, Transparent) and for virtual machines (Private, Internal).
 var podNetworks = []string{"l2bridge", "l2tunnel", "overlay"}
 
-// errNoPodNetwork is what discovery says when HNS answered and there is nothing.
+// errNoPodNetwork says that HNS answered and has no network of pods.
 var errNoPodNetwork = fmt.Errorf("%w that pods have: none of type L2Bridge, L2Tunnel or Overlay has an endpoint of a pod of this node", errNoNetwork)
 
-// discover returns the names of the networks of this node's pods, sorted, one at least: those
-// of a type that CNIs use that are known to be of pods, or have an endpoint of this node that
-// counts. A CNI may leave others of these types, to keep the switch of the node alive, and
-// these have no endpoint; containers that are no pods may have their own.
+// discover returns the sorted names of the networks of this node's pods, at least one. These are
+// the networks of a type that CNIs use which known accepts, or which have an endpoint of this node
+// that counts accepts. A CNI may leave other networks of these types without endpoints, to keep the
+// switch of the node alive, and containers outside Kubernetes may have their own.
 func (a *Adapter) discover(ctx context.Context, known func(network) bool, counts func(endpoint) bool) ([]string, error) {
 	all, err := call(ctx, a.worker, hns.OpNetworkGet, func() ([]network, error) {
 		return a.service.networks(podNetworks)
@@ -53,9 +53,9 @@ func (a *Adapter) discover(ctx context.Context, known func(network) bool, counts
 	return names, nil
 }
 
-// hasEndpoint reports whether a network has an endpoint of this node that counts. The filter
-// is an observation: an endpoint counts when a read shows it in the network. One that cannot
-// be read counts for nobody.
+// hasEndpoint reports whether a network has an endpoint of this node that counts accepts. The
+// filter of the enumeration is undocumented, so an endpoint counts only if a read shows it in the
+// network. An endpoint that cannot be read does not count.
 func (a *Adapter) hasEndpoint(ctx context.Context, network string, counts func(endpoint) bool) (bool, error) {
 	ids, err := a.endpointIDs(ctx, hns.OpEndpointIDs, filter("VirtualNetwork", network))
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *Adapter) hasEndpoint(ctx context.Context, network string, counts func(e
 	return false, nil
 }
 
-// networks returns the networks of some types, given in small letters.
+// networks returns the networks of some types, which are given in lower case.
 func (s service) networks(types []string) ([]network, error) {
 	ids, err := s.ids(kindNetwork, "")
 	if err != nil {
@@ -83,7 +83,7 @@ func (s service) networks(types []string) ([]network, error) {
 	for _, id := range ids {
 		var n network
 		err := s.with(kindNetwork, id, func(h handle) error { return s.show(kindNetwork, h, &n) })
-		if codeOf(err) == codeNetworkNotFound { // it is gone since
+		if codeOf(err) == codeNetworkNotFound { // deleted in the meantime
 			continue
 		}
 		if err != nil {

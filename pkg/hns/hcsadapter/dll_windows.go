@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// New returns the client of a network of this node, or of those of its pods where none is
-// named, and starts its worker, which Close ends. The network need not be there yet.
-// ErrMissing: this system has no usable HNS.
+// New returns a client and starts its worker, which Close ends. The client is for the named
+// network, or for the networks of this node's pods if none is named. The network need not exist
+// yet. ErrMissing: this system has no usable HNS.
 func New(o Options) (Client, error) {
 	l, err := loadDLLs()
 	switch {
@@ -23,7 +23,8 @@ func New(o Options) (Client, error) {
 	return newAdapter(o, l), nil
 }
 
-// dlls are the addresses of the exports of HNS and of what frees their texts, by name.
+// dlls maps the names of the exports of HNS, and of the export that frees their texts, to their
+// addresses.
 type dlls map[string]uintptr
 
 func loadDLLs() (dlls, error) {
@@ -43,7 +44,7 @@ func loadDLLs() (dlls, error) {
 // free is the export that frees a text.
 const free = "CoTaskMemFree"
 
-// find looks for exports of a DLL of the system, in its own folder only.
+// find adds the addresses of exports of a DLL. It loads the DLL from the system folder only.
 func (l dlls) find(dll string, names ...string) error {
 	library := windows.NewLazySystemDLL(dll)
 	if err := library.Load(); err != nil {
@@ -59,8 +60,8 @@ func (l dlls) find(dll string, names ...string) error {
 	return nil
 }
 
-// invoke calls an export. What the arguments point to lies on the heap meanwhile,
-// where nothing moves.
+// invoke calls an export. go:uintptrescapes keeps the objects that the arguments point to on the
+// heap during the call, where they do not move.
 //
 //go:uintptrescapes
 func invoke(export uintptr, args ...uintptr) (hr uintptr) {
@@ -91,7 +92,7 @@ func (l dlls) open(k kind, id string) (handle, error) {
 	hr := invoke(l[export], uintptr(unsafe.Pointer(&guid)),
 		uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&record)))
 	if failed(hr) {
-		h = 0 // what a failing call leaves there is nobody's
+		h = 0 // the value is undefined after a failed call
 	}
 	return h, l.answer(export, hr, record)
 }
@@ -124,10 +125,10 @@ func (l dlls) close(k kind, h handle) error {
 	return l.answer(export, invoke(l[export], uintptr(h)), nil)
 }
 
-// output returns the text of a call that has one.
+// output returns the text that a call returned, or the error of the call.
 func (l dlls) output(export string, hr uintptr, out, record *uint16) (string, error) {
 	var text string
-	if !failed(hr) { // what a failing call leaves there is nobody's
+	if !failed(hr) { // the pointer is undefined after a failed call
 		text = l.take(out)
 	}
 	switch err := l.answer(export, hr, record); {
@@ -139,12 +140,12 @@ func (l dlls) output(export string, hr uintptr, out, record *uint16) (string, er
 	return text, nil
 }
 
-// answer returns what is an error: a failure, or success with an error record.
+// answer returns the error of a call: a failure, or an error record in spite of success.
 func (l dlls) answer(export string, hr uintptr, record *uint16) error {
 	said := l.take(record)
 	switch {
 	case failed(hr):
-		// The words are those of Windows, for its own codes those of the number within.
+		// Windows has messages for whole HRESULTs, and for the error number in its own HRESULTs.
 		number := uint32(hr)
 		if number>>16 == 0x8007 {
 			number &= 0xffff
@@ -162,7 +163,7 @@ func (l dlls) answer(export string, hr uintptr, record *uint16) error {
 
 func failed(hr uintptr) bool { return int32(hr) < 0 }
 
-// take returns a text of HNS and frees it; "" for NULL.
+// take returns a text of HNS and frees it. It returns "" for NULL.
 func (l dlls) take(text *uint16) string {
 	if text == nil {
 		return ""

@@ -9,13 +9,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// podStates are those of the endpoints that pods have: 3, or 2 on L1VH nodes and
-// while they come up. State cannot be read, only asked for.
+// podStates are the states of pods' endpoints: 3, or 2 on L1VH nodes and while they come up. HNS
+// does not show the state, it can only be filtered by.
 var podStates = []int{2, 3}
 
-// EndpointIDs implements hns.Client. The endpoints of other networks are among them: which
-// filters HNS heeds together is not documented, and each of them is read once. It fails while
-// it is not known which network is ours: then no endpoint can be read either.
+// EndpointIDs implements hns.Client. The result includes endpoints of other networks: which filters
+// HNS combines is not documented, and each of these endpoints is read only once. EndpointIDs fails
+// while the ID of our network is unknown, because no endpoint can be read then either.
 func (a *Adapter) EndpointIDs(ctx context.Context) ([]string, error) {
 	if _, err := a.networkID(ctx); err != nil {
 		return nil, a.notListed(hns.OpEndpointIDs, unread(err))
@@ -28,15 +28,15 @@ func (a *Adapter) EndpointIDs(ctx context.Context) ([]string, error) {
 		}
 		all = append(all, ids...)
 	}
-	// Endpoints come up from 2 to 3, and one that does so meanwhile is in both answers.
+	// An endpoint that goes from state 2 to 3 between the calls is in both answers.
 	slices.SortFunc(all, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
 	return slices.CompactFunc(all, strings.EqualFold), nil
 }
 
-// stateCreated is that of an endpoint which nothing uses yet.
+// stateCreated is the state of an endpoint that nothing uses yet.
 const stateCreated = 1
 
-// NewEndpointIDs implements hns.Client. They are of any network.
+// NewEndpointIDs implements hns.Client. The result includes endpoints of every network.
 func (a *Adapter) NewEndpointIDs(ctx context.Context) ([]string, error) {
 	ids, err := a.endpointIDs(ctx, hns.OpEndpointNew, filter("State", stateCreated))
 	if err != nil {
@@ -50,6 +50,6 @@ func (a *Adapter) notListed(op string, err error) error {
 	return &hns.OpError{Op: op, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
 }
 
-// answered reports whether an error is an answer of HNS: whoever asks something
-// else then gets another one.
+// answered reports whether an error is an answer of HNS to this request, so that other requests may
+// succeed.
 func answered(err error) bool { return errors.Is(unknown(err), hns.ErrUnlisted) }

@@ -10,13 +10,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// What a read says when HNS answered and there is nothing.
+// Errors of a read to which HNS answered that there is no such object.
 var (
 	errNoNetwork  = errors.New("HNS has no network of this name")
 	errNoEndpoint = errors.New("HNS has no endpoint of this ID")
 )
 
-// networkID returns the ID of our network, as last read.
+// networkID returns the last known ID of our network. It reads the network if the ID is unknown.
 func (a *Adapter) networkID(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	id := a.id
@@ -28,8 +28,8 @@ func (a *Adapter) networkID(ctx context.Context) (string, error) {
 	return n.ID, err
 }
 
-// findNetwork reads our network, and its ID anew: a network that was deleted
-// and made again has another one.
+// findNetwork reads our network and updates its ID, which changes when the network is deleted and
+// created again.
 func (a *Adapter) findNetwork(ctx context.Context) (network, error) {
 	n, err := call(ctx, a.worker, hns.OpNetworkGet, func() (*network, error) {
 		return a.service.network(filter("Name", a.network), a.network)
@@ -46,16 +46,16 @@ func (a *Adapter) findNetwork(ctx context.Context) (network, error) {
 	return *n, nil
 }
 
-// forgetNetwork forgets the ID of our network when an error says that the
-// network of this ID is no more.
+// forgetNetwork forgets the ID of our network if an error says that there is no network with this
+// ID any more.
 func (a *Adapter) forgetNetwork(err error) {
 	if codeOf(err) == codeNetworkNotFound {
 		a.setID("")
 	}
 }
 
-// setID sets the ID of our network, "" when it is not known. What was seen to be foreign
-// is so while ours is the one it is.
+// setID sets the ID of our network, "" if it is unknown. When the ID changes, it forgets which
+// networks are foreign.
 func (a *Adapter) setID(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,9 +64,9 @@ func (a *Adapter) setID(id string) {
 	}
 }
 
-// checkLocal returns ErrElsewhere for an endpoint that is remote or of another
-// network. ErrUnavailable: which network is ours cannot be read. One without a network
-// is being made, and a failure of its own.
+// checkLocal returns ErrElsewhere for an endpoint that is remote or of another network, and
+// ErrUnavailable if our network cannot be read. An endpoint without a network is still being
+// created; that is a failure of its own.
 func (a *Adapter) checkLocal(ctx context.Context, e endpoint) error {
 	if e.remote() {
 		return fmt.Errorf("%w: it is remote", hns.ErrElsewhere)
@@ -78,7 +78,7 @@ func (a *Adapter) checkLocal(ctx context.Context, e endpoint) error {
 	a.mu.Lock()
 	ours, foreign := a.id, a.foreign[its]
 	a.mu.Unlock()
-	if !strings.EqualFold(its, ours) && !foreign { // there may be another one by now
+	if !strings.EqualFold(its, ours) && !foreign { // our network may have been created again
 		n, err := a.findNetwork(ctx)
 		if err != nil {
 			return unread(err)
@@ -94,8 +94,8 @@ func (a *Adapter) checkLocal(ctx context.Context, e endpoint) error {
 	return fmt.Errorf("%w: it is of network %s", hns.ErrElsewhere, e.HostComputeNetwork)
 }
 
-// endpointIDs returns the GUIDs of the endpoints that match a filter, for an
-// operation.
+// endpointIDs returns the GUIDs of the endpoints that match a filter. op names the call in the
+// error of Healthy.
 func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string, error) {
 	ids, err := call(ctx, a.worker, op, func() ([]string, error) {
 		return a.service.ids(kindEndpoint, filter)
@@ -104,10 +104,10 @@ func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string,
 	return ids, err
 }
 
-// findEndpoint reads one endpoint, in whatever state it is. errNoEndpoint: HNS
-// does not find it and does not list it. The code of one call is not enough, as
-// one of them speaks of anything. What is listed is looked for again, and is none
-// either when no attempt finds it: nothing could be read or written of it.
+// findEndpoint reads one endpoint in any state. It returns errNoEndpoint if HNS neither finds nor
+// lists the endpoint. The code of the read alone does not decide, because "element not found" may
+// be about any object. If HNS lists the endpoint, findEndpoint reads it again, and returns
+// errNoEndpoint if all attempts fail, because such an endpoint can neither be read nor written.
 func (a *Adapter) findEndpoint(ctx context.Context, id string) (endpoint, error) {
 	hold := a.holdOf(id)
 	var last error
@@ -121,7 +121,7 @@ func (a *Adapter) findEndpoint(ctx context.Context, id string) (endpoint, error)
 		last = err
 		listed, err := a.endpointIDs(ctx, hns.OpEndpointGet, filter("ID", id))
 		switch {
-		case vanished(err): // it may be of anything, and is no list
+		case vanished(err): // may be about any object, and tells nothing about the list
 		case err != nil:
 			return endpoint{}, err
 		case !slices.ContainsFunc(listed, func(other string) bool { return strings.EqualFold(other, id) }):

@@ -13,12 +13,13 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// Client is the hns.Client of a Windows node, with what only the real one tells.
+// Client is the hns.Client of a Windows node, with methods that only the client of a real HNS has.
 type Client interface {
 	hns.Client
 	Healthy() error
-	// OnlyOf has networks count from now on by the endpoints with an address of which is
-	// says that a pod of this node has it. It may be called during any other call.
+	// OnlyOf selects the networks by a function that reports whether a pod of this node has an
+	// address: from now on a network counts if it has an endpoint with such an address. OnlyOf may
+	// be called during any other call.
 	OnlyOf(is func(netip.Addr) bool)
 	Close()
 }
@@ -28,37 +29,38 @@ var (
 	_ Client = (*Found)(nil)
 )
 
-// How often networks are looked for beside those that are known, as a CNI may make another
-// one at any time: with a list of the endpoints, and while a pod that starts looks for its
-// own. Whoever starts pods costs no more than that.
+// A CNI may make another network at any time, so Found looks for networks again: every seldomLook
+// when endpoints are enumerated, and every oftenLook while the endpoint of a starting pod is looked
+// for. A tenant who starts pods cannot cause more looks than that.
 const (
 	seldomLook = 10 * time.Second
 	oftenLook  = time.Second
 )
 
-// Found is the client of all networks that pods of the node have, where none is named. Of
-// most nodes that is one, and then Found is its Adapter. Of several each has every set, as a
-// rule sees those of its own network alone: a set that they do not agree on is shown as
-// nobody wants it, so that it is written again.
+// Found is the client of all networks that have pods of the node, if no network is named. Most
+// nodes have one such network, and Found acts as its Adapter. With several networks, Found writes
+// every set to each of them, because a rule can use only sets of its own network. If the networks
+// disagree on a set, Found shows it with a value that is never desired, so that the set is written
+// again.
 type Found struct {
 	library library
 	worker  *worker
 	now     func() time.Time
-	node    *Adapter // of "azure", which may not be there; asks also for what is of no network
+	node    *Adapter // of usualNetwork, which may not exist; also makes calls that concern no single network
 
-	mu     sync.Mutex // guards following; held for no call
-	on     []*member  // in the order of their names; none: not found
-	where  map[string]*member
+	mu     sync.Mutex            // guards the fields below; not held during calls
+	on     []*member             // the networks, sorted by name; empty until they are found
+	where  map[string]*member    // by the lower-case ID of an endpoint: the network in which it was last read
 	looked time.Time             // when networks were last looked for
 	isPod  func(netip.Addr) bool // nil: every endpoint of this node counts
 
-	sets sync.Mutex // held for a read or a write of sets, so that member.sets follows their order
+	sets sync.Mutex // held during each read or write of sets, so that member.sets is updated in the same order
 }
 
 // member is one of the networks.
 type member struct {
 	*Adapter
-	sets map[string]bool // Ids of those that it has, as last read or written; guarded by Found.sets
+	sets map[string]bool // Ids of the sets in the network, as last read or written; guarded by Found.sets
 }
 
 func newFound(o Options, l library) *Found {
@@ -72,7 +74,8 @@ func (f *Found) Healthy() error { return f.node.Healthy() }
 // Close is Adapter.Close.
 func (f *Found) Close() { f.node.Close() }
 
-// OnlyOf implements Client. Networks that are known have to show that they count.
+// OnlyOf implements Client. It forgets the known networks, so that the new condition applies to
+// them too.
 func (f *Found) OnlyOf(is func(netip.Addr) bool) {
 	f.mu.Lock()
 	f.isPod = is
@@ -80,8 +83,8 @@ func (f *Found) OnlyOf(is func(netip.Addr) bool) {
 	f.set(nil)
 }
 
-// Network implements hns.Client. The sets are those that all networks have alike; the name
-// and the ID are those of all of them.
+// Network implements hns.Client. It returns the merged sets of all networks; its name and ID
+// consist of the names and IDs of all of them.
 func (f *Found) Network(ctx context.Context) (hns.Network, error) {
 	f.mu.Lock()
 	known := f.on
@@ -110,9 +113,9 @@ func (f *Found) Network(ctx context.Context) (hns.Network, error) {
 	return f.read(ctx, on)
 }
 
-// look finds the networks of the pods. One that was found stays while it is there, with pods
-// or without. Where nobody says which addresses are those of pods, a network with sets of
-// ours counts too: whoever takes them away looks for it.
+// look finds the networks of the pods. A network that was found before remains while it exists,
+// with or without pods. Without isPod, a network with sets of ours counts too, because an uninstall
+// has to remove them.
 func (f *Found) look(ctx context.Context) ([]*member, error) {
 	f.mu.Lock()
 	before, isPod := f.on, f.isPod
@@ -140,9 +143,9 @@ func (f *Found) look(ctx context.Context) ([]*member, error) {
 	return on, nil
 }
 
-// lookAnew looks for networks beside those that are known, unless it was done lately. What
-// fails is asked again by the next call that needs a network. It reports whether it found others.
-func (f *Found) lookAnew(ctx context.Context, pause time.Duration) bool {
+// lookAgain looks for more networks, unless that was done less than pause ago. It reports whether
+// the networks changed. It drops errors: the next call that needs a network meets them again.
+func (f *Found) lookAgain(ctx context.Context, pause time.Duration) bool {
 	f.mu.Lock()
 	before := f.on
 	due := f.isPod != nil && len(f.on) > 0 && f.on[0].network != usualNetwork && f.now().Sub(f.looked) >= pause
@@ -154,7 +157,7 @@ func (f *Found) lookAnew(ctx context.Context, pause time.Duration) bool {
 	return err == nil && !slices.Equal(on, before)
 }
 
-// set takes networks in place of those before, and forgets which endpoints were read in others.
+// set replaces the networks. It forgets the endpoints of networks that are not among them.
 func (f *Found) set(on []*member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +169,7 @@ func (f *Found) set(on []*member) {
 	}
 }
 
-// members returns the networks, which are found if they were not.
+// members returns the networks. It looks for them if there are none yet.
 func (f *Found) members(ctx context.Context) ([]*member, error) {
 	f.mu.Lock()
 	on := f.on
@@ -187,26 +190,26 @@ func (f *Found) members(ctx context.Context) ([]*member, error) {
 
 // EndpointIDs implements hns.Client.
 func (f *Found) EndpointIDs(ctx context.Context) ([]string, error) {
-	f.lookAnew(ctx, seldomLook)
+	f.lookAgain(ctx, seldomLook)
 	on, err := f.members(ctx)
 	if err != nil {
 		return nil, unavailableOf(hns.OpEndpointIDs, hns.KindNetwork, "", err)
 	}
-	return on[0].EndpointIDs(ctx) // they are of any network
+	return on[0].EndpointIDs(ctx) // returns endpoints of every network
 }
 
-// NewEndpointIDs implements hns.Client. They are of any network, and need none. Whoever asks
-// looks for the endpoint of a pod, which may be on a network that nobody knows.
+// NewEndpointIDs implements hns.Client. It needs no network, and returns endpoints of every
+// network. Its caller looks for the endpoint of a starting pod, which may be on a new network.
 func (f *Found) NewEndpointIDs(ctx context.Context) ([]string, error) {
-	f.lookAnew(ctx, oftenLook)
+	f.lookAgain(ctx, oftenLook)
 	return f.node.NewEndpointIDs(ctx)
 }
 
-// GetEndpoint implements hns.Client. It is elsewhere when it is so for each network, also for one
-// that a CNI has made since networks were looked for.
+// GetEndpoint implements hns.Client. It returns ErrElsewhere if no network has the endpoint, after
+// a look for networks that a CNI may have made in the meantime.
 func (f *Found) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) {
 	e, err := f.getEndpoint(ctx, id)
-	if errors.Is(err, hns.ErrElsewhere) && f.lookAnew(ctx, oftenLook) {
+	if errors.Is(err, hns.ErrElsewhere) && f.lookAgain(ctx, oftenLook) {
 		return f.getEndpoint(ctx, id)
 	}
 	return e, err
@@ -217,7 +220,7 @@ func (f *Found) getEndpoint(ctx context.Context, id string) (hns.Endpoint, error
 	if err != nil {
 		return hns.Endpoint{}, unavailableOf(hns.OpEndpointGet, hns.KindEndpoint, id, err)
 	}
-	if m := f.of(id); m != nil { // where it was last
+	if m := f.of(id); m != nil { // try its last known network first
 		on = append([]*member{m}, slices.DeleteFunc(slices.Clone(on), func(o *member) bool { return o == m })...)
 	}
 	var e hns.Endpoint
@@ -236,14 +239,15 @@ func (f *Found) getEndpoint(ctx context.Context, id string) (hns.Endpoint, error
 	return e, err
 }
 
-// of returns the network in which an endpoint was read last; nil: none.
+// of returns the network in which an endpoint was last read, or nil.
 func (f *Found) of(id string) *member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.where[strings.ToLower(id)]
 }
 
-// owner returns the client of an endpoint. Nobody writes to one that was not read.
+// owner returns the client of an endpoint. An endpoint that was not read is not written, so any
+// client will do for it.
 func (f *Found) owner(id string) *Adapter {
 	if m := f.of(id); m != nil {
 		return m.Adapter
@@ -266,7 +270,7 @@ func (f *Found) ReplacePolicies(ctx context.Context, id string, list []hns.Endpo
 	return f.owner(id).ReplacePolicies(ctx, id, list)
 }
 
-// unavailableOf returns the error of a call that could not begin, as no network is known.
+// unavailableOf returns the error of a call that was not made because no network is known.
 func unavailableOf(op, kind, id string, err error) error {
 	return &hns.OpError{Op: op, Kind: kind, ID: id, Code: codeOf(err), Err: unread(err)}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// disagreement is an address that no pod has. A set of addresses with it is one on which
-// several networks do not agree. It has a meaning, as a value without one might be taken for
-// HNS's own way to write another one.
+// disagreement is an address that no pod has. It is added to a set of addresses on which the
+// networks disagree. It must be a valid address: the dataplane could take an invalid value for
+// another spelling of a valid one.
 const disagreement = "255.255.255.255"
 
 // read reads the networks and merges them into one.
@@ -32,12 +32,12 @@ func (f *Found) read(ctx context.Context, on []*member) (hns.Network, error) {
 	if len(all) == 1 {
 		return all[0], nil
 	}
-	return joined(all), nil
+	return merge(all), nil
 }
 
-// joined makes one network of several. A set is shown as it is where all have it alike, and
-// otherwise with a value that nobody wants.
-func joined(all []hns.Network) hns.Network {
+// merge merges networks. A set that is the same in all of them is shown as it is, any other set
+// with a value that is never desired.
+func merge(all []hns.Network) hns.Network {
 	var out hns.Network
 	var ids, names []string
 	at := map[string]int{} // in out.Sets
@@ -61,7 +61,7 @@ func joined(all []hns.Network) hns.Network {
 		switch {
 		case agree[i] == len(all):
 		case s.Type == hns.NestedIPSet:
-			s.Values = nil // which no nested set is to have
+			s.Values = nil // every desired nested set has a member
 		default:
 			s.Values = append(slices.Clone(s.Values), disagreement)
 		}
@@ -69,15 +69,15 @@ func joined(all []hns.Network) hns.Network {
 	return out
 }
 
-// alike reports whether two networks have the same set, in whatever order.
+// alike reports whether two sets are the same, except for the order of their values.
 func alike(a, b hns.SetPolicy) bool {
 	return a.Name == b.Name && a.Type == b.Type && slices.Equal(slices.Sorted(slices.Values(a.Values)), slices.Sorted(slices.Values(b.Values)))
 }
 
-// ModifySets implements hns.Client. With several networks each one gets what brings it to
-// where the request leads: an Add of what it has is an Update there, an Update of what it has
-// not an Add, and a Remove of that is nothing. One that fails does not keep the others from
-// theirs. When another one was written, the outcome is unknown, and the sets are read again.
+// ModifySets implements hns.Client. With several networks, the request is adapted to each: an Add
+// of an existing set becomes an Update, an Update of a missing set becomes an Add, and a Remove of
+// a missing set is omitted. If one network fails, the others are still written. If only some of the
+// writes succeed, the outcome is unknown, and the caller reads the sets again.
 func (f *Found) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) error {
 	on, err := f.members(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ type setStep struct {
 	sets []hns.SetPolicy
 }
 
-// modifySets sends one request and records what the network has then.
+// modifySets sends one request and records which sets the network has afterwards.
 func (m *member) modifySets(ctx context.Context, step setStep) error {
 	if err := m.ModifySets(ctx, step.verb, step.sets); err != nil {
 		return err
@@ -125,13 +125,13 @@ func (m *member) modifySets(ctx context.Context, step setStep) error {
 			m.sets[s.ID] = true
 		case hns.Remove:
 			delete(m.sets, s.ID)
-		case hns.Update: // makes and removes none
+		case hns.Update: // adds and removes no set
 		}
 	}
 	return nil
 }
 
-// steps returns the requests that a request is in one network.
+// steps returns the requests for one network that have the effect of a request for all.
 func (m *member) steps(verb hns.Verb, sets []hns.SetPolicy) (out []setStep) {
 	var has, lacks []hns.SetPolicy
 	for _, s := range sets {

@@ -6,24 +6,21 @@ import (
 	"strings"
 )
 
-// opRelease is what health calls the closing of a handle that was held.
+// opRelease names the closing of a held handle in the error of Healthy.
 const opRelease = "Endpoint/Close"
 
-// held is the handle of an endpoint between calls.
-//
-// That a query after a Modify on the same handle shows what the Modify did is
-// what hcsshim relies on, whose every write ends with such a query.
+// held is the handle of an endpoint between calls. It relies on what hcsshim relies on, which ends
+// each write with a query: a query after a Modify on the same handle shows the result of the
+// Modify.
 type held struct {
-	asked bool // a call was made with it; guarded by Adapter.mu
-	// h is open, unless it is 0. Only what the worker does touches it, so it needs
-	// no lock: a call whose caller gave up is over before the close that a release
-	// leaves to the worker.
+	asked bool // a call has used it; guarded by Adapter.mu
+	// h is an open handle, or 0. Only jobs of the worker use it, so it needs no lock: the job of
+	// a caller that gave up ends before the job that closes the handle.
 	h handle
 }
 
-// Hold implements hns.Client. A release finds the worker free, or leaves the close
-// to it: it is done before the worker's next calls, or never when a call hangs for
-// good.
+// Hold implements hns.Client. release has the worker close the handle, before its next calls. If a
+// call hangs forever, the handle is never closed.
 func (a *Adapter) Hold(ctx context.Context, id string) (release func()) {
 	key := strings.ToLower(id)
 	a.mu.Lock()
@@ -41,11 +38,11 @@ func (a *Adapter) Hold(ctx context.Context, id string) (release func()) {
 		if !asked {
 			return
 		}
-		a.worker.leave(ctx, job{opRelease, func() { a.service.drop(hold) }})
+		a.worker.runNext(ctx, job{opRelease, func() { a.service.drop(hold) }})
 	}
 }
 
-// holdOf returns what holds an endpoint, for a call with it; nil: nobody does.
+// holdOf returns the hold of an endpoint, for a call that uses it, or nil.
 func (a *Adapter) holdOf(id string) *held {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,8 +53,8 @@ func (a *Adapter) holdOf(id string) *held {
 	return hold
 }
 
-// withEndpoint opens an endpoint for one use, or uses the handle that is held. After a use
-// that failed the handle may be bad, so it is closed and the next use opens another.
+// withEndpoint opens an endpoint for one use, or uses the held handle. After a failed use the
+// handle may be bad, so withEndpoint closes it, and the next use opens another one.
 func (s service) withEndpoint(id string, hold *held, use func(handle) error) error {
 	if hold == nil {
 		return s.with(kindEndpoint, id, use)
@@ -76,8 +73,8 @@ func (s service) withEndpoint(id string, hold *held, use func(handle) error) err
 	return err
 }
 
-// drop closes the handle that is held, if there is one. It counts as closed
-// whatever HNS says: there is no second way to close it.
+// drop closes the held handle, if it is open. A handle that cannot be closed counts as closed,
+// because there is no other way to close it.
 func (s service) drop(hold *held) {
 	if hold.h == 0 {
 		return

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// library is HNS as its DLLs offer it: each method is one call of one export. A
-// call takes from milliseconds to minutes and cannot be cancelled; the worker
-// makes one at a time. An answer of HNS that is an error is a *failure.
+// library is HNS as its DLLs offer it: each method is one call of one export. A call takes from
+// milliseconds to minutes and cannot be cancelled. The worker makes one call at a time. An error
+// with which HNS answers is a *failure.
 type library interface {
 	enumerate(k kind, query string) (ids string, err error)
-	// open returns the handle of an object, for close. One that comes with an
-	// error is open too.
+	// open returns the handle of an object, which close closes. A handle that comes with an error
+	// is open too.
 	open(k kind, id string) (handle, error)
 	query(k kind, h handle, query string) (properties string, err error)
 	modify(k kind, h handle, request string) error
 	close(k kind, h handle) error
 }
 
-// kind is a kind of object, as the names of the exports have it.
+// kind is a kind of object, as in the names of the exports.
 type kind string
 
 const (
@@ -27,10 +27,10 @@ const (
 	kindEndpoint kind = "Endpoint"
 )
 
-// handle is an object that HNS keeps open for this process; 0 is none.
+// handle is an object that HNS keeps open for this process; 0 means no handle.
 type handle uintptr
 
-// failure is an answer of HNS that is an error.
+// failure is an error with which HNS answered.
 type failure struct {
 	code uint32 // HRESULT; 0: HNS reported success and an error record
 	err  error
@@ -39,14 +39,14 @@ type failure struct {
 // Error implements error.
 func (f *failure) Error() string { return f.err.Error() }
 
-// Unwrap returns what the answer says.
+// Unwrap returns the error without the code.
 func (f *failure) Unwrap() error { return f.err }
 
-// service makes requests out of calls. Nothing stays open after a request,
-// however it ends, but the endpoint that is held.
+// service makes requests out of calls. After a request no handle is open, however the request
+// ended, except the handle of a held endpoint.
 type service struct{ library }
 
-// opened opens an object. Its caller closes the handle.
+// opened opens an object. The caller must close the handle.
 func (s service) opened(k kind, id string) (handle, error) {
 	h, err := s.open(k, id)
 	switch {
@@ -59,8 +59,8 @@ func (s service) opened(k kind, id string) (handle, error) {
 	return h, err
 }
 
-// with opens an object for one use. A handle that does not close changes
-// nothing: the use has its answer, and there is no second way to close it.
+// with opens an object for one use. It ignores an error of the close: the use is done, and there is
+// no other way to close the handle.
 func (s service) with(k kind, id string, use func(handle) error) error {
 	h, err := s.opened(k, id)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s service) with(k kind, id string, use func(handle) error) error {
 	return use(h)
 }
 
-// ids returns the GUIDs of the objects that match a filter, in no order.
+// ids returns the GUIDs of the objects that match a filter, in any order.
 func (s service) ids(k kind, filter string) ([]string, error) {
 	text, err := s.enumerate(k, hcnQuery(filter))
 	if err != nil {
@@ -95,8 +95,8 @@ func (s service) show(k kind, h handle, into any) error {
 	return nil
 }
 
-// network reads the first network that matches a filter and has the name, which
-// HNS may compare less strictly; nil: there is none.
+// network reads the first network that matches a filter and has the name, or returns nil. It
+// compares the name itself, because HNS may compare less strictly.
 func (s service) network(filter, name string) (*network, error) {
 	ids, err := s.ids(kindNetwork, filter)
 	for _, id := range ids {
@@ -114,8 +114,8 @@ func (s service) network(filter, name string) (*network, error) {
 	return nil, err
 }
 
-// changeNetwork changes the policies of a network, in one Modify. Its error is of
-// that or of the open before it, never of anything after.
+// changeNetwork changes the policies of a network with one Modify. Its error is the error of the
+// open or of the Modify, never of the close.
 func (s service) changeNetwork(id, request string) error {
 	return s.with(kindNetwork, id, func(h handle) error { return s.modify(kindNetwork, h, request) })
 }

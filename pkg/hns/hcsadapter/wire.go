@@ -18,7 +18,7 @@ const policyTypeSet = "SetPolicy"
 type network struct {
 	ID, Name string
 	Type     string
-	Policies []hns.EndpointPolicy // the same shape as those of an endpoint
+	Policies []hns.EndpointPolicy // network policies have the same fields as endpoint policies
 }
 
 // endpoint is an endpoint as HNS shows it.
@@ -39,7 +39,7 @@ const remoteEndpoint = 1
 
 func (e endpoint) remote() bool { return e.Flags&remoteEndpoint != 0 }
 
-// has reports whether is holds of an address of the endpoint.
+// has reports whether the endpoint has an address for which is returns true.
 func (e endpoint) has(is func(netip.Addr) bool) bool {
 	return slices.ContainsFunc(e.decode().Addrs, is)
 }
@@ -51,8 +51,8 @@ type request struct {
 	Settings     policies
 }
 
-// policies is the Settings of a request. Without any it is {}, which is how an
-// Update clears an endpoint.
+// policies is the Settings of a request. Without policies it is encoded as {}, which makes an
+// Update clear an endpoint.
 type policies struct {
 	Policies []policy `json:",omitempty"`
 }
@@ -101,8 +101,7 @@ func encodePolicies(verb hns.Verb, list []hns.EndpointPolicy) (string, error) {
 	return text, nil
 }
 
-// encode returns JSON in which raw JSON stays as it is, but for blanks between
-// tokens.
+// encode returns JSON in which raw JSON keeps its bytes, except for blanks between tokens.
 func encode(v any) (string, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -113,7 +112,8 @@ func encode(v any) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// hcnQuery returns an HCN query for what a filter matches; empty: everything.
+// hcnQuery returns an HCN query for the objects that match a filter, or for all objects if it is
+// empty.
 func hcnQuery(filter string) string {
 	type version struct{ Major, Minor int }
 	text, err := json.Marshal(struct {
@@ -144,10 +144,10 @@ func (n network) decode() hns.Network {
 		}
 		var s setSettings
 		if err := json.Unmarshal(p.Settings, &s); err != nil && s.ID == "" {
-			continue // a set without Id cannot be named by anybody
+			continue // a set without Id can be neither used nor removed
 		}
-		// Of a set that is partly of an unknown form the rest counts: when it is
-		// ours it differs from what it should be and is written again.
+		// A set with unknown parts keeps the readable ones. If it is ours it differs from the
+		// desired set, and is written again.
 		set := hns.SetPolicy{ID: s.ID, Name: s.Name, Type: s.Type}
 		if s.Values != "" {
 			set.Values = strings.Split(s.Values, ",")
@@ -157,14 +157,14 @@ func (n network) decode() hns.Network {
 	return out
 }
 
-// hasOurs reports whether the network has a set of ours.
+// hasOurs reports whether the network has one of our sets.
 func (n network) hasOurs() bool {
 	return slices.ContainsFunc(n.decode().Sets, func(s hns.SetPolicy) bool {
 		return strings.HasPrefix(strings.ToLower(s.ID), hns.SetIDPrefix)
 	})
 }
 
-// lacks returns a test for sets that the network does not have, by Id.
+// lacks returns a function that reports whether the network has no set with an Id.
 func (n network) lacks() func(id string) bool {
 	there := map[string]bool{}
 	for _, s := range n.decode().Sets {
@@ -173,7 +173,7 @@ func (n network) lacks() func(id string) bool {
 	return func(id string) bool { return !there[id] }
 }
 
-// decode returns the endpoint. An address that does not parse is none.
+// decode returns the endpoint. It omits addresses that do not parse.
 func (e endpoint) decode() hns.Endpoint {
 	out := hns.Endpoint{ID: e.ID, Netns: e.HostComputeNamespace}
 	for _, c := range e.IPConfigurations {
@@ -187,13 +187,13 @@ func (e endpoint) decode() hns.Endpoint {
 	return out
 }
 
-// stable returns JSON without blanks between tokens, in memory of its own. As a
-// request is encoded without them too, what a caller reads is what HNS gets byte
-// for byte when the caller sends it back, and what it reads after that.
+// stable returns a copy of JSON without blanks between tokens. Requests are encoded without such
+// blanks too. So policies that a caller reads and sends back reach HNS with the same bytes, and are
+// the same in the next read.
 func stable(raw json.RawMessage) json.RawMessage {
 	var out bytes.Buffer
 	if json.Compact(&out, raw) != nil {
-		return slices.Clone(raw) // no JSON at all, so no policy for anybody to send
+		return slices.Clone(raw) // not JSON, so it cannot be sent back anyway
 	}
 	return out.Bytes()
 }

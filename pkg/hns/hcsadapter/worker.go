@@ -10,23 +10,22 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// errClosed is the cause of calls after Close.
+// errClosed is the error of calls after Close.
 var errClosed = errors.New("the client is closed")
 
-// worker makes the calls to HNS, one at a time. A caller that gives up before
-// its call began leaves nothing behind. A call that is past its deadline cannot
-// be cancelled; until it returns every other call fails at once, so that
-// neither goroutines nor requests pile up on a service that hangs.
+// worker makes the calls to HNS, one at a time. A call whose caller gives up before it began is not
+// made. A call past its deadline cannot be cancelled; until it returns, every other call fails at
+// once, so that neither goroutines nor requests pile up while the service hangs.
 type worker struct {
 	deadline time.Duration
-	turn     chan struct{} // has one element while no call is made: who takes it makes one
+	turn     chan struct{} // has one element while there is no call; to make a call, a goroutine takes it
 	closing  chan struct{}
 	once     sync.Once
 
-	mu   sync.Mutex    // guards following, and that turn gets its element back
-	left []job         // to be done before the turn is given back
-	late *lateCall     // the call past its deadline; nil: none
-	hung chan struct{} // closed when late is set, another one when it is over
+	mu     sync.Mutex    // guards the fields below, and the return of the element to turn
+	queued []job         // jobs to run before the element is returned
+	late   *lateCall     // the call past its deadline, or nil
+	hung   chan struct{} // closed when late is set, and replaced when that call has returned
 }
 
 // job is one call to HNS.
@@ -38,10 +37,10 @@ type job struct {
 // lateCall is a call past its deadline.
 type lateCall struct {
 	op    string
-	since time.Time // of the deadline
+	since time.Time // when the deadline passed
 }
 
-// newWorker returns a worker that has no call; shut ends it.
+// newWorker returns an idle worker. shut ends it.
 func newWorker(deadline time.Duration) *worker {
 	w := &worker{
 		deadline: deadline,
@@ -53,25 +52,25 @@ func newWorker(deadline time.Duration) *worker {
 	return w
 }
 
-// shut has calls fail that have not begun.
+// shut makes all calls fail that have not begun.
 func (w *worker) shut() { w.once.Do(func() { close(w.closing) }) }
 
-// work does a job, what was left meanwhile, and gives the turn back.
+// work runs a job and the jobs that were queued in the meantime, and then returns the turn.
 func (w *worker) work(j job) {
 	for {
 		w.perform(j)
 		w.mu.Lock()
-		if len(w.left) == 0 {
+		if len(w.queued) == 0 {
 			w.turn <- struct{}{}
 			w.mu.Unlock()
 			return
 		}
-		j, w.left = w.left[0], w.left[1:]
+		j, w.queued = w.queued[0], w.queued[1:]
 		w.mu.Unlock()
 	}
 }
 
-// perform makes one call and stays with it until it returns, however long.
+// perform runs one call and waits until it returns, without a limit.
 func (w *worker) perform(j job) {
 	done := make(chan struct{})
 	go func() {
@@ -96,9 +95,10 @@ func (w *worker) perform(j job) {
 	w.mu.Unlock()
 }
 
-// leave does a job at once or after the call that is made, and waits for that, but no
-// longer than for a call: the job stays when ctx ends or a call hangs.
-func (w *worker) leave(ctx context.Context, j job) {
+// runNext runs a job at once, or right after the current call. It waits for the job as a caller waits
+// for a call: it returns early if ctx ends, a call hangs or the worker is shut. The job still
+// runs later.
+func (w *worker) runNext(ctx context.Context, j job) {
 	done := make(chan struct{})
 	last := job{j.op, func() {
 		defer close(done)
@@ -110,7 +110,7 @@ func (w *worker) leave(ctx context.Context, j job) {
 	case <-w.turn:
 		go w.work(last)
 	default:
-		w.left = append(w.left, last)
+		w.queued = append(w.queued, last)
 	}
 	w.mu.Unlock()
 	select {
@@ -132,9 +132,9 @@ func (w *worker) health() error {
 		hns.ErrUnavailable, w.late.op, (w.deadline + time.Since(w.late.since)).Round(time.Second), w.deadline)
 }
 
-// call has the worker do one call. Its error is in the class ErrUnavailable
-// when the caller did not get the result of do: it gave up (the context's cause
-// is wrapped), the deadline passed, or a call before hangs.
+// call has the worker make one call. It returns an ErrUnavailable if the caller did not get the
+// result of do: ctx ended (the context's cause is wrapped), the deadline passed, or an earlier call
+// hangs.
 func call[T any](ctx context.Context, w *worker, op string, do func() (T, error)) (T, error) {
 	var none, value T
 	var err error
@@ -153,7 +153,7 @@ func call[T any](ctx context.Context, w *worker, op string, do func() (T, error)
 	for {
 		select {
 		case <-turn:
-			turn, closing = nil, nil // from now on there is a result to wait for
+			turn, closing = nil, nil // from now on there is a result to wait for, even after shut
 			go w.work(job{op, func() {
 				defer close(done)
 				value, err = do()

@@ -9,8 +9,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// errNothing is the cause of an ErrInvalid for a request without content. It is
-// not sent: what HNS would make of an Add of nothing is not known.
+// errNothing is the cause of an ErrInvalid for a request without content. Such a request is not
+// sent: the reaction of HNS is unknown.
 var errNothing = errors.New("a request without policies")
 
 // ModifySets implements hns.Client.
@@ -40,14 +40,14 @@ func (a *Adapter) ModifySets(ctx context.Context, verb hns.Verb, sets []hns.SetP
 	return nil
 }
 
-// setClass puts the error of a set write into its class. A refusal is what has a
-// code that says so, of this verb. A network that is gone took all its sets with
-// it, so nothing is said of these. Any other answer leaves the outcome unknown.
+// setClass wraps the error of a set write in its class. Only a code that fits the verb says that
+// the write was rejected. If the network is gone, all its sets are gone with it, and the error is
+// ErrUnavailable. Any other answer leaves the outcome unknown.
 func (a *Adapter) setClass(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy, err error) error {
 	a.forgetNetwork(err)
 	switch code, class := codeOf(err), classOf(err); {
 	case class == hns.RefusesContent && sets[0].Type == hns.NestedIPSet && a.lacksSet(ctx, verb, sets):
-		return as(hns.ErrNotFound, err) // as with rules: a nested set is not at fault
+		return as(hns.ErrNotFound, err) // like a rule, a nested set is not at fault for a missing member
 	case class == hns.RefusesContent:
 		return as(hns.ErrInvalid, err)
 	case class == hns.SaysExists && verb == hns.Add:
@@ -64,10 +64,10 @@ func (a *Adapter) setClass(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 	return unknown(err)
 }
 
-// lacksSet reports whether a set that a request needs is not there, which
-// explains an "element not found": HNS says that of anything, so it alone does not
-// tell that nothing was done. A network that was made anew explains nothing,
-// as all sets are gone with the old one.
+// lacksSet reports whether a set that a request needs is missing. That explains the code "element
+// not found", which alone does not prove that nothing was done, because it may be about any object.
+// If the network was created again, lacksSet returns false: all sets are gone with the old network,
+// which explains nothing.
 func (a *Adapter) lacksSet(ctx context.Context, verb hns.Verb, sets []hns.SetPolicy) bool {
 	a.mu.Lock()
 	before := a.id
@@ -78,7 +78,7 @@ func (a *Adapter) lacksSet(ctx context.Context, verb hns.Verb, sets []hns.SetPol
 	}
 	lacks := n.lacks()
 	if verb == hns.Remove {
-		// With several gone all at once the request itself may have done it.
+		// If several sets are all gone, the request itself may have removed them.
 		gone := 0
 		for _, s := range sets {
 			if lacks(s.ID) {
@@ -111,7 +111,7 @@ func (a *Adapter) ReplacePolicies(ctx context.Context, endpoint string, list []h
 	return a.modifyEndpoint(ctx, aclWrite{op: hns.OpACLUpdate, verb: hns.Update, endpoint: endpoint, acls: ours}, list)
 }
 
-// aclWrite is what an error tells about a write to an endpoint.
+// aclWrite describes a write to an endpoint, for its error.
 type aclWrite struct {
 	op       string
 	verb     hns.Verb
@@ -133,7 +133,7 @@ func (a *Adapter) modifyEndpoint(ctx context.Context, w aclWrite, list []hns.End
 	}
 	a.forgetNetwork(err)
 	switch class := classOf(err); {
-	case class == hns.RefusesContent && a.lacksNamed(ctx, w): // which of the codes HNS has for that is not known
+	case class == hns.RefusesContent && a.lacksNamed(ctx, w): // it is unknown which of the codes HNS returns for a missing set
 		return w.fail(hns.KindSet, as(hns.ErrNotFound, err))
 	case class == hns.RefusesContent:
 		return w.fail(hns.KindACL, as(hns.ErrInvalid, err))
@@ -145,9 +145,9 @@ func (a *Adapter) modifyEndpoint(ctx context.Context, w aclWrite, list []hns.End
 	return w.fail(hns.KindEndpoint, unknown(err))
 }
 
-// whatIsMissing decides what a "not found" speaks of: the endpoint when a read
-// says that it is gone, a set when one that a rule names is not there. With
-// neither the code says nothing, and the outcome is unknown.
+// whatIsMissing decides what a "not found" is about: the endpoint if a read says that it is gone,
+// or a set if one that a rule names is missing. Otherwise the code says nothing, and the outcome is
+// unknown.
 func (a *Adapter) whatIsMissing(ctx context.Context, w aclWrite, err error) error {
 	_, read := a.findEndpoint(ctx, w.endpoint)
 	switch {
@@ -159,9 +159,8 @@ func (a *Adapter) whatIsMissing(ctx context.Context, w aclWrite, err error) erro
 	return w.fail(hns.KindEndpoint, unknown(err))
 }
 
-// lacksNamed reports whether a set that a rule names is not there. Rules that
-// are refused for it are not at fault: left out they would stay so after the
-// set is there again.
+// lacksNamed reports whether a set that a rule names is missing. Rules that HNS rejects for this
+// reason are not at fault: if they were quarantined, they would stay so after the set exists again.
 func (a *Adapter) lacksNamed(ctx context.Context, w aclWrite) bool {
 	sets := w.sets()
 	if len(sets) == 0 {
@@ -180,8 +179,8 @@ func (w aclWrite) sets() []string {
 	return ids
 }
 
-// fail returns the error of the write. kind is what err, which is in a class,
-// speaks of.
+// fail returns the error of the write. err is in a class, and kind is the kind of the object that
+// it is about.
 func (w aclWrite) fail(kind string, err error) error {
 	ids := []string{w.endpoint}
 	switch kind {
@@ -196,8 +195,8 @@ func (w aclWrite) fail(kind string, err error) error {
 	return &hns.OpError{Op: w.op, Kind: kind, ID: one(ids), Code: codeOf(err), Err: err}
 }
 
-// one returns the ID of the object that an error speaks of. HNS never says
-// which one of several it means.
+// one returns the ID of the object that an error is about. HNS never says which of several objects
+// it means.
 func one(ids []string) string {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)

@@ -1,21 +1,19 @@
 // Package versioned makes writes to HNS endpoints conditional on a version.
 //
-// HNS has no versions and no conditional write. A Writer comes as near as it
-// can: it reads the endpoint right before an Update, refuses to write to another
-// one than the write was planned from, and reads it right after each write to see that
-// it is what was asked for. Between the first read and the write another program may
-// still write: an Update then takes away what it wrote, an Add takes away
-// nothing. So an Add can do with a read that its caller made earlier (Writer.Seen).
-// The read after the write finds what is left.
+// HNS has no versions and no conditional write. A Writer approximates them: it reads the endpoint
+// right before an Update, and does not write if the endpoint differs from the one that the write
+// was planned from. After each write it reads the endpoint again and compares it with what was
+// written. Another program may still write between the first read and the write. An Update then
+// removes what the other program wrote; an Add removes nothing, so for an Add an earlier read of
+// the caller is enough (Writer.Seen). The read after the write finds the remaining differences.
 //
-// An error of HNS, whatever its code, does not prove that a write was not done: the read
-// after it does.
+// An error of HNS, whatever its code, does not prove that a write was not done. The read after the
+// write proves it.
 //
-// The version is that of what a plan is made from (hns.Basis). What others have
-// may change from read to read, in meaning and in spelling: it goes back as it was
-// read right before.
+// The version covers what a plan is based on (hns.Basis). The policies of other programs may change
+// from read to read, in meaning and in spelling: they are sent back as they were read right before.
 //
-// What a conflict means for a plan is for the caller to decide.
+// The caller decides what a conflict means for its plan.
 package versioned
 
 import (
@@ -26,17 +24,17 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 )
 
-// ErrUnread is why a write was not made: the endpoint could not be read before.
-// It goes together with the class of the read's error.
+// ErrUnread is the error of a write that was not made because the endpoint could not be read
+// before. It wraps the class of the read's error too.
 var ErrUnread = errors.New("the endpoint could not be read before the write")
 
-// Conflict is an hns.ErrConflict: the endpoint is not what it was thought to be.
+// Conflict is an hns.ErrConflict: the endpoint is not in the expected state.
 type Conflict struct {
-	// Endpoint is what it is, as the read that found out shows it.
+	// Endpoint is the endpoint as the read that found the conflict shows it.
 	Endpoint hns.Endpoint
-	// Written: the write was made, and the read after it shows something else.
+	// Written is set if the write was made, and the read after it shows something else.
 	Written bool
-	// Cause is the answer to a write that did something and failed; nil for none.
+	// Cause is the error of a write that failed and still did something; otherwise nil.
 	Cause error
 }
 
@@ -56,48 +54,48 @@ func (c *Conflict) Error() string {
 // Unwrap returns the class.
 func (c *Conflict) Unwrap() error { return hns.ErrConflict }
 
-// Refused is a write that HNS answered with an error and did not do: a read after
-// it shows the endpoint as it was.
+// Refused is the error of a write that HNS answered with an error and did not do: a read after it
+// shows the endpoint unchanged.
 type Refused struct{ Err error }
 
 // Error implements error.
 func (r *Refused) Error() string { return "not done: " + r.Err.Error() }
 
-// Unwrap returns the answer.
+// Unwrap returns the error of HNS.
 func (r *Refused) Unwrap() error { return r.Err }
 
 // Writer writes our rules to endpoints. It has no state.
 type Writer struct {
-	// Ask makes a request: one read of an endpoint before a write, and one after it, or
-	// two when the first shows something else.
+	// Ask makes a request. A Writer reads an endpoint once before a write, and once after it, or
+	// twice if the first read shows something else.
 	Ask func(hns.Request) hns.Result
-	// Seen is what the caller's transaction has read of the endpoint, nil if it has not. An
-	// Add needs no other read before it.
+	// Seen is the endpoint as the caller's transaction has read it, or nil. With Seen, an Add makes
+	// no other read before it.
 	Seen *hns.Endpoint
-	// Unchecked leaves the versions out of account: no read before an Add, none
-	// after a write, and nothing is refused. An Update still reads before, as the
-	// policies of others have to be in it.
+	// Unchecked disables the versions: no read before an Add, no read after a write, and no
+	// conflict. An Update still reads before the write, because it has to send the policies of
+	// other programs.
 	Unchecked bool
-	// Parts takes apart what was read; nil: our rules go by their names.
+	// Parts splits an endpoint into ours and foreign; nil: by the Id prefix.
 	Parts func(hns.Endpoint) hns.Parts
-	// Learn is told when two reads after a write agree and show something else than
-	// was written. It reports whether Parts takes that for what was written from
-	// now on. nil: never.
+	// Learn is called when two reads after a write agree and show something else than was written.
+	// It reports whether Parts accepts that as what was written from now on. May be nil.
 	Learn func(was, shown hns.Endpoint, wrote []hns.ACL) bool
-	// Cut has an Update send the ACLs of others cut to their documented fields at
-	// first, and as they were read when that is refused; otherwise it is the other
-	// way round.
+	// Cut selects what an Update sends first: the foreign ACLs cut to their documented fields
+	// (true), or as they were read (false). If HNS rejects the first form, the Update sends the
+	// other one.
 	Cut bool
 }
 
-// Done is what a write left.
+// Done is the result of a write.
 type Done struct {
-	Version hns.Version // that the endpoint has then
-	// Shown is what the read after the write shows, and After its parts; nil without one.
+	Version hns.Version // of the endpoint after the write
+	// Shown is the endpoint as the read after the write shows it, and After its parts. Shown is
+	// nil if there was no read.
 	Shown *hns.Endpoint
 	After hns.Parts
-	// Cut: others' ACLs went back cut to their documented fields. Whole: as they were
-	// read. Neither: none of them has another field.
+	// Cut is set if foreign ACLs were sent cut to their documented fields, and Whole if they were
+	// sent with other fields. Neither is set if they have documented fields only.
 	Cut, Whole bool
 }
 
@@ -106,13 +104,13 @@ func (w Writer) read(id string) (hns.Endpoint, error) {
 	return is.Endpoint, is.Err
 }
 
-// Unchecked is the version of whatever an unchecked Writer has written.
+// Unchecked is the version of every endpoint that an unchecked Writer has written.
 const Unchecked hns.Version = "unchecked"
 
-// Add appends rules to the endpoint that has the version from.
+// Add appends rules to an endpoint whose version must be from.
 //
-// Errors are those of hns.Client.AddACLs, of which those that HNS answered come as
-// a *Refused or a *Conflict; and ErrUnread.
+// Its errors are those of hns.Client.AddACLs and ErrUnread. Errors with which HNS answered are
+// wrapped in a *Refused or a *Conflict.
 func (w Writer) Add(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	if w.Unchecked {
 		return Done{Version: Unchecked}, w.Ask(hns.Request{Op: hns.OpACLAdd, Endpoint: id, ACLs: acls}).Err
@@ -127,12 +125,12 @@ func (w Writer) Add(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	return w.after(id, was, slices.Concat(was.Ours, acls))
 }
 
-// Replace makes acls all that the endpoint with the version from has of ours.
-// What others have there goes back to HNS byte for byte as it was read, unless HNS
-// refuses that: see Cut.
+// Replace replaces all our rules of an endpoint with acls. The version of the endpoint must be
+// from. The policies of other programs are sent back byte for byte as they were read, unless HNS
+// rejects that: see Cut.
 //
-// Errors are those of hns.Client.ReplacePolicies, of which those that HNS answered
-// come as a *Refused or a *Conflict; and ErrUnread.
+// Its errors are those of hns.Client.ReplacePolicies and ErrUnread. Errors with which HNS answered
+// are wrapped in a *Refused or a *Conflict.
 func (w Writer) Replace(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	was, err := w.before(id, from, nil)
 	if err != nil {
@@ -165,20 +163,20 @@ func (w Writer) Replace(id string, from hns.Version, acls []hns.ACL) (Done, erro
 			return Done{}, err
 		}
 		if refused == nil {
-			refused = err // of what is sent first
+			refused = err // the error of the first form
 		}
 	}
 	return Done{}, refused
 }
 
-// form is one way in which others' policies go back.
+// form is one form in which foreign policies are sent back.
 type form struct {
 	policies   []hns.EndpointPolicy
 	cut, whole bool
 }
 
-// documented returns policies with the ACLs cut to their documented fields, and
-// whether any has another one.
+// documented returns policies with the ACLs cut to their documented fields, and whether any of them
+// had another field.
 func documented(policies []hns.EndpointPolicy) (out []hns.EndpointPolicy, shorter bool) {
 	for _, p := range policies {
 		cut, is := p.Documented()
@@ -188,7 +186,7 @@ func documented(policies []hns.EndpointPolicy) (out []hns.EndpointPolicy, shorte
 	return out, shorter
 }
 
-// view is an endpoint as it was read, its policies decoded once.
+// view is an endpoint as read, with its policies decoded.
 type view struct {
 	hns.Endpoint
 	hns.Parts
@@ -201,13 +199,13 @@ func (w Writer) view(e hns.Endpoint) view {
 	return view{e, w.Parts(e)}
 }
 
-// with returns the version that the endpoint has with these rules of ours.
+// with returns the version that the endpoint would have with these rules of ours.
 func (v view) with(ours []hns.ACL) hns.Version {
 	return hns.Basis(v.Addrs, ours, v.Defaults)
 }
 
-// rules returns the version of all rules that are shown, whoever they are of. The
-// bytes of others' policies may differ from read to read.
+// rules returns a version of all ACLs of all owners, to compare two reads: the bytes of foreign
+// policies may differ from read to read.
 func (v view) rules() hns.Version {
 	var all []hns.ACL
 	for _, p := range v.Policies {
@@ -218,8 +216,8 @@ func (v view) rules() hns.Version {
 	return hns.Basis(v.Addrs, all, hns.Defaults{})
 }
 
-// before reads the endpoint, unless it was seen, and refuses another one than from. Without
-// a version nothing is written: that would be blind.
+// before returns the endpoint as seen, or reads it if seen is nil. It returns a Conflict if the
+// version is not from, and so always if from is empty.
 func (w Writer) before(id string, from hns.Version, seen *hns.Endpoint) (view, error) {
 	if seen == nil {
 		e, err := w.read(id)
@@ -235,9 +233,9 @@ func (w Writer) before(id string, from hns.Version, seen *hns.Endpoint) (view, e
 	return was, nil
 }
 
-// failed reads the endpoint after a write that HNS answered with an error, to see whether
-// it was done all the same. After a call that broke off it reads nothing, as HNS may still
-// be working on it: the caller has to.
+// failed reads the endpoint after a write that HNS answered with an error, to see whether the write
+// was done anyway. After a call that broke off it does not read, because HNS may still be working
+// on the call: the caller has to read later.
 func (w Writer) failed(id string, was view, err error) error {
 	if hns.EndpointGone(err) || !hns.Answered(err) {
 		return err
@@ -256,9 +254,9 @@ func (w Writer) failed(id string, was view, err error) error {
 	return &Refused{err}
 }
 
-// after reads the endpoint and compares it with what it should be: it has these rules of
-// ours, and no policy less of others. When the endpoint cannot be read, the outcome of the
-// write is unknown, whatever the read's error, unless that says that the endpoint is gone.
+// after reads the endpoint and checks that it has exactly these rules of ours and no fewer foreign
+// policies than before. If the endpoint cannot be read, the outcome of the write is unknown,
+// whatever the read's error, unless the error says that the endpoint is gone.
 func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
 	want := was.with(ours)
 	var shown view
@@ -272,7 +270,7 @@ func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
 		if is.with(is.Ours) == want && whole {
 			return Done{Version: want, Shown: &e, After: is.Parts}, nil
 		}
-		agree := try > 0 && whole && is.rules() == shown.rules() // a read that lacks a policy of another program teaches no spelling
+		agree := try > 0 && whole && is.rules() == shown.rules() // do not learn from a read that lacks a foreign policy
 		shown = is
 		if agree && w.Learn != nil && w.Learn(was.Endpoint, e, ours) {
 			if is = w.view(e); is.with(is.Ours) == want {
