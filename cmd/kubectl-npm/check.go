@@ -42,7 +42,7 @@ or you may not list the nodes; 1 no such policy or cluster, 2 wrong usage.`,
 		Example: `  kubectl npm check shop/default-deny
   kubectl npm check -n shop default-deny --wait
   kubectl npm check shop/default-deny -o json`,
-		Args: cli.Needs(1, 1, "check POLICY, like check shop/default-deny"),
+		Args: needs(1, 1, "check POLICY, like check shop/default-deny"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, ok := strings.Cut(strings.TrimPrefix(args[0], "networkpolicy/"), "/")
 			if !ok {

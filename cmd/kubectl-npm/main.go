@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -56,4 +57,15 @@ func errorLines(err error) []string {
 		return manifest.Lines(err)
 	}
 	return cli.Lines(err)
+}
+
+// needs returns an error for a command line with fewer than least or more than most arguments. like
+// shows how the command line is written.
+func needs(least, most int, like string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if least <= len(args) && len(args) <= most {
+			return nil
+		}
+		return fmt.Errorf("%s: %d arguments: write %s", cmd.Name(), len(args), like)
+	}
 }

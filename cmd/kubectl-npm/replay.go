@@ -22,7 +22,7 @@ BUNDLE is what kubectl npm support-bundle wrote, or recording.jsonl of it.
 
 Exit code: 0 it was printed, 1 no bundle, 2 wrong usage.`,
 		Example: `  kubectl npm replay winnpm-node1-20261122T040000Z.zip`,
-		Args:    cli.Needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
+		Args:    needs(1, 1, "the file of one support bundle, like replay bundle.zip"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return replay(std, args[0])
 		},

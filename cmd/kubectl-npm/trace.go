@@ -52,7 +52,7 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 		Example: `  kubectl npm trace shop/storefront-0 shop/db-0:5432/TCP
   kubectl npm trace 'shop/storefront-0 -> shop/db-0:5432/TCP' --manifests examples/shop
   curl -s http://127.0.0.1:10091` + debug.ManagerPath + ` > dump.json; kubectl npm trace node shop/api-0:8080/TCP --dump dump.json`,
-		Args: cli.Needs(1, 2, "trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"),
+		Args: needs(1, 2, "trace FROM TO:PORT/PROTO, like trace shop/web shop/db:5432/TCP"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(); err != nil {
 				return err

@@ -56,7 +56,7 @@ func nodeOf(t require.TestingT, cni []hns.EndpointPolicy) *hnsfault.Sim {
 }
 
 // others returns what a node has that is not ours, as text: byte for byte, or as it is
-// meant. What HNS refuses to take back as it was read goes without fields that mean
+// meant. What HNS rejects to take back as it was read goes without fields that mean
 // nothing (pkg/hns/versioned).
 func others(t require.TestingT, sim *hnsfault.Sim, meant bool) string {
 	ctx := context.Background()

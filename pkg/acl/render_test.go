@@ -10,13 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	networkingv1 "k8s.io/api/networking/v1"
-	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // fakePorts resolves http to 8080 on the pod itself and, towards peers, to 8080
@@ -154,23 +152,6 @@ func TestRenderManyLiterals(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, len(peers))
-}
-
-// TestACLIDRoundTrip: no policy's Id reads as another's or as a shared rule's.
-func TestACLIDRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		key := policy.Key{
-			Namespace: rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?`).Draw(t, "namespace"),
-			Name:      rapid.StringMatching(`[a-z0-9]([-.a-z0-9]{0,10}[a-z0-9])?`).Draw(t, "name"),
-		}
-		got, ok := state.PolicyOfACL(state.ACLID(key))
-		require.True(t, ok)
-		require.Equal(t, key, got)
-	})
-	for _, id := range []string{IDNode, IDBlockIn, IDBlockOut, IDAllowIn, IDAllowOut, "", "calico.x", "azure-acl-"} {
-		_, ok := state.PolicyOfACL(id)
-		require.False(t, ok, id)
-	}
 }
 
 // TestNamedPortBlocks: many blocks are cut short in a name but still told apart.

@@ -138,14 +138,3 @@ func prefix(name string, cmd *cobra.Command, text string) string {
 	}
 	return name + ": " + verb + ": "
 }
-
-// Needs returns an error for a command line with fewer than least or more than most arguments. like
-// shows how the command line is written.
-func Needs(least, most int, like string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if least <= len(args) && len(args) <= most {
-			return nil
-		}
-		return fmt.Errorf("%s: %d arguments: write %s", cmd.Name(), len(args), like)
-	}
-}

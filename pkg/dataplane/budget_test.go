@@ -10,7 +10,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 )
@@ -116,19 +115,6 @@ func (w *world) rulesOf(id string) []hns.ACL {
 	}
 	w.t.Fatalf("no endpoint %s", id)
 	return nil
-}
-
-// TestClusterACLID: the Ids of the two kinds of policies tell them apart.
-func TestClusterACLID(t *testing.T) {
-	id := state.ClusterACLID("a.b")
-	require.Equal(t, "azure-acl-cluster..a.b", id)
-	name, ok := state.ClusterPolicyOfACL(id)
-	require.True(t, ok)
-	require.Equal(t, "a.b", name)
-	_, ok = state.PolicyOfACL(id)
-	require.False(t, ok)
-	_, ok = state.ClusterPolicyOfACL(state.ACLID(policy.Key{Namespace: "cluster", Name: "a"}))
-	require.False(t, ok)
 }
 
 // TestTiersOverBudget: if a pod has too many ACLs, its NetworkPolicies close; if that is not enough,

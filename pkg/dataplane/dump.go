@@ -175,11 +175,11 @@ func (n *nodeState) warnOfSets(out []state.Warning, rejected []ipsets.Name) []st
 			object, kind := desired.ObjectOf(key)
 			out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected,
 				Message: fmt.Sprintf(
-					"HNS refuses set %s%s: where the policy needs it, what it accepts is left out and each of its denies blocks everything of its direction, until the set changes, or HNS takes it", name, in)})
+					"HNS rejects set %s%s: where the policy needs it, what it accepts is left out and each of its denies blocks everything of its direction, until the set changes, or HNS takes it", name, in)})
 		}
 		if len(needing) == 0 { // a set of a named port
 			out = append(out, state.Warning{Object: name.String(), Kind: "Set", Reason: state.ReasonHNSRejected,
-				Message: fmt.Sprintf("HNS refuses the set%s: what needs it is left out until it changes, or HNS takes it", in)})
+				Message: fmt.Sprintf("HNS rejects the set%s: what needs it is left out until it changes, or HNS takes it", in)})
 		}
 	}
 	for name, a := range n.removals {

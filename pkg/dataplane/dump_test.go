@@ -17,6 +17,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // explained is a policy two of whose rules make one ACL, and another direction
@@ -58,7 +59,7 @@ func TestDumpExplains(t *testing.T) {
 		require.Zero(t, s.Since, s.Name)
 	}
 
-	// A set that HNS refuses to write, and rules of which nobody knows.
+	// A set that HNS rejects to write, and rules of which nobody knows.
 	w.do("wait 1m", "pod x/w2 10.0.1.2 app=web remote", "delete pod x/web", "fault SetPolicy/Update * refuse", "! apply")
 	d = w.dp.Dump()
 	web := setOf(t, d, "podlabel-app:web")
@@ -81,7 +82,7 @@ func rulesOf(ep state.EndpointDump) map[string][]int {
 	out := map[string][]int{}
 	for i, a := range ep.Wanted {
 		name := a.ID
-		if key, ok := state.PolicyOfACL(a.ID); ok {
+		if key, ok := match.PolicyOfACL(a.ID); ok {
 			name = key.Namespace + "." + key.Name + " " + string(a.Direction)
 			switch {
 			case a.Direction == hns.Out:

@@ -43,7 +43,7 @@ func TestAnyCodeIsARefusal(t *testing.T) {
 				w.do("trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in allow", "trace 10.9.9.9 -> 10.0.0.1 TCP/80 ep in block")
 				require.True(t, w.report.Converged())
 				require.Equal(t, []state.Warning{{Object: "x/bad", Kind: "NetworkPolicy", Reason: state.ReasonHNSRejected,
-					Message: fmt.Sprintf("HNS refuses set podlabel-b:v1 (%s): where the policy needs it, what it accepts is left out and each of its denies blocks everything of its direction, until the set changes, or HNS takes it", strings.TrimSpace(fmt.Sprintf("0x%08x %s", code, hns.LookupCode(code).Name)))}}, w.report.Warnings)
+					Message: fmt.Sprintf("HNS rejects set podlabel-b:v1 (%s): where the policy needs it, what it accepts is left out and each of its denies blocks everything of its direction, until the set changes, or HNS takes it", strings.TrimSpace(fmt.Sprintf("0x%08x %s", code, hns.LookupCode(code).Name)))}}, w.report.Warnings)
 
 				w.do("delete pod x/p", "pod x/r 10.0.1.3 a=v1 remote", "apply", "calls SetPolicy/Update=1",
 					"trace 10.0.1.1 -> 10.0.0.1 TCP/80 ep in block", "trace 10.0.1.3 -> 10.0.0.1 TCP/80 ep in allow")
@@ -81,7 +81,7 @@ func leaver(t *testing.T) *world {
 	return w
 }
 
-// TestSearchYields: HNS refuses hundreds of sets. No transaction makes more than a few
+// TestSearchYields: HNS rejects hundreds of sets. No transaction makes more than a few
 // requests to find them, endpoints and other sets have their turn meanwhile, and a
 // search goes on where it was.
 func TestSearchYields(t *testing.T) {
@@ -135,7 +135,7 @@ func writesOfSets(report state.Report) int {
 	return report.Calls["SetPolicy/Add"] + report.Calls["SetPolicy/Update"]
 }
 
-// TestTooLarge: HNS refuses requests that are too large, with a code of no known
+// TestTooLarge: HNS rejects requests that are too large, with a code of no known
 // meaning. They are cut, and nothing is left out but a set that is too large alone.
 func TestTooLarge(t *testing.T) {
 	var rules strings.Builder

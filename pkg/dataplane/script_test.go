@@ -152,7 +152,7 @@ func (w *world) command(words []string) error {
 		return err
 	case "apply": // apply: fails when HNS refused something
 		return w.apply()
-	case "try": // try: apply, whatever HNS refuses
+	case "try": // try: apply, whatever HNS rejects
 		_ = w.apply()
 	case "during": // during DURATION[/N] [COMMAND...]: apply whenever that is due, N times at most, and run the command after each
 		length, most, bounded := strings.Cut(args[0], "/")
@@ -249,7 +249,7 @@ func (w *world) play(name string, args []string) error {
 	return nil
 }
 
-// during lets time pass: it applies whenever that is due, whatever HNS refuses.
+// during lets time pass: it applies whenever that is due, whatever HNS rejects.
 func (w *world) during(d time.Duration, then func()) (rounds int) {
 	end := w.now.Add(d)
 	for w.now.Before(end) {

@@ -23,7 +23,7 @@ func quarantined(subject string, rules ...string) (policies []string) {
 	return policies
 }
 
-// TestRefusedSetsOfTiers: HNS refuses a set when it is made, when it changes, or a member
+// TestRefusedSetsOfTiers: HNS rejects a set when it is made, when it changes, or a member
 // of one. What a policy accepts by it is left out, and what one denies by it becomes everything;
 // when HNS takes the set both are as they should be, without an event.
 func TestRefusedSetsOfTiers(t *testing.T) {
@@ -143,7 +143,7 @@ func (w *world) in(peers []string, ports ...int) string {
 
 const fromBoth = `tier: Admin, priority: 5, subject: {namespaces: {matchLabels: {team: xx}}}`
 
-// TestRefusedTierRules: HNS refuses some rule of a list. The policy that it belongs to is
+// TestRefusedTierRules: HNS rejects some rule of a list. The policy that it belongs to is
 // quarantined: what it accepts is left out, and what it denies blocks everything; the others are
 // there. When HNS takes it again the true list comes.
 func TestRefusedTierRules(t *testing.T) {

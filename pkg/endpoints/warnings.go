@@ -50,14 +50,14 @@ func (d *Table) ofQuarantine(ep *Tracked, key policy.Key, code uint32) state.War
 	switch {
 	case key == policy.Key{}:
 		return d.onEndpoint(ep, state.ReasonHNSRejected, fmt.Sprintf(
-			"HNS refuses the rules on endpoint %s that isolate the pod%s: each blocks everything of its direction there, and is tried again", ep.ID, InBrackets(code)))
+			"HNS rejects the rules on endpoint %s that isolate the pod%s: each blocks everything of its direction there, and is tried again", ep.ID, InBrackets(code)))
 	case key.Namespace == "":
 		return d.onEndpoint(ep, state.ReasonHNSRejected,
-			fmt.Sprintf("HNS refuses rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.ID, InBrackets(code)))
+			fmt.Sprintf("HNS rejects rule %s on endpoint %s%s: it is left out there, and tried again", key.Name, ep.ID, InBrackets(code)))
 	}
 	object, kind := desired.ObjectOf(key)
 	return state.Warning{Object: object, Kind: kind, Reason: state.ReasonHNSRejected, Message: fmt.Sprintf(
-		"HNS refuses its rules on endpoint %s%s: there what it accepts is left out and each of its denies blocks everything of its direction, until it changes or HNS takes it; it is asked again",
+		"HNS rejects its rules on endpoint %s%s: there what it accepts is left out and each of its denies blocks everything of its direction, until it changes or HNS takes it; it is asked again",
 		ep.ID, InBrackets(code))}
 }
 

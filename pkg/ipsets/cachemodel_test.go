@@ -26,7 +26,7 @@ type trial struct {
 	listing []Observed
 	moved   map[Name]bool
 	taken   []taken
-	lenient bool // HNS refuses no content for now
+	lenient bool // HNS rejects no content for now
 }
 
 // taken is a copy, and what it showed when it was made: it shows that from then on.
@@ -112,7 +112,7 @@ func (tr *trial) send(t *rapid.T, r Request, fault string) bool {
 	return true
 }
 
-// refuse records that HNS refuses a request.
+// refuse records that HNS rejects a request.
 func (tr *trial) refuse(r Request) {
 	if n, is := tr.c.RejectRequest(r); is {
 		tr.m.refused[n] = joined(tr.m.value(n))

@@ -86,7 +86,7 @@ func TestDifferenceOfAnUnfilledSet(t *testing.T) {
 	require.Equal(t, map[string]Difference{nested.ID(): {Missing: []string{Empty().String()}}}, c.Copy().Differences())
 }
 
-// What a nested set is to contain is missing from it as long as HNS refuses the
+// What a nested set is to contain is missing from it as long as HNS rejects the
 // leaf; what it contains and nobody asks for is surplus, needed or not.
 func TestDifferenceOfNestedSets(t *testing.T) {
 	c := NewCache()

@@ -14,7 +14,7 @@ type hnsSet struct {
 	values []string
 }
 
-// strictHNS refuses what HNS refuses, and more: missing members, members in
+// strictHNS rejects what HNS rejects, and more: missing members, members in
 // use, duplicates, updates of what is missing, nested sets without filler.
 type strictHNS struct {
 	sets map[string]hnsSet

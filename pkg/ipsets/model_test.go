@@ -124,7 +124,7 @@ func (m *model) needed(n Name) bool {
 }
 
 // value is what should be in HNS, sorted; of a nested set without the members
-// that HNS refuses.
+// that HNS rejects.
 func (m *model) value(n Name) []string {
 	out := slices.Collect(maps.Keys(m.addrs[n]))
 	if n.Nested() {

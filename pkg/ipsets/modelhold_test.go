@@ -63,7 +63,7 @@ func (m *model) untried(n Name) (ids []string) {
 func (m *model) staying(n Name) []string {
 	waiting := m.leaving()
 	for leaf := range m.asks[n] {
-		waiting = append(waiting, leaf.ID()) // HNS refuses it
+		waiting = append(waiting, leaf.ID()) // HNS rejects it
 	}
 	for _, s := range modelAll {
 		if !s.Denies() || !m.needed(s) || !m.defined[s] || !m.seen(s, true) {

@@ -131,9 +131,6 @@ const (
 	SCTP Protocol = "SCTP"
 )
 
-// Protocols returns the protocols of the API.
-func Protocols() []Protocol { return []Protocol{TCP, UDP, SCTP} }
-
 // Known reports whether the API has the protocol.
 func (p Protocol) Known() bool { return p == TCP || p == UDP || p == SCTP }
 

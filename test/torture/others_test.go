@@ -39,7 +39,7 @@ func (r *replay) owed(call int) []string {
 }
 
 // owedBut returns the endpoints that a transaction writes after a call, and whose rules do
-// not name the victim, directly or through a nested set. If HNS refuses only that set, the
+// not name the victim, directly or through a nested set. If HNS rejects only that set, the
 // transaction serves them, also those that need other sets of the same request.
 func (r *replay) owedBut(call int, victim string) []string {
 	touched := map[string]bool{}

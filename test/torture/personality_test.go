@@ -90,8 +90,8 @@ func (l *life) checkRight() {
 	}
 }
 
-// checkHour: in an hour without any event each thing that HNS refuses is asked for
-// a few times, and nothing else is written. Whatever HNS refuses is in a warning with
+// checkHour: in an hour without any event each thing that HNS rejects is asked for
+// a few times, and nothing else is written. Whatever HNS rejects is in a warning with
 // its code.
 func (l *life) checkHour() {
 	first := len(l.calls)
@@ -126,7 +126,7 @@ func (l *life) checkHour() {
 		// in the midst of a retry, the next write tells what becomes of it.
 		again := secondForm(hour, i+1) && hour[i+1].Err == nil
 		if code := c.code(); code != 0 && !again && (!l.odd.whimsical || code != l.odd.broke) && !strings.Contains(said, fmt.Sprintf("0x%08x", code)) {
-			l.fail("HNS refuses %s with 0x%08x, which is in no warning:\n%s", c.Op, code, said)
+			l.fail("HNS rejects %s with 0x%08x, which is in no warning:\n%s", c.Op, code, said)
 		}
 	}
 }

@@ -239,7 +239,7 @@ func (r *replay) apply(tx *dataplane.Transaction) {
 // programmed reports whether the last transaction left nothing to do.
 func (r *replay) programmed() bool { return r.report.Unprogrammed == 0 && len(r.report.Errors) == 0 }
 
-// checkErrors: HNS refuses nothing because of our order (I1), unless somebody else wrote.
+// checkErrors: HNS rejects nothing because of our order (I1), unless somebody else wrote.
 func (r *replay) checkErrors() {
 	if r.handed || r.fired && r.disturb.kind.foreign {
 		return

@@ -21,7 +21,7 @@ type fair struct {
 	rules   map[string][]hns.ACL // by endpoint, canonical
 	sent    map[string][]hns.ACL // as they were sent
 	refused map[string]bool      // sets, by Id
-	partly  map[string]bool      // endpoints of which HNS refuses something
+	partly  map[string]bool      // endpoints of which HNS rejects something
 }
 
 // fresh returns what a fresh process makes of the node. The endpoints are those that
@@ -48,7 +48,7 @@ func (l *life) fresh() fair {
 	return f
 }
 
-// fairly returns fresh, with what HNS refuses of it: each set and each rule on its
+// fairly returns fresh, with what HNS rejects of it: each set and each rule on its
 // own, what names such a set, and the whole of an endpoint.
 func (l *life) fairly() fair {
 	f := l.fresh()

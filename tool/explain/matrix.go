@@ -150,7 +150,7 @@ func (e Edges) Add(a hns.ACL) {
 	if !ok {
 		return
 	}
-	for _, p := range policy.Protocols() {
+	for _, p := range match.Protocols() {
 		if name, known := protocolNames[a.Protocols]; known && a.Protocols != "" && name != string(p) {
 			continue
 		}
@@ -163,7 +163,7 @@ func (e Edges) Add(a hns.ACL) {
 // Split divides all ports of all protocols into ranges at the edges.
 func Split(parts ...Edges) []Range {
 	var out []Range
-	for _, p := range policy.Protocols() {
+	for _, p := range match.Protocols() {
 		at := []int{1, math.MaxUint16 + 1}
 		for _, e := range parts {
 			at = append(at, e[p]...)

@@ -279,10 +279,10 @@ func ofCluster(policy string) bool { return strings.HasPrefix(policy, clusterPre
 
 // PolicyOf returns the policy that the Id of an ACL names, "" if it names none.
 func PolicyOf(id string) string {
-	if name, ok := state.ClusterPolicyOfACL(id); ok {
+	if name, ok := match.ClusterPolicyOfACL(id); ok {
 		return clusterPrefix + name
 	}
-	if key, ok := state.PolicyOfACL(id); ok {
+	if key, ok := match.PolicyOfACL(id); ok {
 		return key.String()
 	}
 	return ""

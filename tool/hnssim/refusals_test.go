@@ -82,7 +82,7 @@ func replace(policies ...hns.EndpointPolicy) func(*testing.T, *Sim) error {
 	return func(t *testing.T, s *Sim) error { return s.ReplacePolicies(t.Context(), "ep-1", policies) }
 }
 
-// TestRefusals raises everything that HNS refuses, and each time nothing may
+// TestRefusals raises everything that HNS rejects, and each time nothing may
 // have changed.
 func TestRefusals(t *testing.T) {
 	const test = "azure-acl-x.test"

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // anyPort is the port of a matrix for a request without a port. A cell is allowed if any port is.
@@ -93,7 +93,7 @@ func portsAllowed(ports []explain.Range) string {
 		}
 		merged = append(merged, r)
 	}
-	if len(merged) == len(policy.Protocols()) && !slices.ContainsFunc(merged, func(r explain.Range) bool { return !r.Whole() }) {
+	if len(merged) == len(match.Protocols()) && !slices.ContainsFunc(merged, func(r explain.Range) bool { return !r.Whole() }) {
 		return "all ports"
 	}
 	var words []string

@@ -80,7 +80,7 @@ func TestInForce(t *testing.T) {
 		"a rule is left":      {func(d *state.Dump) { d.Endpoints[0].Wanted = nil }, isPending, isPending},
 		"an update waits":     {func(d *state.Dump) { d.Pending = []state.Pending{{Pod: "x/web"}} }, isPending, isPending},
 		"nothing is known":    {func(d *state.Dump) { d.Endpoints[0].Known = false }, isPending, isPending},
-		"HNS refuses":         {func(d *state.Dump) { d.Endpoints[0].Next.Refused = []string{"x/web"} }, isRefused, isRefused},
+		"HNS rejects":         {func(d *state.Dump) { d.Endpoints[0].Next.Refused = []string{"x/web"} }, isRefused, isRefused},
 		"a set lacks a member": {func(d *state.Dump) {
 			d.Sets = []state.SetDump{{Name: "ns-x", Missing: []string{"10.0.0.1"}, Holders: []string{"selector x/web"}}}
 		}, isPending, isInForce},
@@ -121,9 +121,9 @@ func TestClusterPoliciesInForce(t *testing.T) {
 		want   inForce
 	}{
 		"a rule is not there": {func(d *state.Dump) {
-			d.Endpoints[0].Wanted = append(d.Endpoints[0].Wanted, hns.ACL{ID: state.ClusterACLID("all"), Direction: hns.In})
+			d.Endpoints[0].Wanted = append(d.Endpoints[0].Wanted, hns.ACL{ID: state.ACLID(policy.ClusterKey("all")), Direction: hns.In})
 		}, isPending},
-		"HNS refuses": {func(d *state.Dump) { d.Endpoints[0].Next.Refused = []string{policy.ClusterKey("all").String()} }, isRefused},
+		"HNS rejects": {func(d *state.Dump) { d.Endpoints[0].Next.Refused = []string{policy.ClusterKey("all").String()} }, isRefused},
 		"a budget": {func(d *state.Dump) {
 			d.Warnings = []state.Warning{{Kind: "ClusterNetworkPolicy", Object: "all", Reason: state.ReasonOverBudget, Message: "too much"}}
 		}, isLeftOut},

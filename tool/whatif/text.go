@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // The limits of lists in the text, unless --all is given.
@@ -310,7 +310,7 @@ func (s SetChange) text(most int) string {
 
 // joined sorts ranges and merges adjacent ones.
 func joined(in []explain.Range) (out []explain.Range) {
-	order := func(r explain.Range) int { return slices.Index(policy.Protocols(), r.Protocol) }
+	order := func(r explain.Range) int { return slices.Index(match.Protocols(), r.Protocol) }
 	for _, r := range slices.SortedFunc(slices.Values(in), func(a, b explain.Range) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.First, b.First))
 	}) {

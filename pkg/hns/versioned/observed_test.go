@@ -113,12 +113,12 @@ func TestTwoReadsTell(t *testing.T) {
 	}
 }
 
-// TestOthersGoBackCut: HNS refuses the fields that it shows of others' rules itself.
+// TestOthersGoBackCut: HNS rejects the fields that it shows of others' rules itself.
 // An Update goes once more without them, and says which way was taken.
 func TestOthersGoBackCut(t *testing.T) {
 	const theirs = `{"Action":"Block","Direction":"Out","Priority":200,"RuleType":"Switch","Scope":0}`
 	for name, tc := range map[string]struct {
-		minds   bool // HNS refuses the field
+		minds   bool // HNS rejects the field
 		cut     bool // what worked before
 		updates int
 		isCut   bool

@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 	"github.com/winnpm/winnpm/tool/hnssim"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: 6, corev1.ProtocolUDP: 17, corev1.ProtocolSCTP: 132}
@@ -112,7 +112,7 @@ func tracedSide(v hnssim.Verdict) string {
 			continue
 		}
 		name := acl.ID
-		if key, ok := state.PolicyOfACL(acl.ID); ok {
+		if key, ok := match.PolicyOfACL(acl.ID); ok {
 			name = key.String()
 		}
 		if first == "" || name < first {
