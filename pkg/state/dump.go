@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 )
 
 // Dump is a sorted snapshot of the dataplane's state. The debug endpoint shows it, and explanations
@@ -263,3 +264,7 @@ type NodeDump struct {
 func (n *NodeDump) Same(o *NodeDump) bool {
 	return n.OverBudget == o.OverBudget && maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Addrs, o.Addrs)
 }
+
+// ACLID returns the Id of the allow rules of a policy. Namespaces have no dot, so the key can be
+// recovered from the Id.
+func ACLID(key policy.Key) string { return hns.ACLIDPrefix + key.Namespace + "." + key.Name }
