@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"cmp"
+	"hash/maphash"
 	"maps"
 	"net/netip"
 	"slices"
@@ -80,10 +81,11 @@ func pending(endpoints map[string]*Tracked) (out []*Tracked) {
 // Dump lists the endpoints by id.
 func (s *Copied) Dump() []state.EndpointDump {
 	out := make([]state.EndpointDump, 0, len(s.byID))
+	lists := sharedLists{maphash.MakeSeed(), map[uint64]*sharedList{}}
 	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
 		ep := s.byID[id]
 		ed := state.EndpointDump{
-			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods[ep.owner], Applied: acl.Canonical(ep.Actual), Known: ep.Known(),
+			ID: id, Addrs: make([]string, len(ep.addrs)), Pod: s.pods[ep.owner], Applied: lists.of(ep.Actual).acls, Known: ep.Known(),
 			Foreign: len(ep.foreign),
 		}
 		for i, a := range ep.addrs {
@@ -92,7 +94,7 @@ func (s *Copied) Dump() []state.EndpointDump {
 		for _, a := range ep.ipv6 {
 			ed.IPv6 = append(ed.IPv6, a.String())
 		}
-		explain(&ed, ep)
+		explain(&ed, ep, lists)
 		ed.Tiered = slices.ContainsFunc(ep.foreign, func(p hns.EndpointPolicy) bool { return p.Type == hns.PolicyTypeTierACL })
 		ed.ForeignRules = foreignRules(ep.foreign)
 		ed.Next = ep.next()
@@ -121,31 +123,64 @@ func net(ep *Tracked, sets *ipsets.Copy) (join, leave []string) {
 
 // explain adds the desired rules, and where each came from, for tools that explain
 // verdicts.
-func explain(ed *state.EndpointDump, ep *Tracked) {
-	from := map[hns.ACL]*acl.SourcedACL{}
-	for _, a := range ep.desired.Without(ep.out) {
-		if _, twice := from[a.ACL]; !twice { // of equal ones the first one decides
-			from[a.ACL] = a
-		}
+func explain(ed *state.EndpointDump, ep *Tracked, lists sharedLists) {
+	wanted := lists.of(ep.list)
+	sources := sourcesOf(ep)
+	if !slices.EqualFunc(sources, wanted.sources, state.RuleSource.Equal) {
+		wanted.sources = sources
 	}
-	if ed.Wanted = acl.Canonical(ep.list); slices.Equal(ed.Wanted, ed.Applied) {
-		ed.Wanted = ed.Applied
-	}
-	ed.Sources = make([]state.RuleSource, len(ep.list))
-	for i, a := range ep.list {
-		is := cmp.Or(from[a], &acl.SourcedACL{})
-		source := state.RuleSource{TierSource: is.From.Dump(), Rules: is.Rules}
-		for _, by := range is.Via {
-			source.Passed = append(source.Passed, by.Dump())
-		}
-		ed.Sources[i] = source
-	}
+	ed.Wanted, ed.Sources = wanted.acls, wanted.sources
 	for _, list := range ep.attempts {
 		ed.Maybe = append(ed.Maybe, acl.Canonical(list))
 	}
 	if ep.Pending() {
 		ed.Since = ep.since
 	}
+}
+
+// sourcesOf returns what each rule of the desired list came from.
+func sourcesOf(ep *Tracked) []state.RuleSource {
+	from := map[hns.ACL]*acl.SourcedACL{}
+	for _, a := range ep.desired.Without(ep.out) {
+		if _, twice := from[a.ACL]; !twice { // of equal ones the first one decides
+			from[a.ACL] = a
+		}
+	}
+	out := make([]state.RuleSource, len(ep.list))
+	for i, a := range ep.list {
+		is := cmp.Or(from[a], &acl.SourcedACL{})
+		out[i] = state.RuleSource{TierSource: is.From.Dump(), Rules: is.Rules}
+		for _, by := range is.Via {
+			out[i].Passed = append(out[i].Passed, by.Dump())
+		}
+	}
+	return out
+}
+
+// sharedLists has the lists of one dump. Pods of one workload have equal lists, which a dump of
+// thousands of pods has in memory once.
+type sharedLists struct {
+	seed  maphash.Seed
+	known map[uint64]*sharedList // by hash
+}
+
+type sharedList struct {
+	acls    []hns.ACL          // canonical
+	sources []state.RuleSource // those of the last endpoint with these ACLs
+}
+
+// of returns the list of these ACLs. It is not shared if another list has the same hash.
+func (l sharedLists) of(acls []hns.ACL) *sharedList {
+	out := acl.Canonical(acls)
+	hash := uint64(len(out))
+	for _, a := range out {
+		hash = 31*hash + maphash.Comparable(l.seed, a)
+	}
+	if known := l.known[hash]; known != nil && slices.Equal(known.acls, out) {
+		return known
+	}
+	l.known[hash] = &sharedList{acls: out}
+	return l.known[hash]
 }
 
 // next returns the state that decides when and how the endpoint is written next.

@@ -53,9 +53,8 @@ type Tracked struct {
 	desired  acl.List
 	rejected map[policy.Key]quarantine // policies that HNS rejected here, and shared rules
 	// relist computes these from desired, rejected and open.
-	out    map[policy.Key]bool // policies and shared rules that are quarantined
-	list   []hns.ACL           // the complete list that the endpoint should have
-	shield []hns.ACL           // rules that close it in each direction in which a desired rule blocks
+	out  map[policy.Key]bool // policies and shared rules that are quarantined
+	list []hns.ACL           // the complete list that the endpoint should have
 	bisection
 
 	turn      uint64     // in the queue of pending updates; 0: it is settled

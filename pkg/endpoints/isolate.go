@@ -14,7 +14,7 @@ import (
 // that it should have, as far as known. Then the block goes first.
 func (ep *Tracked) Open() bool {
 	newborn := ep.writtenFor != ep.owner || ep.exposed
-	return newborn && ep.owner != "" && ep.state.rules != rulesShielded && ep.leavesOpen(ep.Actual, ep.shield)
+	return newborn && ep.owner != "" && ep.state.rules != rulesShielded && ep.leavesOpen(ep.Actual, ep.shield())
 }
 
 // Unblocked returns the shared rules that the endpoint lacks, if one of them is a block for a
@@ -56,7 +56,7 @@ const Isolations = 5
 func (ep *Tracked) Isolation(try int) (verb hns.Verb, rules []hns.ACL) {
 	switch try {
 	case 0:
-		return hns.Add, ep.shield
+		return hns.Add, ep.shield()
 	case 1:
 		return hns.Add, ep.essentials()
 	case 2:
@@ -69,7 +69,7 @@ func (ep *Tracked) Isolation(try int) (verb hns.Verb, rules []hns.ACL) {
 
 // block returns the shared rule that closes a direction, none if the direction is not isolated.
 func (ep *Tracked) block(dir hns.Direction) []hns.ACL {
-	return slices.DeleteFunc(slices.Clone(ep.shield), func(a hns.ACL) bool { return a.Direction != dir || !acl.BlocksAll(a) })
+	return slices.DeleteFunc(ep.shield(), func(a hns.ACL) bool { return a.Direction != dir || !acl.BlocksAll(a) })
 }
 
 // SaysOfRules reports whether an error may mean that HNS rejected the rules that were sent, so
@@ -107,7 +107,7 @@ func (d *Table) closingSteps(ep *Tracked) []acl.Step {
 	}
 	shared := ep.shared(ep.out)
 	if ep.Open() {
-		shared = ep.shield
+		shared = ep.shield()
 	}
 	missing, _ := acl.Diff(acls, shared)
 	return []acl.Step{{Verb: hns.Update, ACLs: slices.Concat(acls, missing)}}
@@ -167,7 +167,7 @@ func (ep *Tracked) shut() bool {
 		return false
 	}
 	have := acl.Count(ep.Actual)
-	return ep.state.rules == rulesShielded || ep.Known() && !slices.ContainsFunc(ep.shield, func(a hns.ACL) bool {
+	return ep.state.rules == rulesShielded || ep.Known() && !slices.ContainsFunc(ep.shield(), func(a hns.ACL) bool {
 		return a.Priority == hns.PriorityShield && have[a.Canonical()] == 0
 	})
 }

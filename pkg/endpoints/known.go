@@ -36,10 +36,10 @@ func (d *Table) read(e hns.Endpoint) *Tracked {
 	if ep.Known() {
 		d.foundACLs(ep, parts.Ours)
 	}
-	if lists := ep.possible(); len(lists) > 0 && !ep.leavesOpen(lists[0], ep.shield) { // by its last known list
+	if lists := ep.possible(); len(lists) > 0 && !ep.leavesOpen(lists[0], ep.shield()) { // by its last known list
 		ep.exposed = true
 	}
-	ep.exposed = ep.exposed && ep.leavesOpen(parts.Ours, ep.shield)
+	ep.exposed = ep.exposed && ep.leavesOpen(parts.Ours, ep.shield())
 	if now := d.Clock; ep.exposed && now.Sub(d.lost) >= d.cfg.LookPeriod { // not each time that another program removes it
 		d.lost = now
 	}
@@ -69,6 +69,9 @@ func (d *Table) address(ep *Tracked, addrs []netip.Addr) {
 // applied records the actual rules of an endpoint, and its version with
 // them.
 func (d *Table) applied(ep *Tracked, acls []hns.ACL, version hns.Version) {
+	if slices.Equal(acls, ep.list) {
+		acls = ep.list // once in memory
+	}
 	ep.Actual, ep.Version, ep.attempts = acls, version, nil
 	d.hold(ep, ipsets.RefActual, namesOf(d.cache.Lookup, acls))
 }

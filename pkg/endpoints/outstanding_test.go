@@ -189,7 +189,7 @@ func TestBlindAdds(t *testing.T) {
 		require.Error(t, err)
 		for range tt.adds {
 			require.True(t, ep.Open(), name)
-			d.TakeBlindAdd(ep, ep.shield, tt.err)
+			d.TakeBlindAdd(ep, ep.shield(), tt.err)
 		}
 		require.False(t, ep.Open(), name)
 		require.Equal(t, "shielded, pending", ep.state.String(), name)
@@ -274,7 +274,7 @@ func TestOutstandingModel(t *testing.T) {
 				if ep.Known() || !ep.Open() {
 					t.Skip("it is not open")
 				}
-				block, err := ep.shield, error(nil)
+				block, err := ep.shield(), error(nil)
 				if rapid.Bool().Draw(t, "taken") {
 					actual = acl.Canonical(slices.Concat(actual, block))
 				} else {

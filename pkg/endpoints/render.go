@@ -85,7 +85,7 @@ func (d *Table) render(ep *Tracked) {
 }
 
 // relist computes the list that the endpoint should have now. Policies that HNS rejects, or that
-// name rejected sets, are quarantined in it. The shield names no set and no policy.
+// name rejected sets, are quarantined in it.
 func (d *Table) relist(ep *Tracked) {
 	ep.out = map[policy.Key]bool{}
 	for key, q := range ep.rejected {
@@ -98,17 +98,24 @@ func (d *Table) relist(ep *Tracked) {
 			ep.out[a.Owner()] = true
 		}
 	}
-	ep.list = ep.listWithout(ep.out)
-	ep.shield = ep.shared(ep.out)
+	if ep.list = ep.listWithout(ep.out); slices.Equal(ep.list, ep.Actual) {
+		ep.list = ep.Actual // once in memory
+	}
+}
+
+// shield returns the ACLs that close the endpoint, and name no set and no policy. The slice is the caller's.
+func (ep *Tracked) shield() []hns.ACL {
+	acls := ep.shared(ep.out)
 	for _, dir := range policy.Directions {
 		block := acl.Isolation(dir).ACL
 		if ep.desired.Tiered {
 			block.Priority = hns.PriorityShield
 		}
 		if slices.ContainsFunc(ep.desired.ACLs, func(a *acl.SourcedACL) bool { return a.IsBlock() && a.Direction == block.Direction }) {
-			ep.shield = append(ep.shield, block)
+			acls = append(acls, block)
 		}
 	}
+	return acls
 }
 
 // listWithout returns the complete list of our ACLs with some policies quarantined.
@@ -136,7 +143,7 @@ func (ep *Tracked) shared(out map[policy.Key]bool) []hns.ACL {
 
 // essentials returns the rules of the shield that are essential.
 func (ep *Tracked) essentials() []hns.ACL {
-	return slices.DeleteFunc(slices.Clone(ep.shield), func(a hns.ACL) bool { return !essential(a) })
+	return slices.DeleteFunc(ep.shield(), func(a hns.ACL) bool { return !essential(a) })
 }
 
 // leavesOpen reports whether a list leaves a direction open that one of the shared rules closes: it

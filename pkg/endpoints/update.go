@@ -24,7 +24,7 @@ func (d *Table) steps(ep *Tracked) []acl.Step {
 		}
 	}
 	if ep.Open() {
-		c.Shield = ep.shield
+		c.Shield = ep.shield()
 	}
 	return acl.Plan(c)
 }

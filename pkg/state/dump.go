@@ -242,6 +242,11 @@ type RuleSource struct {
 	Passed []TierSource `json:"passed,omitempty"`
 }
 
+// Equal reports whether two rules came from the same places.
+func (s RuleSource) Equal(other RuleSource) bool {
+	return s.TierSource == other.TierSource && slices.Equal(s.Rules, other.Rules) && slices.Equal(s.Passed, other.Passed)
+}
+
 // TierSource identifies a rule of a policy. It has no policy for the block that NetworkPolicies
 // share, and for our rules for the node and for all pods.
 type TierSource struct {
