@@ -179,7 +179,7 @@ func (l sharedLists) of(acls []hns.ACL) *sharedList {
 	if known := l.known[hash]; known != nil && slices.Equal(known.acls, out) {
 		return known
 	}
-	l.known[hash] = &sharedList{acls: out}
+	l.known[hash] = &sharedList{acls: out, sources: []state.RuleSource{}}
 	return l.known[hash]
 }
 
