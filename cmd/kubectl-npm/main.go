@@ -26,7 +26,7 @@ func main() {
 	// A second Ctrl-C ends the process, as long computations check ctx rarely.
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // whole clusters are loaded on a laptop: save memory, at the cost of processor time
+		debug.SetGCPercent(25) // whole clusters are loaded on a laptop: save memory, at the cost of processor time
 	}
 	code := run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	stop()
