@@ -130,7 +130,7 @@ func (d *State) aclsOf(p *PodState, ipv6 bool) []*acl.SourcedACL {
 			list = append(list, tiers...)
 		}
 		switch {
-		case fits && acl.Size(list) <= d.cfg.Budgets.ACLs:
+		case fits && (!tiered || acl.Size(list) <= d.cfg.Budgets.ACLs):
 			return list
 		case p.namesEgressPorts() && p.cut < len(numbersEach)-1:
 			p.cut++
@@ -157,7 +157,8 @@ func (p *PodState) namesEgressPorts() bool {
 }
 
 // plain returns the ACLs of the directions of a pod in which no ClusterNetworkPolicy has a rule, and
-// false if they are more than the pod may have.
+// false if they are more than the pod may have. It stops there, because a namespace may have many
+// policies. The list of a tiered pod counts as a whole, as ACLs of its tiered directions drop out.
 func (d *State) plain(p *PodState) (out []*acl.SourcedACL, fits bool) {
 	n := 0
 	if !p.closed {

@@ -114,3 +114,30 @@ func TestACLsAreShared(t *testing.T) {
 	require.Equal(t, "8081", two[1].LocalPorts, "a name")
 	require.Equal(t, "3000 block in azure-acl-npm-block-in", acl.RuleText(one[2].ACL))
 }
+
+// TestClosedPodRendersToTheLimit: of the policies of a pod that is over the limit of ACLs only those up to
+// the limit are rendered, so that a tenant with many of them delays nobody.
+func TestClosedPodRendersToTheLimit(t *testing.T) {
+	rendered := 0
+	budgets := policy.DefaultBudgets()
+	budgets.ACLs = 30
+	d := New(Settings{Budgets: budgets}, ipsets.NewCache(), func(work, _, _, _ string) {
+		if work == "rendering" {
+			rendered++
+		}
+	})
+	tx, addr := NewObjects(), netip.MustParseAddr("10.0.0.1")
+	tx.SetPod(Pod{Namespace: "x", Name: "web", UID: "1", Addr: addr, Local: true})
+	for n := range 40 {
+		spec := networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}}
+		for peer := range 20 {
+			selector := metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprint(n, "-", peer)}}
+			spec.Ingress[0].From = append(spec.Ingress[0].From, networkingv1.NetworkPolicyPeer{PodSelector: &selector})
+		}
+		tx.SetPolicy(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: fmt.Sprint("p", n)}, Spec: spec})
+	}
+	d.Stage(&tx, time.Time{})
+	list := d.ListOf(d.Home([]netip.Addr{addr}), false)
+	require.Len(t, list.ACLs, 1, "the block")
+	require.Equal(t, 2, rendered)
+}
