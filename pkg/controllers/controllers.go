@@ -148,10 +148,7 @@ func New(cfg Config) *Controller {
 	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { q.AddEvent(key, prompt) })
 	c.nodes = newStore(keptNodes(), func(key Key, _, is *[]netip.Addr) {
 		if is != nil && len(*is) > 0 {
-			select {
-			case c.addressed <- struct{}{}:
-			default:
-			}
+			signal(c.addressed)
 		}
 		q.AddEvent(key, prompt)
 	})

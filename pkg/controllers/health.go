@@ -39,9 +39,7 @@ func (s *status) update(change func(*status)) {
 
 // setDoing records what the worker does now, or "" when it waits for work.
 func (s *status) setDoing(what string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.doing = state.Progress{Doing: what, Since: time.Now()}
+	s.update(func(s *status) { s.doing = state.Progress{Doing: what, Since: time.Now()} })
 }
 
 // progress returns what the worker is doing. It is zero while the worker waits for work, or if

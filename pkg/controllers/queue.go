@@ -96,10 +96,15 @@ func (q *queue) add(key Key, at time.Time, h haste) {
 	}
 	q.most = max(q.most, h)
 	if news {
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+		signal(q.wake)
+	}
+}
+
+// signal sends a signal on a channel of capacity 1, unless one is waiting there.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
