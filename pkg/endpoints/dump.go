@@ -18,7 +18,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// Copied is the endpoints of a State at one moment. It shares only values that State
+// Copied is the endpoints of a Table at one moment. It shares only values that Table
 // replaces and never changes.
 type Copied struct {
 	byID    map[string]*Tracked

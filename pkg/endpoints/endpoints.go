@@ -1,8 +1,8 @@
 // Package endpoints knows the endpoints of a node: the actual rules of each, as reads and writes
 // showed them, its desired rules, and the queue of endpoints that wait for an update.
 //
-//	desired state (package desired) ─── Follow, RenderDirty ──►┐
-//	answers of HNS ──── TakeList, TakeRead, Wrote ────────────►├ State ──► Due, NextSteps
+//	desired state (package desired) ─── Render ───────────────►┐
+//	answers of HNS ──── TakeList, TakeRead, Wrote ────────────►├ Table ──► Due, NextSteps
 //	looks (Observe) ─── TakeLook ─────────────────────────────►┘
 //
 // It makes no call and reads no clock. Package dataplane asks it for the next steps, sends them to
@@ -32,7 +32,7 @@ type Settings struct {
 	DryRun         bool   // endpoints are only read
 }
 
-// Dependencies are what a State shares with the package that writes the sets of the node.
+// Dependencies are what a Table shares with the package that writes the sets of the node.
 type Dependencies struct {
 	Cache   *ipsets.Cache
 	Desired *desired.State
@@ -67,7 +67,7 @@ type Table struct {
 	conflicts state.Conflicts
 }
 
-// New returns a State without endpoints, which enumerates them first.
+// New returns a Table without endpoints, which enumerates them first.
 func New(cfg Settings, with Dependencies) *Table {
 	d := &Table{
 		cfg: cfg, cache: with.Cache, desired: with.Desired, drift: newDriftLog(),

@@ -50,11 +50,12 @@ func (d *Table) Outstanding() (out Outstanding) {
 	if len(out.Spans) > 1 {
 		out.Spans = merged(out.Spans)
 	}
-	for _, p := range d.Waiting() {
+	waiting := d.Waiting()
+	for _, p := range waiting {
 		out.Pending++
 		out.Oldest = max(out.Oldest, d.Clock.Sub(p.Placed))
-		out.Missing = d.listing.err != nil || len(d.unread) > 0 && d.hasUnread()
 	}
+	out.Missing = len(waiting) > 0 && (d.listing.err != nil || d.hasUnread())
 	if len(d.drift.objects) > 0 {
 		out.Warnings = d.warnOfDrift(out.Warnings)
 	}
@@ -110,7 +111,7 @@ func (d *Table) Waiting() []*desired.PodState {
 // enumeration failed, or was empty although pods run, or listed an endpoint that is not
 // read yet.
 func (d *Table) Unsettled() bool {
-	return d.listing.unsettled || d.listing.err != nil || len(d.unread) > 0 && d.hasUnread()
+	return d.listing.unsettled || d.listing.err != nil || d.hasUnread()
 }
 
 // Report adds what happened since the last report: the endpoints that were seen for the first time,

@@ -30,8 +30,8 @@ func (d *Table) Render(came desired.Effects) {
 			d.dirty[ep] = true
 		}
 	}
-	for _, ep := range d.byID {
-		if came.All {
+	if came.All {
+		for _, ep := range d.byID {
 			d.dirty[ep] = true
 		}
 	}
