@@ -34,7 +34,7 @@ func TestPlan(t *testing.T) {
 	seen := map[string]int{}
 	check(t, func(t *rapid.T) {
 		g := gen.New(t, false)
-		w := newWorld(t, setup{foreign: hnssim.DefaultForeign(), shared: true})
+		w := newWorld(t, setup{foreign: hnssim.DefaultForeign()})
 		before := ofAllNodes(t, g)
 		after := before
 		policies := g.Flip("only policies change")
