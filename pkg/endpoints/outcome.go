@@ -115,8 +115,8 @@ func (d *Table) Wrote(ep *Tracked, reached, sent []hns.ACL, is versioned.Done, e
 			d.fresh[ep.ID] = is.Shown
 			d.relist(ep)
 		}
-		if is.Cut != d.Spellings.cut && (is.Cut || is.Whole) {
-			d.Spellings.CutOthers(is.Cut)
+		if is.OtherForm {
+			d.Spellings.tookOtherForm()
 		}
 		return true, nil
 	case hns.EndpointGone(err):
