@@ -59,11 +59,11 @@ func (r *run) writtenText() string {
 	if len(r.written) == 0 {
 		return ""
 	}
-	count := map[string]int{}
+	count := map[hns.Verb]int{}
 	for w := range r.written {
-		count[w.op]++
+		count[w.verb]++
 	}
-	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.OpSets(hns.Add)], count[hns.OpSets(hns.Update)], count[hns.OpSets(hns.Remove)], count[""])
+	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.Add], count[hns.Update], count[hns.Remove], count[""])
 }
 
 // outstanding returns what the node waits for: sets, endpoints and lost pods. A pod whose endpoint

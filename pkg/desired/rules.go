@@ -47,7 +47,7 @@ func (d *State) ListOf(home []*PodState, ipv6 bool) acl.List {
 
 // blocks returns the ACLs of a list that block.
 func blocks(list []*acl.SourcedACL) []*acl.SourcedACL {
-	return slices.DeleteFunc(slices.Clone(list), func(a *acl.SourcedACL) bool { return !a.IsBlock() })
+	return slices.DeleteFunc(slices.Clone(list), func(a *acl.SourcedACL) bool { return a.Action != hns.Block })
 }
 
 // shields returns the ACLs of a list that block, with a priority before the list of another
@@ -180,7 +180,7 @@ func (d *State) plain(p *PodState) (out []*acl.SourcedACL, fits bool) {
 	}
 	for _, dir := range policy.Directions {
 		if p.tieredIn(dir) {
-			out = slices.DeleteFunc(out, func(a *acl.SourcedACL) bool { return a.Direction == acl.DirectionOf(dir) })
+			out = slices.DeleteFunc(out, func(a *acl.SourcedACL) bool { return a.Direction == acl.DirectionOf[dir] })
 		}
 	}
 	return out, true
