@@ -16,7 +16,7 @@ const keptReports = 20
 // record ends a transaction, and returns its report.
 func (r *run) record() state.Report {
 	r.progress.Note("recording", "", "", "")
-	if r.setsFailed || r.inDoubt() {
+	if r.setsFailed || r.cache.InDoubt() {
 		r.sets.Failed(r.started, r.clock)
 	} else {
 		r.sets = backoff.Retry{}
@@ -70,7 +70,7 @@ func (r *run) writtenText() string {
 // HNS does not list is no outstanding change, unless endpoints could not be listed or read. It also
 // records whether writes of sets are left to the next transaction.
 func (n *nodeState) outstanding() endpoints.Outstanding {
-	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.inDoubt()
+	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.cache.InDoubt()
 	n.due = mayWrite && len(n.planSets()) > 0
 	n.held = !n.cache.Settled() && n.cache.HeldBack()
 	out := n.endpoints.Outstanding()
