@@ -33,13 +33,10 @@ func (a *SourcedACL) Owner() policy.Key {
 	return a.From.Key
 }
 
-// IsBlock reports whether the ACL blocks.
-func (a *SourcedACL) IsBlock() bool { return a.Action == hns.Block }
-
 // quarantined returns the ACL in its place while its policy is quarantined: nil for one that
 // allows, and a block of the whole direction for one that blocks.
 func (a *SourcedACL) quarantined() *SourcedACL {
-	if !a.IsBlock() {
+	if a.Action != hns.Block {
 		return nil
 	}
 	wide := *a
@@ -68,7 +65,7 @@ func (l *List) Without(out map[policy.Key]bool) []*SourcedACL {
 		if a == nil || ended[a.Direction] {
 			continue
 		}
-		if a.IsBlock() {
+		if a.Action == hns.Block {
 			is := a.ACL
 			is.ID = "" // several policies may deny the same
 			if blocked[is] {

@@ -37,9 +37,10 @@ func Render(rules []ResolvedRule, o Options) (acls []*SourcedACL, fits bool) {
 	if egress < 0 {
 		egress = len(rules)
 	}
+	tiered := func(r ResolvedRule) bool { return r.From.Tier == policy.Admin || r.From.Tier == policy.Baseline }
 	fits = true
 	for _, rules := range [][]ResolvedRule{rules[:egress], rules[egress:]} {
-		if l.number, l.last = 0, ""; slices.ContainsFunc(rules, ResolvedRule.tiered) {
+		if l.number, l.last = 0, ""; slices.ContainsFunc(rules, tiered) {
 			l.tiers(rules)
 			fits = fits && !l.over()
 			continue
@@ -50,11 +51,6 @@ func Render(rules []ResolvedRule, o Options) (acls []*SourcedACL, fits bool) {
 		fits = fits && len(l.out) <= l.Limit
 	}
 	return l.out, fits
-}
-
-// tiered reports whether the rule is of a tier before or after the NetworkPolicies.
-func (r ResolvedRule) tiered() bool {
-	return r.From.Tier == policy.Admin || r.From.Tier == policy.Baseline
 }
 
 // maxSteps bounds the pairs of atoms that Render looks at. A list that takes more is far over
@@ -201,9 +197,9 @@ func (l *list) rule(r *ResolvedRule, via []Source) {
 func (l *list) decide(r *ResolvedRule, a Atom, via []Source) {
 	rule := l.head(r, via)
 	rule.Unused = a.Unused
-	atoms := []Atom{a}
+	atoms, block := []Atom{a}, rule.Action == hns.Block
 	switch {
-	case rule.IsBlock():
+	case block:
 		atoms = blocked(a)
 	case !allowed(a):
 		return
@@ -211,7 +207,7 @@ func (l *list) decide(r *ResolvedRule, a Atom, via []Source) {
 		return
 	}
 	switch {
-	case l.number == 0 && rule.IsBlock():
+	case l.number == 0 && block:
 		rule.Priority = hns.PriorityBlock
 	case l.number == 0:
 		rule.Priority = hns.PriorityAllow
@@ -222,7 +218,7 @@ func (l *list) decide(r *ResolvedRule, a Atom, via []Source) {
 		rule.Priority, l.last = l.number, rule.Action
 	}
 	for _, a := range atoms {
-		for _, peer := range l.peers(a, rule.IsBlock()) {
+		for _, peer := range l.peers(a, block) {
 			for _, m := range l.ports.of(a.Ports) {
 				l.add(rule, m, peer)
 			}
@@ -232,7 +228,7 @@ func (l *list) decide(r *ResolvedRule, a Atom, via []Source) {
 
 // head returns the ACL of a rule without peers, ports and priority.
 func (l *list) head(r *ResolvedRule, via []Source) SourcedACL {
-	out := SourcedACL{From: r.From, Via: via, ACL: hns.ACL{Action: hns.Allow, Direction: DirectionOf(r.Direction), RuleType: hns.Switch}}
+	out := SourcedACL{From: r.From, Via: via, ACL: hns.ACL{Action: hns.Allow, Direction: DirectionOf[r.Direction], RuleType: hns.Switch}}
 	switch r.Action {
 	case policy.Accept:
 	case policy.Deny:

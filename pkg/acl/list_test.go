@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/acl"
+	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 )
@@ -268,7 +269,7 @@ func TestMeetBlocks(t *testing.T) {
 			{Action: policy.Accept, Atoms: []acl.Atom{{Blocks: b}}, From: acl.Source{Tier: policy.Baseline}},
 		})
 		var both []netip.Prefix
-		if !got[0].IsBlock() {
+		if got[0].Action != hns.Block {
 			for text := range strings.SplitSeq(got[0].RemoteAddresses, ",") {
 				if !strings.Contains(text, "/") {
 					text += "/32"

@@ -318,7 +318,7 @@ func verdict(t *rapid.T, acls []*acl.SourcedACL, in members, p packet) (allowed 
 	for i, a := range acls {
 		r, err := match.ParseRule(a.ACL, func(id string) *match.Set {
 			n := a.Names[slices.IndexFunc(a.Names, func(n ipsets.Name) bool { return n.ID() == id })]
-			if n.Denies() != a.IsBlock() {
+			if n.Denies() != (a.Action == hns.Block) {
 				t.Fatalf("ACL %d names %s", i, n)
 			}
 			set := &match.Set{Type: hns.IPSet}
@@ -332,7 +332,7 @@ func verdict(t *rapid.T, acls []*acl.SourcedACL, in members, p packet) (allowed 
 			t.Fatal(err)
 		}
 		if r.MatchesPort(&is) && r.MatchesAddresses(&is) {
-			return !a.IsBlock(), i
+			return a.Action != hns.Block, i
 		}
 	}
 	return true, -1

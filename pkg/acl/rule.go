@@ -86,12 +86,18 @@ type ServedPort struct {
 // numbers. The cost grows with the ports that the pods serve, not with the ports that the rule has.
 func Resolve(r policy.Rule, from Source, own string, ports Ports) ResolvedRule {
 	out := ResolvedRule{Direction: r.Direction, Action: r.Action, From: from}
-	numbers, asked, found := numbered(r, ports.Own), map[policy.Port]bool{}, map[Reach][]Atom{}
-	if r.Direction == policy.Egress {
-		for _, p := range NamedPorts(r.Ports) {
+	numbers := make([]policy.Port, 0, len(r.Ports))
+	asked, found := map[policy.Port]bool{}, map[Reach][]Atom{}
+	for _, p := range r.Ports {
+		if p.Name == "" {
+			numbers = append(numbers, p)
+		} else if r.Direction == policy.Egress {
 			asked[p] = true
+		} else if number, ok := ports.Own(p.Name, p.Protocol); ok {
+			numbers = append(numbers, policy.Port{Protocol: p.Protocol, First: number, Last: number})
 		}
 	}
+	numbers = policy.Fewest(numbers)
 	for _, peer := range r.Peers {
 		if len(asked) > 0 {
 			at := ReachOf(own, peer)
@@ -119,22 +125,6 @@ func atomsOf(served []ServedPort, asked map[policy.Port]bool) (out []Atom) {
 		}
 	}
 	return out
-}
-
-// numbered returns the ports that have a number: their own, or on ingress the one that
-// the selected pod itself serves the name under.
-func numbered(r policy.Rule, own func(name string, proto policy.Protocol) (uint16, bool)) []policy.Port {
-	numbers := make([]policy.Port, 0, len(r.Ports))
-	for _, p := range r.Ports {
-		if p.Name == "" {
-			numbers = append(numbers, p)
-		} else if r.Direction == policy.Ingress {
-			if number, ok := own(p.Name, p.Protocol); ok {
-				numbers = append(numbers, policy.Port{Protocol: p.Protocol, First: number, Last: number})
-			}
-		}
-	}
-	return policy.Fewest(numbers)
 }
 
 // NamedPorts returns the ports that have a name.

@@ -21,7 +21,7 @@ const (
 // Isolation returns the ACL that blocks a direction for all NetworkPolicies that isolate a pod.
 func Isolation(dir policy.Direction) *SourcedACL {
 	return &SourcedACL{From: Source{Tier: policy.Namespaced}, ACL: hns.ACL{
-		ID: idOfBlock[dir], Action: hns.Block, Direction: DirectionOf(dir), RuleType: hns.Switch, Priority: hns.PriorityBlock,
+		ID: idOfBlock[dir], Action: hns.Block, Direction: DirectionOf[dir], RuleType: hns.Switch, Priority: hns.PriorityBlock,
 	}}
 }
 

@@ -67,7 +67,10 @@ func Plan(c Change) []Step {
 
 // Diff compares two lists by meaning, as multisets.
 func Diff(have, want []hns.ACL) (added, removed []hns.ACL) {
-	count := Count(have)
+	count := make(map[hns.ACL]int, len(have)) // by meaning
+	for _, a := range have {
+		count[a.Canonical()]++
+	}
 	for _, a := range want {
 		if c := a.Canonical(); count[c] > 0 {
 			count[c]--
@@ -82,15 +85,6 @@ func Diff(have, want []hns.ACL) (added, removed []hns.ACL) {
 		}
 	}
 	return added, removed
-}
-
-// Count returns how many rules there are of each meaning; the keys are canonical.
-func Count(acls []hns.ACL) map[hns.ACL]int {
-	count := make(map[hns.ACL]int, len(acls))
-	for _, a := range acls {
-		count[a.Canonical()]++
-	}
-	return count
 }
 
 // Same reports whether two lists mean the same, in whatever order.
@@ -112,10 +106,5 @@ func Canonical(acls []hns.ACL) []hns.ACL {
 // before it.
 func BlocksAll(a hns.ACL) bool { return a.Action == hns.Block && a.MatchesAll() }
 
-// DirectionOf is a direction of a policy in the words of HNS.
-func DirectionOf(d policy.Direction) hns.Direction {
-	if d == policy.Ingress {
-		return hns.In
-	}
-	return hns.Out
-}
+// DirectionOf has the directions of policies in the words of HNS.
+var DirectionOf = [...]hns.Direction{policy.Ingress: hns.In, policy.Egress: hns.Out}

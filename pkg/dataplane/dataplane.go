@@ -123,7 +123,7 @@ func New(cfg Config) *Dataplane {
 			endpoints.Settings{MaxBatchedACLs: cfg.MaxBatchedACLs, MaxRepairs: cfg.MaxRepairs, LookPeriod: cfg.LookPeriod, Node: cfg.Node, DryRun: cfg.DryRun},
 			endpoints.Dependencies{Cache: cache, Desired: objects}),
 		setWork: setWork{
-			fresh: true, omitted: map[ipsets.Name]bool{},
+			omitted: map[ipsets.Name]bool{},
 			refused: map[ipsets.Name]*backoff.Again{}, removals: map[ipsets.Name]*backoff.Again{},
 		},
 	}

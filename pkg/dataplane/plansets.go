@@ -13,7 +13,6 @@ const maxSetsPerRequest = 1000
 
 // setWork has the state of reads and writes of sets that later transactions need.
 type setWork struct {
-	fresh   bool                 // the sets were never read
 	sets    backoff.Retry        // the next read or write, after one failed
 	due     bool                 // the last transaction left writes to the next one
 	held    bool                 // members must leave other sets before they can join one
@@ -23,9 +22,6 @@ type setWork struct {
 	removals  map[ipsets.Name]*backoff.Again // sets that HNS did not remove, and when each is tried again
 	readAgain backoff.Retry                  // the next read, if only writes of sets that nothing needs are in doubt
 }
-
-// inDoubt reports whether the sets have to be read before one is written.
-func (n *nodeState) inDoubt() bool { return n.fresh || n.cache.InDoubt() }
 
 // planSets returns the requests that create and update the sets which differ, in order.
 func (n *nodeState) planSets() (plan []ipsets.Request) {

@@ -13,7 +13,7 @@ func (r *run) read() {
 	r.progress.Note("reading", "", "", "")
 	list := r.endpoints.TakeListDue()
 	// Sets are read first, because rules that are read later refer to them.
-	if r.inDoubt() && !r.sets.At.After(r.started) {
+	if r.cache.InDoubt() && !r.sets.At.After(r.started) {
 		r.readUnknownSets()
 	}
 	if list {
@@ -82,15 +82,15 @@ func (r *run) readSets(look bool) error {
 	if look {
 		skip = r.paused(sets)
 	}
+	first := !r.cache.Observed()
 	drifted := r.cache.Observe(sets, skip)
 	for _, s := range r.cache.TakeSpellings() {
 		r.endpoints.Spellings.OfSet(s)
 	}
 	r.endpoints.SetsSeen()
-	if look && !r.fresh {
+	if look && !first {
 		r.endpoints.FoundSets(drifted)
 	}
-	r.fresh = false
 	r.renderDirty()
 	return nil
 }

@@ -16,7 +16,7 @@ const keptReports = 20
 // record ends a transaction, and returns its report.
 func (r *run) record() state.Report {
 	r.progress.Note("recording", "", "", "")
-	if r.setsFailed || r.inDoubt() {
+	if r.setsFailed || r.cache.InDoubt() {
 		r.sets.Failed(r.started, r.clock)
 	} else {
 		r.sets = backoff.Retry{}
@@ -59,18 +59,18 @@ func (r *run) writtenText() string {
 	if len(r.written) == 0 {
 		return ""
 	}
-	count := map[string]int{}
+	count := map[hns.Verb]int{}
 	for w := range r.written {
-		count[w.op]++
+		count[w.verb]++
 	}
-	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.OpSets(hns.Add)], count[hns.OpSets(hns.Update)], count[hns.OpSets(hns.Remove)], count[""])
+	return fmt.Sprintf("sets +%d ~%d -%d, endpoints %d", count[hns.Add], count[hns.Update], count[hns.Remove], count[""])
 }
 
 // outstanding returns what the node waits for: sets, endpoints and lost pods. A pod whose endpoint
 // HNS does not list is no outstanding change, unless endpoints could not be listed or read. It also
 // records whether writes of sets are left to the next transaction.
 func (n *nodeState) outstanding() endpoints.Outstanding {
-	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.inDoubt()
+	mayWrite := !n.cfg.DryRun && n.sets.Tries == 0 && !n.cache.InDoubt()
 	n.due = mayWrite && len(n.planSets()) > 0
 	n.held = !n.cache.Settled() && n.cache.HeldBack()
 	out := n.endpoints.Outstanding()

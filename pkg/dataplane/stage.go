@@ -23,7 +23,7 @@ func (r *run) stage() {
 // HNS rejects a set that they name, or accepts it again.
 func (n *nodeState) renderDirty() {
 	came := n.desired.TakeEffects()
-	if told := func(p *desired.PodState) bool { return p.Sandbox.ID != "" }; n.fresh && slices.ContainsFunc(came.Came, told) {
+	if told := func(p *desired.PodState) bool { return p.Sandbox.ID != "" }; slices.ContainsFunc(came.Came, told) && !n.cache.Observed() {
 		n.sets = backoff.Retry{} // the CNI of the new pod may have made the network, so sets are read at once
 	}
 	n.endpoints.Render(came)

@@ -69,11 +69,11 @@ type run struct {
 	setsFailed bool   // sets could not be read or written
 }
 
-// written is an object that HNS was asked to write: the id of a set with the operation, or the GUID
+// written is an object that HNS was asked to write: the id of a set with the verb, or the GUID
 // of an endpoint.
 type written struct {
-	op string // "" for an endpoint
-	id string
+	verb hns.Verb // "" for an endpoint
+	id   string
 }
 
 // begin takes the state lock for a transaction, which ends with unlock. The caller holds apply.
@@ -89,13 +89,11 @@ func (d *Dataplane) begin(ctx context.Context, tx *Transaction) *run {
 // error, except that an endpoint is gone.
 func (r *run) ask(req hns.Request) (res hns.Result) {
 	r.calls[req.Op]++
-	if !hns.ReadsOnly(req.Op) {
-		for _, s := range req.Sets {
-			r.written[written{req.Op, s.ID}] = true
-		}
-		if req.Endpoint != "" {
-			r.written[written{id: req.Endpoint}] = true
-		}
+	for _, s := range req.Sets {
+		r.written[written{req.Verb(), s.ID}] = true
+	}
+	if req.Endpoint != "" && req.Op != hns.OpEndpointGet {
+		r.written[written{id: req.Endpoint}] = true
 	}
 	r.unlocked(func() {
 		at := r.progress.at
@@ -106,9 +104,11 @@ func (r *run) ask(req hns.Request) (res hns.Result) {
 		res = req.Do(r.ctx, r.dp.client)
 		r.busy += r.dp.now().Sub(began)
 	})
-	gone := req.Endpoint != "" && (hns.EndpointGone(res.Err) || errors.Is(res.Err, hns.ErrElsewhere))
-	if res.Err != nil && !gone {
-		r.errs = append(r.errs, res.Err)
+	if err := res.Err; err != nil {
+		gone := req.Endpoint != "" && (hns.EndpointGone(err) || errors.Is(err, hns.ErrElsewhere))
+		if !gone {
+			r.errs = append(r.errs, err)
+		}
 	}
 	return res
 }

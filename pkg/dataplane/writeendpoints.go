@@ -102,7 +102,7 @@ func (r *run) step(ep *endpoints.Tracked, s acl.Step) (done bool, err error) {
 		write, reached = w.Add, slices.Concat(ep.Actual, s.ACLs)
 	}
 	is, err := write(ep.ID, ep.Version, s.ACLs)
-	return r.endpoints.Wrote(ep, acl.Canonical(reached), s.ACLs, is, err)
+	return r.endpoints.Wrote(ep, reached, s.ACLs, is, err)
 }
 
 // isolateOpen isolates every open endpoint that is due: its desired rules have a block that HNS

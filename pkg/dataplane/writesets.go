@@ -39,7 +39,7 @@ func (r *run) writeSets(plan []ipsets.Request) {
 func (r *run) sendPlans(plan []ipsets.Request) bool {
 	const attempts = 3
 	var doubted ipsets.Request // the last one that failed although the sets were as recorded
-	for faults := 0; faults < attempts && !r.inDoubt(); {
+	for faults := 0; faults < attempts && !r.cache.InDoubt(); {
 		if len(plan) == 0 {
 			return true
 		}
@@ -71,7 +71,7 @@ func (r *run) sendPlans(plan []ipsets.Request) bool {
 		}
 		plan = r.planSets()
 	}
-	return len(plan) == 0 && !r.inDoubt()
+	return len(plan) == 0 && !r.cache.InDoubt()
 }
 
 func sameRequest(a, b ipsets.Request) bool {
@@ -149,7 +149,7 @@ func (r *run) probeSets(rejected []ipsets.Name) (accepted bool) {
 	}
 	planned := len(r.planSets()) > 0 // it is written first
 	for _, name := range due {
-		if r.inDoubt() || r.ctx.Err() != nil {
+		if r.cache.InDoubt() || r.ctx.Err() != nil {
 			return accepted
 		}
 		req, may := r.cache.Probe(name)

@@ -71,7 +71,7 @@ func (p *PodState) losesTo(o *PodState) bool {
 // owners decides which pod an IPv4 address belongs to. Several pods may claim an address: the
 // pod with the strongest claim owns it, and the next one inherits it. There is one value per
 // claim, strongest first, so the number of pods in the cluster bounds the size.
-type owners map[[4]byte][]*PodState
+type owners map[netip.Addr][]*PodState
 
 // ownership says which pod an address belongs to.
 type ownership struct {
@@ -92,23 +92,21 @@ type ownership struct {
 // set records the claim of a pod, in place of one of an earlier state.
 func (o owners) set(p *PodState) {
 	o.drop(p)
-	key := p.Addr.As4()
-	at, _ := slices.BinarySearchFunc(o[key], p, compareClaims)
-	o[key] = slices.Insert(o[key], at, p)
+	at, _ := slices.BinarySearchFunc(o[p.Addr], p, compareClaims)
+	o[p.Addr] = slices.Insert(o[p.Addr], at, p)
 }
 
 // drop removes the claim of a pod, if there is one. A lost pod and its live pod have two.
 func (o owners) drop(p *PodState) {
-	key := p.Addr.As4()
-	o[key] = slices.DeleteFunc(o[key], func(c *PodState) bool { return c.UID == p.UID && c.IsLost() == p.IsLost() })
-	if len(o[key]) == 0 {
-		delete(o, key)
+	o[p.Addr] = slices.DeleteFunc(o[p.Addr], func(c *PodState) bool { return c.UID == p.UID && c.IsLost() == p.IsLost() })
+	if len(o[p.Addr]) == 0 {
+		delete(o, p.Addr)
 	}
 }
 
 // replace gives the claim of a pod to a later state of the pod with the same claim.
 func (o owners) replace(was, is *PodState) {
-	claims := o[was.Addr.As4()]
+	claims := o[was.Addr]
 	if at := slices.Index(claims, was); at >= 0 {
 		claims[at] = is
 	} else {
@@ -116,19 +114,11 @@ func (o owners) replace(was, is *PodState) {
 	}
 }
 
-// of returns the pods that claim an address, strongest first.
-func (o owners) of(a netip.Addr) []*PodState {
-	if !a.Is4() {
-		return nil
-	}
-	return o[a.As4()]
-}
-
-// ownership returns which pod the address belongs to. Its cost is linear in the number of claims
-// to the address.
-func (o owners) ownership(a netip.Addr) ownership {
-	claims := o.of(a)
-	if len(claims) == 0 {
+// whose returns which pod an address belongs to. The addresses of this node belong to no pod:
+// host-network pods use them. The cost is linear in the number of claims to the address.
+func (d *State) whose(addr netip.Addr) ownership {
+	claims := d.owners[addr]
+	if len(claims) == 0 || slices.Contains(d.nodeAddrs, addr) {
 		return ownership{}
 	}
 	best := claims[0]
@@ -155,7 +145,7 @@ func (o owners) ownership(a netip.Addr) ownership {
 
 // live returns the pods that claim the address and do not leave, strongest first.
 func (o owners) live(a netip.Addr) []*PodState {
-	claims := o.of(a)
+	claims := o[a]
 	if i := slices.IndexFunc(claims, (*PodState).leaves); i >= 0 {
 		return claims[:i]
 	}
@@ -164,15 +154,6 @@ func (o owners) live(a netip.Addr) []*PodState {
 
 // InDoubt reports whether the address may belong to another pod.
 func (p *PodState) InDoubt() bool { return !p.member && (p.owner || p.Home && !p.Deleting) }
-
-// whose returns which pod an address belongs to. The addresses of this node belong to no pod:
-// host-network pods use them.
-func (d *State) whose(addr netip.Addr) ownership {
-	if slices.Contains(d.nodeAddrs, addr) {
-		return ownership{}
-	}
-	return d.owners.ownership(addr)
-}
 
 // podMove has the old and the new state of a pod, nil if it did not exist then.
 type podMove struct{ was, is *PodState }
@@ -204,7 +185,7 @@ func (d *State) settle(addr netip.Addr, before ownership, moves map[PodKey]*podM
 		}
 		is.own(owner, member, home)
 	}
-	if delete(d.contested, addr); len(d.owners.live(addr)) > 1 || slices.Contains(d.nodeAddrs, addr) && len(d.owners.of(addr)) > 0 {
+	if delete(d.contested, addr); len(d.owners.live(addr)) > 1 || slices.Contains(d.nodeAddrs, addr) && len(d.owners[addr]) > 0 {
 		d.contested[addr] = true
 	}
 }
@@ -330,7 +311,7 @@ func (d *State) endDue(addrs map[netip.Addr]ownership, moves map[PodKey]*podMove
 // claimed reports whether a pod that is not lost claims an address.
 func (d *State) claimed(addr netip.Addr) bool {
 	_, lost := d.lost[addr]
-	return len(d.owners.of(addr)) > 1 || !lost && len(d.owners.of(addr)) > 0
+	return len(d.owners[addr]) > 1 || !lost && len(d.owners[addr]) > 0
 }
 
 // EndLost ends the local lost pods whose address has no endpoint any more. there reports whether an

@@ -34,13 +34,13 @@ func TestOwnerOrder(t *testing.T) {
 				for _, c := range order {
 					o.set(claiming(c))
 				}
-				require.Equal(t, tc.stronger.UID, o.ownership(addr1).Owner.UID)
-				require.False(t, o.ownership(addr1).Doubt)
-				require.Empty(t, o.ownership(addr2))
+				require.Equal(t, tc.stronger.UID, (&State{owners: o}).whose(addr1).Owner.UID)
+				require.False(t, (&State{owners: o}).whose(addr1).Doubt)
+				require.Empty(t, (&State{owners: o}).whose(addr2))
 				o.drop(claiming(tc.stronger))
-				require.Equal(t, tc.weaker.UID, o.ownership(addr1).Owner.UID, "the next one inherits")
+				require.Equal(t, tc.weaker.UID, (&State{owners: o}).whose(addr1).Owner.UID, "the next one inherits")
 				o.drop(claiming(tc.weaker))
-				require.Empty(t, o.ownership(addr1))
+				require.Empty(t, (&State{owners: o}).whose(addr1))
 				require.Empty(t, o, "an address without claims is forgotten")
 			}
 		})
@@ -91,7 +91,7 @@ func TestOwnership(t *testing.T) {
 					for i := range tc.claims {
 						o.set(claiming(tc.claims[(first+i*max(step, 1))%len(tc.claims)]))
 					}
-					s := o.ownership(addr1)
+					s := (&State{owners: o}).whose(addr1)
 					require.Equal(t, tc.owner, s.Owner.UID)
 					require.Equal(t, tc.doubt, s.Doubt)
 					require.Equal(t, tc.home, uids(s.Home))
@@ -131,8 +131,8 @@ func TestOwnersModel(t *testing.T) {
 				delete(claims, u)
 			},
 			"": func(t *rapid.T) {
-				require.Len(t, o[addr1.As4()], len(claims))
-				s := o.ownership(addr1)
+				require.Len(t, o[addr1], len(claims))
+				s := (&State{owners: o}).whose(addr1)
 				require.Equal(t, len(claims) > 0, s.Owner != nil)
 				var owner Pod
 				if s.Owner != nil {
@@ -200,8 +200,8 @@ func TestOneUIDTwice(t *testing.T) {
 			in := NewObjects()
 			in.SetPod(Pod{Namespace: "x", Name: name, UID: "u", Addr: addr1, Labels: map[string]string{"app": label}})
 			d.Stage(&in, time.Time{})
-			require.Equal(t, name, d.owners.ownership(addr1).Owner.Name)
-			require.Len(t, d.owners.of(addr1), 1)
+			require.Equal(t, name, d.whose(addr1).Owner.Name)
+			require.Len(t, d.owners[addr1], 1)
 		}
 	}
 }

@@ -22,8 +22,10 @@ type policyState struct {
 	np        *networkingv1.NetworkPolicy
 	cnp       *v1alpha2.ClusterNetworkPolicy
 	ruleCount int // how many peers its Rules have, or had when active
-	selects   int // local pods that it selects, or may select
-	active    bool
+	// namesPorts: a rule has a named port, whose number depends on pods.
+	namesPorts bool
+	selects    int // local pods that it selects, or may select
+	active     bool
 	// warnings are about parts of the policy that cannot be expressed.
 	warnings []state.Warning
 	// views are the named ports that its egress rules use.
@@ -57,6 +59,7 @@ func newPolicyState(np *networkingv1.NetworkPolicy, cnp *v1alpha2.ClusterNetwork
 	}
 	for _, r := range ps.Rules {
 		ps.ruleCount += len(r.Peers)
+		ps.namesPorts = ps.namesPorts || slices.ContainsFunc(r.Ports, func(p policy.Port) bool { return p.Name != "" })
 	}
 	ps.Rules, ps.Sets = nil, nil
 	return ps
@@ -103,23 +106,12 @@ func (ps *policyState) problemWarnings() (out []state.Warning) {
 	return out
 }
 
-// namesPorts reports whether a rule has a named port. Its number depends on
-// pods.
-func (ps *policyState) namesPorts() bool {
-	return slices.ContainsFunc(ps.Rules, func(r policy.Rule) bool { return len(acl.NamedPorts(r.Ports)) > 0 })
-}
-
 // own is the namespace of the policy, "" for a ClusterNetworkPolicy.
 func (ps *policyState) own() string {
 	if ps.Namespaces != nil {
 		return ""
 	}
 	return ps.Key.Namespace
-}
-
-// ref is the reference with which the policy holds its sets.
-func (ps *policyState) ref() ipsets.Ref {
-	return ipsets.Ref{Kind: ipsets.RefSelector, Owner: ps.Key.String()}
 }
 
 // of returns the policies of one tier that select a pod, in order.
@@ -300,8 +292,9 @@ func (d *State) activate() {
 		d.notePolicy("activating", ps.Key)
 		c := ps.compile()
 		ps.Rules, ps.Sets, ps.active = c.Rules, c.Sets, true
+		ref := ipsets.Ref{Kind: ipsets.RefSelector, Owner: ps.Key.String()}
 		for _, def := range ps.Sets {
-			if d.cache.Hold(def.Name, ps.ref()) {
+			if d.cache.Hold(def.Name, ref) {
 				d.members.define(def)
 			}
 		}
@@ -310,7 +303,9 @@ func (d *State) activate() {
 		d.members.fill()
 	}
 	for _, ps := range came {
-		d.namedPorts.use(ps)
+		if ps.namesPorts {
+			d.namedPorts.use(ps)
+		}
 	}
 	for _, ps := range went {
 		d.notePolicy("retiring", ps.Key)
@@ -349,7 +344,7 @@ func (d *State) retire(ps *policyState) {
 		}
 	}
 	ps.Rules, ps.Sets, ps.acls, ps.huge, ps.active = nil, nil, nil, false, false
-	d.Release(ps.ref(), left...)
+	d.Release(ipsets.Ref{Kind: ipsets.RefSelector, Owner: ps.Key.String()}, left...)
 }
 
 // Hold holds a set, and fills it if it was not there.
@@ -365,8 +360,7 @@ func (d *State) Hold(n ipsets.Name, ref ipsets.Ref) {
 // Release releases sets, and drops the definitions of those without other references.
 func (d *State) Release(ref ipsets.Ref, names ...ipsets.Name) {
 	for _, n := range names {
-		d.cache.Release(n, ref)
-		if d.cache.Has(n) {
+		if !d.cache.Release(n, ref) {
 			continue
 		}
 		delete(d.members.defs, n)
@@ -379,11 +373,7 @@ func (d *State) Release(ref ipsets.Ref, names ...ipsets.Name) {
 // DefineOrphans defines the sets that only rules in HNS name, because the policy that mentioned them
 // was deleted while no agent ran. They get members as if it still mentioned them, so they change
 // together with the other sets of the same rules. The definition ends with the last reference.
-func (d *State) DefineOrphans() {
-	orphans := d.cache.TakeOrphans()
-	if len(orphans) == 0 {
-		return
-	}
+func (d *State) DefineOrphans(orphans []ipsets.Name) {
 	for _, n := range orphans {
 		if n.Kind() == ipsets.KindNamedPort {
 			d.defineUnused(n)

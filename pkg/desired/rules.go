@@ -47,7 +47,7 @@ func (d *State) ListOf(home []*PodState, ipv6 bool) acl.List {
 
 // blocks returns the ACLs of a list that block.
 func blocks(list []*acl.SourcedACL) []*acl.SourcedACL {
-	return slices.DeleteFunc(slices.Clone(list), func(a *acl.SourcedACL) bool { return !a.IsBlock() })
+	return slices.DeleteFunc(slices.Clone(list), func(a *acl.SourcedACL) bool { return a.Action != hns.Block })
 }
 
 // shields returns the ACLs of a list that block, with a priority before the list of another
@@ -81,24 +81,19 @@ func (d *State) aclsOn(ps *policyState, p *PodState) ([]*acl.SourcedACL, bool) {
 		return ps.acls, !ps.huge
 	}
 	d.notePolicy("rendering", ps.Key)
-	acls, fits := acl.Render(ps.entries(p), acl.Options{ID: d.cache.ID, Limit: d.cfg.Budgets.ACLs})
+	rules := make([]acl.ResolvedRule, 0, len(ps.Rules))
+	for _, r := range ps.Rules {
+		rules = append(rules, ps.resolve(p, r))
+	}
+	acls, fits := acl.Render(rules, acl.Options{ID: d.cache.ID, Limit: d.cfg.Budgets.ACLs})
 	switch {
-	case ps.namesPorts():
+	case ps.namesPorts:
 	case fits:
 		ps.acls = acls
 	default:
 		ps.huge = true
 	}
 	return acls, fits
-}
-
-// entries returns the rules of a NetworkPolicy for a pod.
-func (ps *policyState) entries(p *PodState) []acl.ResolvedRule {
-	out := make([]acl.ResolvedRule, 0, len(ps.Rules))
-	for _, r := range ps.Rules {
-		out = append(out, ps.resolve(p, r))
-	}
-	return out
 }
 
 // resolve returns a rule of the policy with the numbers that its named ports have for a pod.
@@ -180,7 +175,7 @@ func (d *State) plain(p *PodState) (out []*acl.SourcedACL, fits bool) {
 	}
 	for _, dir := range policy.Directions {
 		if p.tieredIn(dir) {
-			out = slices.DeleteFunc(out, func(a *acl.SourcedACL) bool { return a.Direction == acl.DirectionOf(dir) })
+			out = slices.DeleteFunc(out, func(a *acl.SourcedACL) bool { return a.Direction == acl.DirectionOf[dir] })
 		}
 	}
 	return out, true

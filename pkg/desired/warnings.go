@@ -88,8 +88,9 @@ func (d *State) addressWarnings() []state.Warning {
 	}
 	nobodys := slices.Collect(maps.Keys(d.misplaced))
 	for _, addr := range d.nodeAddrs {
-		if home := d.owners.ownership(addr).Home; len(home) > 0 {
-			nobodys = append(nobodys, home[0].Key())
+		claims := d.owners[addr]
+		if i := slices.IndexFunc(claims, func(p *PodState) bool { return p.Local }); i >= 0 {
+			nobodys = append(nobodys, claims[i].Key())
 		}
 	}
 	for _, key := range nobodys {

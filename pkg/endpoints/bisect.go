@@ -75,14 +75,17 @@ func (d *Table) suspect(ep *Tracked) bool {
 // suspectsOf returns the policies of an endpoint, or those of which it lacks a rule. Policies that
 // deny come first, because nothing after a quarantined deny is tested.
 func (d *Table) suspectsOf(ep *Tracked, all bool) []policy.Key {
-	have := acl.Count(ep.Actual)
+	have := map[hns.ACL]bool{}
+	for _, a := range ep.Actual {
+		have[a.Canonical()] = true
+	}
 	var keys []policy.Key
 	lacks, denies := map[policy.Key]bool{}, map[policy.Key]bool{}
 	for key, a := range ep.owned() {
 		if _, known := lacks[key]; !known {
 			keys = append(keys, key)
 		}
-		lacks[key] = lacks[key] || all || have[a.Canonical()] == 0
+		lacks[key] = lacks[key] || all || !have[a.Canonical()]
 		denies[key] = denies[key] || a.Action == hns.Block
 	}
 	keys = slices.DeleteFunc(keys, func(key policy.Key) bool { return ep.out[key] || !lacks[key] })

@@ -93,7 +93,7 @@ func (d *Table) Begin(generation uint64, now time.Time) {
 // Writer returns what writes an endpoint, but for what makes the requests. An Add needs no other read
 // before if this transaction read the endpoint, and no write may have changed it since.
 func (d *Table) Writer(id string) versioned.Writer {
-	return versioned.Writer{Seen: d.fresh[id], Cut: d.Spellings.cut, Parts: d.Spellings.Parts, Learn: d.Spellings.Learn}
+	return versioned.Writer{Seen: d.fresh[id], Cut: d.Spellings.cut, Ours: d.Spellings.ours, Learn: d.Spellings.Learn}
 }
 
 // Endpoint returns the endpoint with a GUID, nil for none.

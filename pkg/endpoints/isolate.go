@@ -166,10 +166,8 @@ func (ep *Tracked) shut() bool {
 	if !ep.desired.Tiered {
 		return false
 	}
-	have := acl.Count(ep.Actual)
-	return ep.state.rules == rulesShielded || ep.Known() && !slices.ContainsFunc(ep.shield(), func(a hns.ACL) bool {
-		return a.Priority == hns.PriorityShield && have[a.Canonical()] == 0
-	})
+	missing, _ := acl.Diff(ep.Actual, ep.shield())
+	return ep.state.rules == rulesShielded || ep.Known() && !slices.ContainsFunc(missing, func(a hns.ACL) bool { return a.Priority == hns.PriorityShield })
 }
 
 // closeStale marks a stale endpoint to be closed by its next write, if members of sets wait for the

@@ -32,7 +32,7 @@ func (d *Table) read(e hns.Endpoint) *Tracked {
 	d.address(ep, desired.IPv4(e.Addrs))
 	ep.ipv6 = slices.DeleteFunc(slices.Clone(e.Addrs), netip.Addr.Is4)
 	ep.netns = e.Netns
-	parts := d.Spellings.Parts(e)
+	parts := e.Parts(d.Spellings.ours)
 	if ep.Known() {
 		d.foundACLs(ep, parts.Ours)
 	}

@@ -99,6 +99,11 @@ func (d *Table) conflict(ep *Tracked, reached []hns.ACL, c *versioned.Conflict) 
 // Wrote records the outcome of a write of sent. If HNS took it, the endpoint has the list reached,
 // with the version in is. done reports whether it was written; the error is for Failed.
 func (d *Table) Wrote(ep *Tracked, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
+	if is.Shown != nil {
+		reached = is.After.Ours
+	} else {
+		reached = acl.Canonical(reached)
+	}
 	var conflict *versioned.Conflict
 	var refused *versioned.Refused
 	switch {
@@ -115,8 +120,8 @@ func (d *Table) Wrote(ep *Tracked, reached, sent []hns.ACL, is versioned.Done, e
 			d.fresh[ep.ID] = is.Shown
 			d.relist(ep)
 		}
-		if is.Cut != d.Spellings.cut && (is.Cut || is.Whole) {
-			d.Spellings.CutOthers(is.Cut)
+		if is.OtherForm {
+			d.Spellings.tookOtherForm()
 		}
 		return true, nil
 	case hns.EndpointGone(err):

@@ -208,6 +208,17 @@ func (d *Table) TakeList(ids []string, err error) {
 func (d *Table) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 	ep, n := d.byID[id], d.unread[id]
 	switch {
+	case err == nil && ep == nil && n == nil: // it is gone since it was named
+	case err == nil:
+		delete(d.unread, id)
+		delete(d.strangers, strings.ToLower(id))
+		e.ID = id // HNS may show it in another letter case
+		ep = d.read(e)
+		if n != nil {
+			ep.came = n.came
+		}
+		ep.state.check = false
+		d.render(ep)
 	case errors.Is(err, hns.ErrElsewhere):
 		stranger := d.strangers[strings.ToLower(id)]
 		if stranger.Failed(err, d.Clock); stranger.Tries == 1 {
@@ -219,23 +230,13 @@ func (d *Table) TakeRead(id string, e hns.Endpoint, err error) (open bool) {
 	case hns.EndpointGone(err), ep != nil && ep.state.lacked && hns.Answered(err):
 		delete(d.unread, id)
 		d.gone(id) // HNS does not enumerate it either, so it is gone, whatever the code
-	case err != nil && ep != nil:
+	case ep != nil:
 		ep.fail(err, d.Clock)
 		d.soon(ep)
 		return ep.Open()
-	case err != nil && n != nil:
+	case n != nil:
 		n.err = err
 		n.Failed(d.now, d.Clock)
-	case err == nil && (ep != nil || n != nil):
-		delete(d.unread, id)
-		delete(d.strangers, strings.ToLower(id))
-		e.ID = id // HNS may show it in another letter case
-		ep = d.read(e)
-		if n != nil {
-			ep.came = n.came
-		}
-		ep.state.check = false
-		d.render(ep)
 	}
 	return false
 }

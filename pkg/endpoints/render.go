@@ -111,7 +111,7 @@ func (ep *Tracked) shield() []hns.ACL {
 		if ep.desired.Tiered {
 			block.Priority = hns.PriorityShield
 		}
-		if slices.ContainsFunc(ep.desired.ACLs, func(a *acl.SourcedACL) bool { return a.IsBlock() && a.Direction == block.Direction }) {
+		if slices.ContainsFunc(ep.desired.ACLs, func(a *acl.SourcedACL) bool { return a.Action == hns.Block && a.Direction == block.Direction }) {
 			acls = append(acls, block)
 		}
 	}
@@ -154,9 +154,13 @@ func (ep *Tracked) leavesOpen(list, shared []hns.ACL) bool {
 		if !closes(block) || slices.ContainsFunc(list, closes) {
 			return false
 		}
-		have := acl.Count(list)
-		return slices.ContainsFunc(ep.desired.Without(ep.out), func(a *acl.SourcedACL) bool {
-			return a.Direction == block.Direction && a.IsBlock() && have[a.Canonical()] == 0
-		})
+		var blocks []hns.ACL
+		for _, a := range ep.desired.Without(ep.out) {
+			if a.Direction == block.Direction && a.Action == hns.Block {
+				blocks = append(blocks, a.ACL)
+			}
+		}
+		missing, _ := acl.Diff(list, blocks)
+		return len(missing) > 0
 	})
 }

@@ -59,11 +59,12 @@ func (l *Spellings) All() []state.SpellingSeen { return slices.Clone(l.list) }
 // OthersCut reports whether ACLs of other programs are sent cut to their documented fields.
 func (l *Spellings) OthersCut() bool { return l.cut }
 
-// CutOthers records that HNS took the ACLs of other programs cut, or whole, and refused the other form.
-func (l *Spellings) CutOthers(cut bool) {
-	l.cut = cut
+// tookOtherForm records that HNS refused the form in which it was sent the ACLs of other programs, cut
+// or as they were read, and took the other one.
+func (l *Spellings) tookOtherForm() {
+	l.cut = !l.cut
 	s := state.SpellingSeen{Kind: "others", Object: "ACLs of others", Sent: "as they were read", Shown: "refused; cut to their documented fields they are taken"}
-	if !cut {
+	if !l.cut {
 		s.Sent, s.Shown = "cut to their documented fields", "refused; as they were read they are taken"
 	}
 	l.note(s)
@@ -75,7 +76,7 @@ func (l *Spellings) CutOthers(cut bool) {
 // read. Two rules whose fields can all be read and mean different things are a difference,
 // however often it is read.
 func (l *Spellings) Learn(was, shown hns.Endpoint, wrote []hns.ACL) bool {
-	surplus, missing := acl.Diff(wrote, l.Parts(shown).Ours)
+	surplus, missing := acl.Diff(wrote, shown.Parts(l.ours).Ours)
 	if len(missing) == 0 {
 		return false
 	}
@@ -146,13 +147,11 @@ func nameless(was, shown hns.Endpoint) []hns.ACL {
 	return added
 }
 
-// Parts divides an endpoint's policies into our rules, in the form in which they were sent, and
-// the policies of other programs.
-func (l *Spellings) Parts(e hns.Endpoint) hns.Parts {
-	return e.Parts(func(a hns.ACL) (hns.ACL, bool) {
-		if sent, learned := l.rules[a]; learned {
-			return sent, true
-		}
-		return a, a.Ours()
-	})
+// ours reports whether a canonical ACL of an endpoint is ours, and returns it in the form in which it
+// was sent (hns.Endpoint.Parts).
+func (l *Spellings) ours(a hns.ACL) (sent hns.ACL, is bool) {
+	if sent, learned := l.rules[a]; learned {
+		return sent, true
+	}
+	return a, a.Ours()
 }

@@ -29,13 +29,13 @@ func TestLearn(t *testing.T) {
 	var l Spellings
 	require.False(t, l.Learn(shows(), shows(other), []hns.ACL{sent}))
 	require.True(t, l.Learn(shows(), shows(shown), []hns.ACL{sent}))
-	parts := l.Parts(shows(shown, hns.ACL{ID: "theirs", Action: hns.Block, Direction: hns.In, Priority: 100}))
+	parts := shows(shown, hns.ACL{ID: "theirs", Action: hns.Block, Direction: hns.In, Priority: 100}).Parts(l.ours)
 	require.Equal(t, []hns.ACL{sent.Canonical()}, parts.Ours)
 	require.Len(t, parts.Foreign, 1)
 	require.Len(t, l.All(), 1)
 
-	require.Equal(t, []hns.ACL{sent.Canonical()}, l.Parts(shows(shown)).Ours)
-	require.Equal(t, l.Parts(shows(shown)), l.Parts(shows(sent)))
+	require.Equal(t, []hns.ACL{sent.Canonical()}, shows(shown).Parts(l.ours).Ours)
+	require.Equal(t, shows(shown).Parts(l.ours), shows(sent).Parts(l.ours))
 }
 
 // TestTwoShownAlike: which of two rules is shown in one place would be a guess.

@@ -100,7 +100,9 @@ func (d *Table) hold(ep *Tracked, kind ipsets.RefKind, names []ipsets.Name) {
 		}
 	}
 	d.desired.Release(ref, left...)
-	d.desired.DefineOrphans()
+	if orphans := d.cache.TakeOrphans(); len(orphans) > 0 {
+		d.desired.DefineOrphans(orphans)
+	}
 }
 
 // namesOf returns the sets that ACLs name and lookup finds, each once.

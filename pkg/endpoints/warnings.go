@@ -38,7 +38,7 @@ func (ep *Tracked) blocksIPv6() (dirs []string) {
 		return nil
 	}
 	for _, dir := range policy.Directions {
-		if len(ep.block(acl.DirectionOf(dir))) > 0 {
+		if len(ep.block(acl.DirectionOf[dir])) > 0 {
 			dirs = append(dirs, dir.String())
 		}
 	}

@@ -77,16 +77,14 @@ func canonicalWord[T ~string](text T, words ...T) T {
 	return text
 }
 
-// protocolNumbers are the names of protocols that users of HNS are known to write.
-var protocolNumbers = map[string]string{"ICMP": "1", "TCP": "6", "UDP": "17", "SCTP": "132"}
+// protocolNumbers has the canonical forms of the names of protocols that users of HNS are known to
+// write.
+var protocolNumbers = map[string]string{"ICMP": "1", "TCP": "6", "UDP": "17", "SCTP": "132", "*": "", "ANY": "", AnyProtocol: ""}
 
 func canonicalProtocol(text string) string {
 	text = strings.TrimSpace(text)
-	switch n, err := strconv.ParseUint(text, 10, 16); {
-	case isEvery(text), err == nil && n == 256: // AnyProtocol
-		return ""
-	case err == nil && n < 256:
-		return strconv.FormatUint(n, 10)
+	if n, err := strconv.ParseUint(text, 10, 16); err == nil && n <= 256 {
+		text = strconv.FormatUint(n, 10)
 	}
 	if number, named := protocolNumbers[strings.ToUpper(text)]; named {
 		return number
@@ -94,31 +92,23 @@ func canonicalProtocol(text string) string {
 	return text
 }
 
-// canonicalAddresses returns the canonical form of an address field.
+// canonicalAddresses returns the canonical form of an address field: of a list of Ids of our sets, or
+// of a list of literals. A rule matches what is in all of its sets, so their order and duplicates
+// have no meaning.
 func canonicalAddresses(field string) string {
 	field = strings.TrimSpace(field)
-	if ids, ok := canonicalSetIDs(field); ok {
-		return ids
-	}
-	field, _ = addressField.canonical(field)
-	return field
-}
-
-// canonicalSetIDs returns the canonical form of a list of Ids of our sets, or false if the list has
-// anything else. A rule matches what is in all of these sets, so their order and duplicates have no
-// meaning.
-func canonicalSetIDs(field string) (string, bool) {
 	if !hasPrefixFold(field, SetIDPrefix) {
-		return "", false
+		field, _ = addressField.canonical(field)
+		return field
 	}
 	ids := strings.Split(strings.ToLower(field), ",")
 	for i, id := range ids {
 		if ids[i] = strings.TrimSpace(id); !strings.HasPrefix(ids[i], SetIDPrefix) {
-			return "", false
+			return field
 		}
 	}
 	slices.Sort(ids)
-	return strings.Join(slices.Compact(ids), ","), true
+	return strings.Join(slices.Compact(ids), ",")
 }
 
 // ReadableAddresses reports whether a canonical field consists of literals, EveryIPv6, and

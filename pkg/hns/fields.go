@@ -52,7 +52,7 @@ func (f listField) canonical(field string) (string, bool) {
 		text = strings.TrimSpace(text)
 		sp, ok := f.read(text)
 		switch {
-		case isEvery(text):
+		case text == "*" || strings.EqualFold(text, "any"): // HNS rejects "Any" (hcsshim#1059), but other programs write it
 			sp = f.every
 		case !ok:
 			return field, false
@@ -69,10 +69,6 @@ func (f listField) canonical(field string) (string, bool) {
 	}
 	return string(text[:len(text)-1]), true
 }
-
-// isEvery reports whether a text is a word for everything. HNS rejects "Any" (hcsshim#1059), but
-// other programs write it.
-func isEvery(text string) bool { return text == "*" || strings.EqualFold(text, "any") }
 
 // readAddress reads an IPv4 address. It rejects leading zeros, which other programs read as octal.
 func readAddress(text string) (uint32, bool) {
@@ -97,17 +93,12 @@ func readLiteral(text string) (Span, bool) {
 	if !isBlock {
 		return Span{addr, addr}, ok
 	}
-	host, okHost := readHostBits(length)
-	return Span{addr &^ host, addr | host}, ok && okHost
-}
-
-// readHostBits returns the host bits of a block. text is its prefix length or its mask.
-func readHostBits(text string) (uint32, bool) {
-	if length, err := strconv.ParseUint(text, 10, 8); err == nil {
-		return uint32(uint64(1)<<(32-min(length, 32)) - 1), length <= 32 //nolint:gosec // at most 1<<32 - 1
+	mask, okMask := readAddress(length)
+	if bits, err := strconv.ParseUint(length, 10, 8); err == nil && bits <= 32 {
+		mask, okMask = uint32(uint64(math.MaxUint32)<<(32-bits)), true //nolint:gosec // the upper half is dropped
 	}
-	mask, ok := readAddress(text)
-	return ^mask, ok && ^mask&(^mask+1) == 0
+	host := ^mask
+	return Span{addr &^ host, addr | host}, ok && okMask && host&(host+1) == 0
 }
 
 // appendBlocks appends the fewest blocks that make up a span, separated by commas. A single address

@@ -34,6 +34,8 @@ type Cache struct {
 	byName map[Name]*set
 	byID   map[string]*set
 	now    time.Time
+	// observed: the sets in HNS were listed at least once.
+	observed bool
 
 	// Lists of work: sets, and since when they are in the list.
 	pending map[*set]time.Time // needed, and dirty, unknown or rejected
@@ -300,8 +302,15 @@ func (c *Cache) Outstanding(n Name) bool {
 // HasUnknown reports whether the outcome of any write is unknown.
 func (c *Cache) HasUnknown() bool { return len(c.unknown) > 0 }
 
-// InDoubt is HasUnknown for needed sets. It costs the unknown sets.
+// Observed reports whether the sets in HNS were ever listed.
+func (c *Cache) Observed() bool { return c.observed }
+
+// InDoubt reports whether the sets have to be read before one is written: they were never read, or
+// the outcome of a write of a needed set is unknown. It costs the unknown sets.
 func (c *Cache) InDoubt() bool {
+	if !c.observed {
+		return true
+	}
 	for s := range c.unknown {
 		if s.needed {
 			return true

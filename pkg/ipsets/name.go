@@ -53,13 +53,6 @@ var kinds = [...]struct {
 	KindOrphanNested:      {nested: true},
 }
 
-func (k Kind) prefix() string {
-	if k == 0 {
-		panic("BUG: the name of no set")
-	}
-	return kinds[k].prefix
-}
-
 // Name identifies a set. It is comparable; the zero Name is no set.
 type Name struct {
 	kind Kind
@@ -167,19 +160,17 @@ func (n Name) Text() string { return n.text }
 func (n Name) known() bool { return n.kind != KindOrphan && n.kind != KindOrphanNested }
 
 // String returns the readable, prefixed name.
-func (n Name) String() string {
-	if n.deny {
-		return denyMark + n.kind.prefix() + n.text
-	}
-	return n.kind.prefix() + n.text
-}
+func (n Name) String() string { return string(n.appendTo(nil)) }
 
 // appendTo appends the readable name.
 func (n Name) appendTo(to []byte) []byte {
+	if n.kind == 0 {
+		panic("BUG: the name of no set")
+	}
 	if n.deny {
 		to = append(to, denyMark...)
 	}
-	return append(append(to, n.kind.prefix()...), n.text...)
+	return append(append(to, kinds[n.kind].prefix...), n.text...)
 }
 
 // MaxName is the length of the longest name that a set gets in HNS, in bytes. HNS
@@ -232,7 +223,7 @@ func idOf(name []byte) string {
 func ParseName(text string, nested bool) (Name, bool) {
 	text, deny := strings.CutPrefix(text, denyMark)
 	for kind := KindNamespace; kind < KindOrphan; kind++ {
-		if rest, ok := strings.CutPrefix(text, kind.prefix()); ok && kinds[kind].nested == nested {
+		if rest, ok := strings.CutPrefix(text, kinds[kind].prefix); ok && kinds[kind].nested == nested {
 			return Name{kind: kind, deny: deny, text: rest}, true
 		}
 	}

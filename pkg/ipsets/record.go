@@ -76,6 +76,7 @@ func (c *Cache) Unknown(n Name) {
 //
 // It returns the sets that differ from their recorded actual state, in no order.
 func (c *Cache) Observe(sets []Observed, skip func(Name) bool) (drifted []Drift) {
+	c.observed = true
 	listed := make(map[string]bool, len(sets))
 	for _, nested := range []bool{false, true} { // members before what contains them
 		for _, o := range sets {

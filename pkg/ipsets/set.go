@@ -15,7 +15,7 @@ type set struct {
 	nested bool
 
 	refs    map[Ref]struct{}
-	direct  int           // references that keep it in HNS
+	direct  int           // references that keep it in HNS: all but selectors
 	parents map[*set]link // the nested sets that contain it in HNS, or should
 	holders int           // of those, the ones that keep it defined
 	users   int           // of those, the ones that are needed
@@ -263,10 +263,6 @@ func (k RefKind) String() string {
 	return [...]string{RefSelector: "selector", RefRule: "rule", RefList: "list", RefActual: "applied", RefPin: "pin"}[k]
 }
 
-// needs reports whether a reference of the kind keeps a set in HNS: a policy
-// that only mentions it does not.
-func (k RefKind) needs() bool { return k == RefRule || k == RefActual || k == RefPin }
-
 // defines reports whether a reference of the kind defines the set, so that callers set its
 // members. Other kinds only keep the set in HNS.
 func (k RefKind) defines() bool { return k == RefSelector || k == RefRule }
@@ -298,7 +294,7 @@ func (c *Cache) Hold(n Name, r Ref) (created bool) {
 			s.refs = map[Ref]struct{}{}
 		}
 		s.refs[r] = struct{}{}
-		s.direct += count(r.Kind.needs())
+		s.direct += count(r.Kind != RefSelector) // a policy that only mentions a set needs none in HNS
 	}
 	if r.Kind.defines() && n.known() {
 		created = c.define(s, n)
@@ -308,8 +304,9 @@ func (c *Cache) Hold(n Name, r Ref) (created bool) {
 }
 
 // Release drops a reference. With the last one the set loses its definition and
-// desired members; the Cache forgets it once it is not in HNS either.
-func (c *Cache) Release(n Name, r Ref) {
+// desired members; the Cache forgets it once it is not in HNS either. It reports whether the
+// set has no definition now.
+func (c *Cache) Release(n Name, r Ref) (undefined bool) {
 	s, held := c.find(n), false
 	if s != nil {
 		_, held = s.refs[r]
@@ -318,9 +315,10 @@ func (c *Cache) Release(n Name, r Ref) {
 		panic(fmt.Sprintf("BUG: release of %s, which is not held by %s %q", n, r.Kind, r.Owner))
 	}
 	delete(s.refs, r)
-	s.direct -= count(r.Kind.needs())
+	s.direct -= count(r.Kind != RefSelector)
 	c.refresh(s)
 	c.undefine(s)
+	return !s.defined
 }
 
 // Refs returns who holds the set, sorted.

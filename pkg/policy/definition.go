@@ -19,23 +19,14 @@ import (
 // A nested label set of the predecessor may have the same name as one of ours and other members. It
 // counts as ours if its members are the same.
 func Definition(n ipsets.Name) (SetDef, bool) {
-	switch n.Kind() {
-	case ipsets.KindDoubt:
-		return SetDef{Name: n}, n == ipsets.Doubt()
-	case ipsets.KindDoubtAddrs:
-		return SetDef{Name: n}, n == ipsets.DoubtAddrs()
-	default:
-		if !n.Denies() {
-			return definition(n)
-		}
-		def, ok := definition(n.Twin())
+	doubt := n.Kind() == ipsets.KindDoubt || n.Kind() == ipsets.KindDoubtAddrs // there is no plain twin of these
+	if n.Denies() && !doubt {
+		def, ok := Definition(n.Twin())
 		return def.Deny(), ok && n.Kind() != ipsets.KindEmpty
 	}
-}
-
-// definition is Definition for the sets that rules which allow use.
-func definition(n ipsets.Name) (SetDef, bool) {
 	switch n.Kind() {
+	case ipsets.KindDoubt, ipsets.KindDoubtAddrs:
+		return SetDef{Name: n}, n == ipsets.Doubt() || n == ipsets.DoubtAddrs()
 	case ipsets.KindNamespace, ipsets.KindPodLabel:
 		return SetDef{Name: n}, true
 	case ipsets.KindEmpty:
@@ -51,7 +42,7 @@ func definition(n ipsets.Name) (SetDef, bool) {
 		return SetDef{Name: n, Nodes: sel.matcher()}, ok && ipsets.Nodes(sel.text()) == n
 	case ipsets.KindInBlocks:
 		return inBlocksDefinition(n)
-	case ipsets.KindNamedPort, ipsets.KindDoubt, ipsets.KindDoubtAddrs, ipsets.KindOrphan, ipsets.KindOrphanNested:
+	case ipsets.KindNamedPort, ipsets.KindOrphan, ipsets.KindOrphanNested:
 	}
 	return SetDef{}, false
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"go4.org/netipx"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -24,7 +23,7 @@ func fewestPeers(list []Peer) (out []Peer) {
 	var blocks netipx.IPSetBuilder
 	place := -1 // of the blocks in out
 	for _, p := range list {
-		key := setsKey(p.Sets)
+		key := fmt.Sprintf("%q", p.Sets)
 		switch {
 		case len(p.Blocks) > 0:
 			for _, b := range p.Blocks {
@@ -72,14 +71,6 @@ func (c *compiler) peers(list []networkingv1.NetworkPolicyPeer, at *field.Path) 
 		}
 	}
 	return fewestPeers(out)
-}
-
-func setsKey(names []ipsets.Name) string {
-	parts := make([]string, len(names))
-	for i, n := range names {
-		parts[i] = n.String()
-	}
-	return strings.Join(parts, "\n")
 }
 
 // selectors are the selectors of a peer, with their paths. Without a namespace selector the peer

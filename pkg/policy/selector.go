@@ -98,18 +98,21 @@ func sorted(reqs []labels.Requirement) selector {
 // requirement returns a requirement in normal form, or the errors in it, with paths that start at
 // the requirement.
 func requirement(key string, op selection.Operator, values []string) (labels.Requirement, []*field.Error) {
-	if _, err := labels.NewRequirement(key, op, values); err != nil {
+	req, err := labels.NewRequirement(key, op, values)
+	if err == nil {
+		values = slices.Compact(slices.Sorted(slices.Values(values)))
+		switch {
+		case op == selection.In && len(values) == 1:
+			op = selection.Equals
+		case op == selection.NotIn && len(values) == 1:
+			op = selection.NotEquals
+		}
+		req, err = labels.NewRequirement(key, op, values)
+	}
+	if err != nil {
 		return labels.Requirement{}, fieldErrors(err)
 	}
-	values = slices.Compact(slices.Sorted(slices.Values(values)))
-	switch {
-	case op == selection.In && len(values) == 1:
-		op = selection.Equals
-	case op == selection.NotIn && len(values) == 1:
-		op = selection.NotEquals
-	}
-	req, err := labels.NewRequirement(key, op, values)
-	return *req, fieldErrors(err)
+	return *req, nil
 }
 
 // fieldErrors returns the single errors of a result of labels.NewRequirement.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,12 +92,11 @@ func TestTwoReadsTell(t *testing.T) {
 						require.Equal(t, []hns.ACL{rule}, wrote)
 						return tc.learns
 					},
-					Parts: func(e hns.Endpoint) hns.Parts {
-						parts := e.Parts(nil)
+					Ours: func(a hns.ACL) (hns.ACL, bool) {
 						if spelt {
-							parts.Ours[0].Priority = rule.Priority
+							a.Priority = rule.Priority
 						}
-						return parts
+						return a, a.Ours()
 					},
 				}
 				done, err := write(w, from)
@@ -140,8 +140,9 @@ func TestOthersGoBackCut(t *testing.T) {
 			done, err := versioned.Writer{Ask: hns.Asking(t.Context(), sim), Cut: tc.cut}.Replace("ep", e.Basis(), []hns.ACL{rule})
 			require.NoError(t, err)
 			require.Equal(t, tc.updates, sim.Counts()[hns.OpACLUpdate])
-			require.Equal(t, []bool{tc.isCut, !tc.isCut}, []bool{done.Cut, done.Whole})
+			require.Equal(t, tc.isCut != tc.cut, done.OtherForm)
 			require.Len(t, done.After.Foreign, 1, "theirs stays")
+			require.Equal(t, !tc.isCut, strings.Contains(string(done.After.Foreign[0].Settings), "Scope"))
 		})
 	}
 }

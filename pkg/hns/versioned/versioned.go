@@ -76,10 +76,10 @@ type Writer struct {
 	// conflict. An Update still reads before the write, because it has to send the policies of
 	// other programs.
 	Unchecked bool
-	// Parts splits an endpoint into ours and foreign; nil: by the Id prefix.
-	Parts func(hns.Endpoint) hns.Parts
+	// Ours decides whether an ACL is ours (hns.Endpoint.Parts); nil: by the Id prefix.
+	Ours func(hns.ACL) (sent hns.ACL, is bool)
 	// Learn is called when two reads after a write agree and show something else than was written.
-	// It reports whether Parts accepts that as what was written from now on. May be nil.
+	// It reports whether Ours accepts that as what was written from now on. May be nil.
 	Learn func(was, shown hns.Endpoint, wrote []hns.ACL) bool
 	// Cut selects what an Update sends first: the foreign ACLs cut to their documented fields
 	// (true), or as they were read (false). If HNS rejects the first form, the Update sends the
@@ -94,14 +94,21 @@ type Done struct {
 	// nil if there was no read.
 	Shown *hns.Endpoint
 	After hns.Parts
-	// Cut is set if foreign ACLs were sent cut to their documented fields, and Whole if they were
-	// sent with other fields. Neither is set if they have documented fields only.
-	Cut, Whole bool
+	// OtherForm is set if HNS rejected the form of foreign ACLs that Writer.Cut selects, and took the
+	// other one.
+	OtherForm bool
 }
 
-func (w Writer) read(id string) (hns.Endpoint, error) {
-	is := w.Ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
-	return is.Endpoint, is.Err
+// view is an endpoint as read, with its policies decoded, and its version.
+type view struct {
+	hns.Endpoint
+	hns.Parts
+	version hns.Version
+}
+
+func (w Writer) view(e hns.Endpoint) view {
+	parts := e.Parts(w.Ours)
+	return view{e, parts, hns.Basis(e.Addrs, parts.Ours, parts.Defaults)}
 }
 
 // Unchecked is the version of every endpoint that an unchecked Writer has written.
@@ -136,43 +143,38 @@ func (w Writer) Replace(id string, from hns.Version, acls []hns.ACL) (Done, erro
 	if err != nil {
 		return Done{}, err
 	}
-	forms := []form{{policies: was.Foreign}}
-	if cut, shorter := documented(was.Foreign); shorter {
-		forms = []form{{policies: was.Foreign, whole: true}, {policies: cut, cut: true}}
-		if w.Cut {
-			slices.Reverse(forms)
-		}
+	done, err := w.replace(id, was, acls, w.Cut)
+	if _, refused := errors.AsType[*Refused](err); !refused {
+		return done, err
 	}
-	var refused error
-	for _, f := range forms {
-		policies := slices.Clone(f.policies)
-		for _, a := range acls {
-			policies = append(policies, hns.NewACLPolicy(a))
-		}
-		err := w.Ask(hns.Request{Op: hns.OpACLUpdate, Endpoint: id, Policies: policies}).Err
-		if err == nil {
-			if w.Unchecked {
-				return Done{Version: Unchecked, Cut: f.cut, Whole: f.whole}, nil
-			}
-			done, err := w.after(id, was, acls)
-			done.Cut, done.Whole = f.cut, f.whole
-			return done, err
-		}
-		err = w.failed(id, was, err)
-		if _, not := errors.AsType[*Refused](err); !not {
-			return Done{}, err
-		}
-		if refused == nil {
-			refused = err // the error of the first form
-		}
+	if _, shorter := documented(was.Foreign); !shorter {
+		return done, err // there is no other form
 	}
-	return Done{}, refused
+	other, errOther := w.replace(id, was, acls, !w.Cut)
+	if _, refused := errors.AsType[*Refused](errOther); refused {
+		return done, err
+	}
+	other.OtherForm = errOther == nil
+	return other, errOther
 }
 
-// form is one form in which foreign policies are sent back.
-type form struct {
-	policies   []hns.EndpointPolicy
-	cut, whole bool
+// replace makes one Update. cut says in which form it sends the foreign ACLs.
+func (w Writer) replace(id string, was view, acls []hns.ACL, cut bool) (Done, error) {
+	policies := slices.Clone(was.Foreign)
+	if cut {
+		policies, _ = documented(policies)
+	}
+	for _, a := range acls {
+		policies = append(policies, hns.NewACLPolicy(a))
+	}
+	err := w.Ask(hns.Request{Op: hns.OpACLUpdate, Endpoint: id, Policies: policies}).Err
+	switch {
+	case err != nil:
+		return Done{}, w.failed(id, was, err)
+	case w.Unchecked:
+		return Done{Version: Unchecked}, nil
+	}
+	return w.after(id, was, acls)
 }
 
 // documented returns policies with the ACLs cut to their documented fields, and whether any of them
@@ -184,24 +186,6 @@ func documented(policies []hns.EndpointPolicy) (out []hns.EndpointPolicy, shorte
 		out = append(out, cut)
 	}
 	return out, shorter
-}
-
-// view is an endpoint as read, with its policies decoded.
-type view struct {
-	hns.Endpoint
-	hns.Parts
-}
-
-func (w Writer) view(e hns.Endpoint) view {
-	if w.Parts == nil {
-		return view{e, e.Parts(nil)}
-	}
-	return view{e, w.Parts(e)}
-}
-
-// with returns the version that the endpoint would have with these rules of ours.
-func (v view) with(ours []hns.ACL) hns.Version {
-	return hns.Basis(v.Addrs, ours, v.Defaults)
 }
 
 // rules returns a version of all ACLs of all owners, to compare two reads: the bytes of foreign
@@ -220,14 +204,14 @@ func (v view) rules() hns.Version {
 // version is not from, and so always if from is empty.
 func (w Writer) before(id string, from hns.Version, seen *hns.Endpoint) (view, error) {
 	if seen == nil {
-		e, err := w.read(id)
-		if err != nil {
-			return view{}, fmt.Errorf("%w: %w", ErrUnread, err)
+		is := w.Ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
+		if is.Err != nil {
+			return view{}, fmt.Errorf("%w: %w", ErrUnread, is.Err)
 		}
-		seen = &e
+		seen = &is.Endpoint
 	}
 	was := w.view(*seen)
-	if !w.Unchecked && was.with(was.Ours) != from {
+	if !w.Unchecked && was.version != from {
 		return view{}, &Conflict{Endpoint: *seen}
 	}
 	return was, nil
@@ -243,13 +227,12 @@ func (w Writer) failed(id string, was view, err error) error {
 	if w.Unchecked {
 		return &Refused{err}
 	}
-	e, read := w.read(id)
-	if read != nil {
-		return w.unread(id, read)
+	read := w.Ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
+	if read.Err != nil {
+		return w.unread(id, read.Err)
 	}
-	is := w.view(e)
-	if is.with(is.Ours) != was.with(was.Ours) || len(is.Foreign) < len(was.Foreign) {
-		return &Conflict{Endpoint: e, Written: true, Cause: err}
+	if is := w.view(read.Endpoint); is.version != was.version || len(is.Foreign) < len(was.Foreign) {
+		return &Conflict{Endpoint: read.Endpoint, Written: true, Cause: err}
 	}
 	return &Refused{err}
 }
@@ -258,23 +241,23 @@ func (w Writer) failed(id string, was view, err error) error {
 // policies than before. If the endpoint cannot be read, the outcome of the write is unknown,
 // whatever the read's error, unless the error says that the endpoint is gone.
 func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
-	want := was.with(ours)
+	want := hns.Basis(was.Addrs, ours, was.Defaults)
 	var shown view
 	for try := range 2 {
-		e, err := w.read(id)
-		if err != nil {
-			return Done{}, w.unread(id, err)
+		read := w.Ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
+		if read.Err != nil {
+			return Done{}, w.unread(id, read.Err)
 		}
-		is := w.view(e)
+		is := w.view(read.Endpoint)
 		whole := len(is.Foreign) >= len(was.Foreign)
-		if is.with(is.Ours) == want && whole {
-			return Done{Version: want, Shown: &e, After: is.Parts}, nil
+		if is.version == want && whole {
+			return Done{Version: want, Shown: &is.Endpoint, After: is.Parts}, nil
 		}
 		agree := try > 0 && whole && is.rules() == shown.rules() // do not learn from a read that lacks a foreign policy
 		shown = is
-		if agree && w.Learn != nil && w.Learn(was.Endpoint, e, ours) {
-			if is = w.view(e); is.with(is.Ours) == want {
-				return Done{Version: want, Shown: &e, After: is.Parts}, nil
+		if agree && w.Learn != nil && w.Learn(was.Endpoint, is.Endpoint, ours) {
+			if is = w.view(is.Endpoint); is.version == want {
+				return Done{Version: want, Shown: &is.Endpoint, After: is.Parts}, nil
 			}
 		}
 	}

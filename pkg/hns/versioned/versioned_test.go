@@ -169,14 +169,11 @@ func TestOthersMissingAfterAWrite(t *testing.T) {
 				w := versioned.Writer{
 					Ask:   hns.Asking(t.Context(), &forgetful{Client: &shower{Sim: sim, priorities: tc.shown}}),
 					Learn: func(_, _ hns.Endpoint, _ []hns.ACL) bool { learned = true; return true },
-					Parts: func(e hns.Endpoint) hns.Parts {
-						p := e.Parts(nil)
-						for i := range p.Ours {
-							if learned {
-								p.Ours[i].Priority = rule.Priority
-							}
+					Ours: func(a hns.ACL) (hns.ACL, bool) {
+						if learned {
+							a.Priority = rule.Priority
 						}
-						return p
+						return a, a.Ours()
 					},
 				}
 				done, err := write(w, e.Basis())
