@@ -100,7 +100,7 @@ func (f *fakeService) lock(ctx context.Context, waiting func()) (unlock func(), 
 // host is a system with this HNS.
 func (f *fakeService) host() host {
 	return host{
-		connect: func(hcsadapter.Options) (service, error) { return f, nil },
+		connect: func(hcsadapter.Options) (hcsadapter.Client, error) { return f, nil },
 		lock:    f.lock, listen: debug.Listen,
 		pipe: f.pipe,
 	}

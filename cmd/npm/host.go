@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +23,7 @@ const lockName = "WinNPM"
 // host has the functions of the operating system that the commands use.
 type host struct {
 	// connect returns this node's HNS.
-	connect func(hcsadapter.Options) (service, error)
+	connect func(hcsadapter.Options) (hcsadapter.Client, error)
 	// lock keeps every other agent of the node out; see node.Lock.
 	lock func(ctx context.Context, waiting func()) (unlock func(), err error)
 	// listen listens at an address; see debug.Listener.
@@ -37,15 +36,7 @@ func thisHost() host {
 	lock := func(ctx context.Context, waiting func()) (unlock func(), err error) {
 		return node.Lock(ctx, lockName, waiting)
 	}
-	return host{connect: newHNS, lock: lock, listen: debug.Listen, pipe: node.ListenPipe}
-}
-
-// service is this node's HNS, with methods that only a real HNS has.
-type service interface {
-	hns.Client
-	Healthy() error                  // non-nil while a call is past its deadline; never waits
-	OnlyOf(is func(netip.Addr) bool) // selects the networks by their pods; see hcsadapter.Client
-	Close()                          // does not wait for a call in progress
+	return host{connect: hcsadapter.New, lock: lock, listen: debug.Listen, pipe: node.ListenPipe}
 }
 
 // networkPoll is the time between two attempts to find the network.

@@ -227,7 +227,7 @@ func TestStartErrors(t *testing.T) {
 			}
 			env := map[string]string{"HOSTNAME": tc.host, configEnv: tc.config}
 			system := fake.host()
-			system.connect = func(o hcsadapter.Options) (service, error) {
+			system.connect = func(o hcsadapter.Options) (hcsadapter.Client, error) {
 				require.Equal(t, hcsadapter.Options{Deadline: 2 * time.Minute}, hcsadapter.Options{Network: o.Network, Deadline: o.Deadline})
 				return fake, tc.connect
 			}
