@@ -57,10 +57,6 @@ func waitForNetwork(ctx context.Context, client hns.Client, network string, logg
 				logger.Info("the HNS network is there", "network", n.Name, "waited", time.Since(began))
 			}
 			return nil
-		case errors.Is(err, hcsadapter.ErrMissing):
-			return needs("npm start", err)
-		case !errors.Is(err, hns.ErrNotFound) && !errors.Is(err, hns.ErrUnavailable) && !errors.Is(err, hns.ErrUnlisted):
-			return fmt.Errorf("%s: %w", networkText(network), err)
 		case tries == 0:
 			logger.Info("waiting for the HNS network", "network", network, "reason", err.Error(), "poll", networkPoll)
 		}
@@ -77,14 +73,6 @@ func networkText(name string) string {
 		return "HNS network of the pods"
 	}
 	return fmt.Sprintf("HNS network %q", name)
-}
-
-// needs adds what a command needs to an error that says that there is no usable HNS.
-func needs(command string, err error) error {
-	if errors.Is(err, hcsadapter.ErrMissing) {
-		return fmt.Errorf("%s needs Windows Server 2022 or later: %w", command, err) // the system's words end in a dot
-	}
-	return err
 }
 
 // phase is what the agent waits for before it works; "" means that it works.

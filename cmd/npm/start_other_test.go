@@ -10,7 +10,7 @@ import (
 )
 
 func TestStartNeedsWindows(t *testing.T) {
-	const none = "npm start needs Windows Server 2022 or later: the Host Networking Service is missing: this build is for " + runtime.GOOS + "\n"
+	const none = "the Host Networking Service of Windows Server 2022 or later is missing: this build is for " + runtime.GOOS + "\n"
 	code, stdout, stderr := command(t, "", "start", "--log-level", "error")
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)

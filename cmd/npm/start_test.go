@@ -22,7 +22,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/node/gatetest"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -196,7 +195,7 @@ func TestStartErrors(t *testing.T) {
 	_, noFile := os.Stat("none") // systems say it in their own words
 	kubeconfig := []string{"--kubeconfig", apiServer(t), "--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"}
 	noDLL := fmt.Errorf("%w: load computenetwork.dll: no such module", hcsadapter.ErrMissing)
-	const needs = "npm start needs Windows Server 2022 or later: the Host Networking Service is missing: load computenetwork.dll: no such module"
+	const needs = "the Host Networking Service of Windows Server 2022 or later is missing: load computenetwork.dll: no such module"
 
 	for _, tc := range []struct {
 		name    string
@@ -215,8 +214,6 @@ func TestStartErrors(t *testing.T) {
 		{"no HNS on this system", "win-1", good, nil, errors.New("not here"), nil, "not here"},
 		{"no address", "win-1", good, append(kubeconfig, "--listen", "10091"), nil, nil,
 			"HTTP endpoint: listen tcp: address 10091: missing port in address; another address goes into --listen or ListeningAddress and ListeningPort"},
-		{"missing export", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = noDLL }, needs},
-		{"refused network", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.gone = hns.ErrInvalid }, `HNS network of the pods: invalid`},
 		{"no lock", "win-1", good, kubeconfig, nil, func(f *fakeService) { f.lockErr = errors.New("lock x: denied") },
 			"keeping other agents off this node: lock x: denied"},
 	} {
