@@ -23,8 +23,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/node/gatetest"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/test/switchboard"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -120,7 +120,7 @@ func TestStartStopsWhileACallHangs(t *testing.T) {
 		defer close(hang)
 		fake.hang = hang
 		this := fake.host()
-		this.listen = func(context.Context, string) (net.Listener, error) { return gatetest.New(), nil }
+		this.listen = func(context.Context, string) (net.Listener, error) { return switchboard.New(), nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		s, write := newStarted(t, cancel)
 		logger, err := cli.NewLogger(write, "info")
@@ -155,7 +155,7 @@ func TestStartSettings(t *testing.T) {
 			fake, pipes := newFake(), make(chan string, 1)
 			fake.pipe = func(path string) (net.Listener, error) {
 				pipes <- path
-				return gatetest.New(), nil
+				return switchboard.New(), nil
 			}
 			s := start(t, fake, tc.config, tc.args...)
 			s.becomes("/readyz", 200, "ok\n")
