@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/phrase"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
@@ -294,7 +294,7 @@ func (e end) suggestion(all []corev1.Pod) string {
 			names[strings.TrimSuffix(ref.Name, "-"+all[i].Labels["pod-template-hash"])] = true
 		}
 	}
-	if like := cli.Similar(e.name, slices.Sorted(maps.Keys(names))); like != "" && like != e.name {
+	if like := phrase.Similar(e.name, slices.Sorted(maps.Keys(names))); like != "" && like != e.name {
 		return "; did you mean " + like + "?"
 	}
 	return ""

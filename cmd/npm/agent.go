@@ -16,6 +16,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -49,7 +50,7 @@ type settings struct {
 type agent struct {
 	set     settings
 	host    host
-	svc     service
+	svc     hcsadapter.Client
 	client  hns.Client // svc, measured
 	logger  klog.Logger
 	waiting phase
@@ -63,7 +64,7 @@ type agent struct {
 }
 
 // runAgent runs the agent until ctx is done. It returns nil if it ended only because of that.
-func runAgent(ctx context.Context, set settings, this host, svc service, logger klog.Logger) error {
+func runAgent(ctx context.Context, set settings, this host, svc hcsadapter.Client, logger klog.Logger) error {
 	api, err := controllers.RESTConfig(set.kubeconfig)
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (a *agent) listeners() []debug.Listener {
 }
 
 // newAgent connects the parts of an agent. It does no I/O.
-func newAgent(set settings, source controllers.Source, sink controllers.Sink, this host, svc service, logger klog.Logger) *agent {
+func newAgent(set settings, source controllers.Source, sink controllers.Sink, this host, svc hcsadapter.Client, logger klog.Logger) *agent {
 	a := &agent{set: set, host: this, svc: svc, logger: logger}
 	a.waiting.set(a.network())
 	a.metrics = debug.NewMetrics(debug.MetricsConfig{

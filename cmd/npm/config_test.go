@@ -68,13 +68,13 @@ func TestConfigNotices(t *testing.T) {
 		`{"Toggles": {"EnableNPMLite": true}}`:    idle + " [key Toggles.EnableNPMLite value true]",
 		`{"Toggles": {"enablev2npm": false}}`:     idle + " [key Toggles.EnableV2NPM value false]",
 		`{"Transport": {"Address": "10.0.0.1"}}`:  idle + ` [key Transport.Address value "10.0.0.1"]`,
-		`{"ListenPort": 5}`:                       unknown + " [key ListenPort didYouMean ListeningPort]",
-		`{"NetPolIntervalInMilliseconds": 5}`:     unknown + " [key NetPolIntervalInMilliseconds didYouMean NetPolInvervalInMilliseconds]",
-		`{"EnablePprof": true}`:                   unknown + " [key EnablePprof didYouMean Toggles.EnablePprof]",
-		`{"Toggles": {"EnablePprofs": true}}`:     unknown + " [key Toggles.EnablePprofs didYouMean Toggles.EnablePprof]",
+		`{"ListenPort": 5}`:                       unknown + " [key ListenPort]",
+		`{"NetPolIntervalInMilliseconds": 5}`:     unknown + " [key NetPolIntervalInMilliseconds]",
+		`{"EnablePprof": true}`:                   unknown + " [key EnablePprof]",
+		`{"Toggles": {"EnablePprofs": true}}`:     unknown + " [key Toggles.EnablePprofs]",
 		`{"Banana": {"ListeningPort": "x"}}`:      unknown + " [key Banana]",
 		`{"": 1}`:                                 unknown + " [key ]",
-		`{"ListeningPort\u0000": 5, "x": [1, 2]}`: unknown + " [key ListeningPort\x00 didYouMean ListeningPort]; " + unknown + " [key x]",
+		`{"ListeningPort\u0000": 5, "x": [1, 2]}`: unknown + " [key ListeningPort\x00]; " + unknown + " [key x]",
 	} {
 		_, notices, err := parseConfig([]byte(text))
 		require.NoError(t, err, text)

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/winnpm/winnpm/pkg/cli"
 )
 
 // key is one key of the configuration file. Its name includes the object that it is in:
@@ -55,7 +53,7 @@ func parseConfig(data []byte) (config, []notice, error) {
 		at := slices.IndexFunc(keys, func(k key) bool { return strings.EqualFold(k.name, path) })
 		switch {
 		case at < 0:
-			notices = append(notices, unknown(keys, path))
+			notices = append(notices, notice{warn: true, msg: "unknown configuration key, it changes nothing", keysAndValues: []any{"key", path}})
 		case keys[at].to != nil:
 			if err := keys[at].read(v); err != nil {
 				return config{}, nil, err
@@ -99,18 +97,4 @@ func valuesOf(data []byte) (map[string]json.RawMessage, error) {
 		}
 	}
 	return out, nil
-}
-
-// unknown returns the notice about an unknown key, with the most similar key.
-func unknown(keys []key, path string) notice {
-	n := notice{warn: true, msg: "unknown configuration key, it changes nothing", keysAndValues: []any{"key", path}}
-	last := func(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-	var words []string
-	for _, k := range keys {
-		words = append(words, last(k.name))
-	}
-	if near := cli.Similar(last(path), words); near != "" {
-		n.keysAndValues = append(n.keysAndValues, "didYouMean", keys[slices.Index(words, near)].name)
-	}
-	return n
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/hns/hcsadapter"
-	"github.com/winnpm/winnpm/pkg/node/gatetest"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/switchboard"
 )
 
 // fakeService is the simulator as the HNS of a node.
@@ -47,7 +47,7 @@ type fakeService struct {
 func newFake() *fakeService {
 	return &fakeService{
 		Sim: hnsfault.New(hnsfault.Options{}), holders: make(chan struct{}, 1),
-		pipe: func(string) (net.Listener, error) { return gatetest.New(), nil },
+		pipe: func(string) (net.Listener, error) { return switchboard.New(), nil },
 	}
 }
 
@@ -100,7 +100,7 @@ func (f *fakeService) lock(ctx context.Context, waiting func()) (unlock func(), 
 // host is a system with this HNS.
 func (f *fakeService) host() host {
 	return host{
-		connect: func(hcsadapter.Options) (service, error) { return f, nil },
+		connect: func(hcsadapter.Options) (hcsadapter.Client, error) { return f, nil },
 		lock:    f.lock, listen: debug.Listen,
 		pipe: f.pipe,
 	}
@@ -237,14 +237,14 @@ type inMemory struct {
 	*started
 	*agent
 	fake *fakeService
-	pipe *gatetest.Switchboard
+	pipe *switchboard.Switchboard
 }
 
 // startInMemory runs an agent in a bubble of testing/synctest while play lasts. prepare changes its HNS first.
 func startInMemory(t *testing.T, policies string, prepare func(*fakeService), play func(t *testing.T, m *inMemory)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		api := gatetest.New()
+		api := switchboard.New()
 		server := &http.Server{Handler: kube(policies, nil)}
 		go func() { _ = server.Serve(api) }() // until Close
 		defer server.Close()
@@ -254,7 +254,7 @@ func startInMemory(t *testing.T, policies string, prepare func(*fakeService), pl
 		sink, err := controllers.ClusterSink(config)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		m := &inMemory{fake: newFake(), pipe: gatetest.New()}
+		m := &inMemory{fake: newFake(), pipe: switchboard.New()}
 		set := settings{config: defaultConfig(), Node: "win-1", Reconcile: 5 * time.Minute}
 		set.CNIPipe = `\\.\pipe\test`
 		m.fake.pipe = func(path string) (net.Listener, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +23,7 @@ const lockName = "WinNPM"
 // host has the functions of the operating system that the commands use.
 type host struct {
 	// connect returns this node's HNS.
-	connect func(hcsadapter.Options) (service, error)
+	connect func(hcsadapter.Options) (hcsadapter.Client, error)
 	// lock keeps every other agent of the node out; see node.Lock.
 	lock func(ctx context.Context, waiting func()) (unlock func(), err error)
 	// listen listens at an address; see debug.Listener.
@@ -37,15 +36,7 @@ func thisHost() host {
 	lock := func(ctx context.Context, waiting func()) (unlock func(), err error) {
 		return node.Lock(ctx, lockName, waiting)
 	}
-	return host{connect: newHNS, lock: lock, listen: debug.Listen, pipe: node.ListenPipe}
-}
-
-// service is this node's HNS, with methods that only a real HNS has.
-type service interface {
-	hns.Client
-	Healthy() error                  // non-nil while a call is past its deadline; never waits
-	OnlyOf(is func(netip.Addr) bool) // selects the networks by their pods; see hcsadapter.Client
-	Close()                          // does not wait for a call in progress
+	return host{connect: hcsadapter.New, lock: lock, listen: debug.Listen, pipe: node.ListenPipe}
 }
 
 // networkPoll is the time between two attempts to find the network.
@@ -66,10 +57,6 @@ func waitForNetwork(ctx context.Context, client hns.Client, network string, logg
 				logger.Info("the HNS network is there", "network", n.Name, "waited", time.Since(began))
 			}
 			return nil
-		case errors.Is(err, hcsadapter.ErrMissing):
-			return needs("npm start", err)
-		case !errors.Is(err, hns.ErrNotFound) && !errors.Is(err, hns.ErrUnavailable) && !errors.Is(err, hns.ErrUnlisted):
-			return fmt.Errorf("%s: %w", networkText(network), err)
 		case tries == 0:
 			logger.Info("waiting for the HNS network", "network", network, "reason", err.Error(), "poll", networkPoll)
 		}
@@ -86,14 +73,6 @@ func networkText(name string) string {
 		return "HNS network of the pods"
 	}
 	return fmt.Sprintf("HNS network %q", name)
-}
-
-// needs adds what a command needs to an error that says that there is no usable HNS.
-func needs(command string, err error) error {
-	if errors.Is(err, hcsadapter.ErrMissing) {
-		return fmt.Errorf("%s needs Windows Server 2022 or later: %w", command, err) // the system's words end in a dot
-	}
-	return err
 }
 
 // phase is what the agent waits for before it works; "" means that it works.

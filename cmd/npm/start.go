@@ -62,7 +62,7 @@ func (set settings) run(ctx context.Context, std cli.Streams, getenv func(string
 	}
 	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: set.HNSTimeout, Now: time.Now})
 	if err != nil {
-		return failed(needs("npm start", err))
+		return failed(err)
 	}
 	defer svc.Close()
 	set.config, set.Node = cfg, getenv("HOSTNAME")

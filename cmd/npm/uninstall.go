@@ -60,7 +60,7 @@ func (flags uninstallFlags) run(ctx context.Context, std cli.Streams, getenv fun
 	}
 	svc, err := this.connect(hcsadapter.Options{Network: cfg.Network, Deadline: flags.hnsTimeout, Now: time.Now})
 	if err != nil {
-		return failed(needs("npm uninstall", err))
+		return failed(err)
 	}
 	defer svc.Close()
 	if flags.yes {

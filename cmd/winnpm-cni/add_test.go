@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/node"
-	"github.com/winnpm/winnpm/pkg/node/gatetest"
+	"github.com/winnpm/winnpm/test/switchboard"
 )
 
 // What the modes promise: who starts, when, and what is said of it.
@@ -42,7 +42,7 @@ func TestModes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dial := nobody
 				if tc.agent != nil {
-					b := gatetest.New()
+					b := switchboard.New()
 					serve(t, b, tc.agent)
 					dial = to(b)
 				}
@@ -76,7 +76,7 @@ func never(t *testing.T) func(context.Context, string) (net.Conn, error) {
 // The agent gets all that the runtime says of the pod.
 func TestClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := gatetest.New()
+		b := switchboard.New()
 		var got node.Claim
 		serve(t, b, func(_ context.Context, c node.Claim) error { got = c; return nil })
 		_, _, err := run(t, to(b), plugin.add, argsOf(`"mode":"strict","waitSeconds":4,`))
@@ -137,7 +137,7 @@ func TestResultCannotBeWritten(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := gatetest.New()
+		b := switchboard.New()
 		serve(t, b, fails)
 		for _, mode := range []string{"strict", "wait", "off"} {
 			_, _, err := run(t, to(b), plugin.status, argsOf(`"mode":"`+mode+`",`))

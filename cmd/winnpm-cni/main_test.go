@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/node"
-	"github.com/winnpm/winnpm/pkg/node/gatetest"
+	"github.com/winnpm/winnpm/test/switchboard"
 )
 
 // agent is a Claimer.
@@ -46,7 +46,7 @@ func serve(t *testing.T, l net.Listener, a agent) {
 func nobody(context.Context, string) (net.Conn, error) { return nil, errors.New("there is no pipe") }
 
 // to leads to b, whatever the path is.
-func to(b *gatetest.Switchboard) func(context.Context, string) (net.Conn, error) {
+func to(b *switchboard.Switchboard) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, _ string) (net.Conn, error) { return b.Dial(ctx) }
 }
 

@@ -32,17 +32,6 @@ func (p *Page) Line(indent int, format string, args ...any) {
 // String returns the lines.
 func (p *Page) String() string { return p.b.String() }
 
-// Count returns a number with its noun: "1 pod", "2 pods", "2 policies".
-func Count(n int, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "y"):
-		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // PrintableText returns a writer that passes text on to w, with U+FFFD for every unprintable
 // character except line feeds. It is the last protection before a terminal: callers must use
 // Printable for each name in a line, because the writer cannot tell whether a line feed is part of

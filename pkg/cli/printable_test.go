@@ -27,8 +27,3 @@ func TestPage(t *testing.T) {
 	p.Line(0, "")
 	require.Equal(t, "head 1\n    a\uFFFDb\n\n", p.String())
 }
-
-func TestCount(t *testing.T) {
-	require.Equal(t, []string{"0 pods", "1 pod", "2 pods", "1 policy", "3 policies"},
-		[]string{Count(0, "pod"), Count(1, "pod"), Count(2, "pod"), Count(1, "policy"), Count(3, "policy")})
-}

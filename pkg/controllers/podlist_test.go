@@ -27,7 +27,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/node/gatetest"
+	"github.com/winnpm/winnpm/test/switchboard"
 )
 
 // encodedList is a PodList as Kubernetes itself encodes it.
@@ -184,7 +184,7 @@ func (s forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // lost asks for any list, and what went meanwhile is deleted.
 func TestHistoryIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, listener := fleet{pods: 3, workloads: 1}, gatetest.New()
+		f, listener := fleet{pods: 3, workloads: 1}, switchboard.New()
 		gone := &metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired}
 		web := &http.Server{Handler: forgetful{server{fleet: f}, &atomic.Int32{}, &atomic.Int32{}, encoded(t, gone)}}
 		go func() { _ = web.Serve(listener) }() // until Close

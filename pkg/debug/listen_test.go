@@ -15,7 +15,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/node/gatetest"
+	"github.com/winnpm/winnpm/test/switchboard"
 )
 
 var errTaken = &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
@@ -29,7 +29,7 @@ func TestListenerTriesAgain(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		began, tries, opened, free := time.Now(), 0, 0, gatetest.New()
+		began, tries, opened, free := time.Now(), 0, 0, switchboard.New()
 		d := &Listener{
 			What: "HTTP endpoint", Address: "0.0.0.0:10091", Keys: "--listen", Logger: logger,
 			Listen: func(context.Context, string) (net.Listener, error) {
@@ -43,7 +43,7 @@ func TestListenerTriesAgain(t *testing.T) {
 		require.NoError(t, d.Run(ctx))
 		require.Equal(t, 1, opened)
 		_, err = free.Dial(t.Context())
-		require.ErrorIs(t, err, gatetest.ErrNobody, "it was served, until the end")
+		require.ErrorIs(t, err, switchboard.ErrNobody, "it was served, until the end")
 		require.LessOrEqual(t, tries, 6+int(time.Hour/backoff.Longest))
 		require.LessOrEqual(t, time.Since(began), time.Hour+backoff.Longest)
 		require.Equal(t, 1, strings.Count(log.String(), `"level":"warn"`), log.String())

@@ -16,13 +16,13 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/node/gatetest"
 	"github.com/winnpm/winnpm/test/hnsfault"
+	"github.com/winnpm/winnpm/test/switchboard"
 )
 
 // pipes is a listener whose clients are on this machine. In a bubble its time is the bubble's,
 // and it has no buffers that a slow client could hide behind.
-type pipes struct{ *gatetest.Switchboard }
+type pipes struct{ *switchboard.Switchboard }
 
 func (p pipes) Accept() (net.Conn, error) {
 	conn, err := p.Switchboard.Accept()
@@ -61,7 +61,7 @@ func code(t *testing.T, c net.Conn) int {
 
 // serving answers with h until the end of the bubble.
 func serving(t *testing.T, h http.Handler) pipes {
-	p := pipes{gatetest.New()}
+	p := pipes{switchboard.New()}
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(t.Context(), p, h) }()
 	t.Cleanup(func() { require.NoError(t, <-ended) })

@@ -14,13 +14,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/node/gatetest"
+	"github.com/winnpm/winnpm/test/switchboard"
 )
 
 // Every field arrives, but for a Wait that is over before ours.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := gatetest.New()
+		b := switchboard.New()
 		var got Claim
 		end, _ := serving(t, b, func(_ context.Context, c Claim) error { got = c; return nil })
 		want := claimOfTest()
@@ -36,7 +36,7 @@ func TestAsk(t *testing.T) {
 
 func TestAskSaysNo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := gatetest.New()
+		b := switchboard.New()
 		end, _ := serving(t, b, never)
 		start := time.Now()
 		answer, err := Ask(t.Context(), b.Dial, claimOfTest())
@@ -74,7 +74,7 @@ func TestAskEnds(t *testing.T) {
 				dial := func(context.Context) (net.Conn, error) {
 					dials++
 					if tc.agent == nil {
-						return nil, gatetest.ErrNobody
+						return nil, switchboard.ErrNobody
 					}
 					ours, theirs := net.Pipe()
 					go tc.agent(theirs)
@@ -113,10 +113,10 @@ func (endless) Read(p []byte) (int, error) { return copy(p, "xxxxxxxx"), nil }
 // An agent that restarts keeps a pod waiting for as long as that takes.
 func TestAgentRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second := gatetest.New(), gatetest.New()
+		first, second := switchboard.New(), switchboard.New()
 		end, _ := serving(t, first, never)
 		start := time.Now()
-		var current atomic.Pointer[gatetest.Switchboard]
+		var current atomic.Pointer[switchboard.Switchboard]
 		current.Store(first)
 		asked := make(chan string)
 		go func() {
@@ -138,11 +138,11 @@ func TestAskIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1100*time.Millisecond)
 		defer cancel()
-		dial := func(context.Context) (net.Conn, error) { return nil, gatetest.ErrNobody }
+		dial := func(context.Context) (net.Conn, error) { return nil, switchboard.ErrNobody }
 		start := time.Now()
 		_, err := Ask(ctx, dial, claimOfTest())
 		require.ErrorIs(t, err, ErrNoAgent)
-		require.ErrorIs(t, err, gatetest.ErrNobody)
+		require.ErrorIs(t, err, switchboard.ErrNobody)
 		require.Equal(t, 1100*time.Millisecond, time.Since(start))
 		require.ErrorIs(t, Reach(ctx, dial), ErrNoAgent)
 		require.Equal(t, 1100*time.Millisecond, time.Since(start))

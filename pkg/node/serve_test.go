@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	"github.com/winnpm/winnpm/pkg/node/gatetest"
+	"github.com/winnpm/winnpm/test/switchboard"
 )
 
 // serving serves claims on l until end is called, which checks that Serve succeeded, or the
@@ -34,7 +34,7 @@ func serving(t *testing.T, l net.Listener, claimer claimerFunc) (end func(), log
 }
 
 // call says text and returns what is answered until the agent closes.
-func call(t *testing.T, b *gatetest.Switchboard, text string) string {
+func call(t *testing.T, b *switchboard.Switchboard, text string) string {
 	t.Helper()
 	conn, err := b.Dial(t.Context())
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := gatetest.New()
+				b := switchboard.New()
 				end, _ := serving(t, b, tc.claimer)
 				start := time.Now()
 				require.Equal(t, tc.want+"\n", call(t, b, tc.text))
@@ -92,7 +92,7 @@ func TestCallerHangsUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := gatetest.New()
+				b := switchboard.New()
 				causes := make(chan error, 1)
 				end, _ := serving(t, b, func(ctx context.Context, c Claim) error {
 					causes <- never(ctx, c)
@@ -116,7 +116,7 @@ func TestSlowCallers(t *testing.T) {
 	for name, said := range map[string]string{"says nothing": "", "stops in its claim": "{", "does not listen": "{}\n"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := gatetest.New()
+				b := switchboard.New()
 				end, log := serving(t, b, ready)
 				conn, err := b.Dial(t.Context())
 				require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestSlowCallers(t *testing.T) {
 // Who only looks whether there is an agent costs no line of the log.
 func TestProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := gatetest.New()
+		b := switchboard.New()
 		end, log := serving(t, b, ready)
 		require.NoError(t, Reach(t.Context(), b.Dial))
 		end()
@@ -147,7 +147,7 @@ func TestProbe(t *testing.T) {
 // 256 claims are served at once; the next one waits and is served.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := gatetest.New()
+		b := switchboard.New()
 		claims, let := make(chan Claim, 2*mostAtOnce), make(chan struct{})
 		end, _ := serving(t, b, func(_ context.Context, c Claim) error {
 			claims <- c
@@ -176,7 +176,7 @@ func TestPlaces(t *testing.T) {
 
 // failing is a listener whose first tries fail.
 type failing struct {
-	*gatetest.Switchboard
+	*switchboard.Switchboard
 	times int
 }
 
@@ -190,7 +190,7 @@ func (f *failing) Accept() (net.Conn, error) {
 
 func TestAcceptIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &failing{gatetest.New(), 1000} // more than there are places
+		l := &failing{switchboard.New(), 1000} // more than there are places
 		end, log := serving(t, l, ready)
 		start := time.Now()
 		require.Equal(t, "{\"ready\":true}\n", call(t, l.Switchboard, line(t, claimOfTest())))
@@ -203,7 +203,7 @@ func TestAcceptIsTriedAgain(t *testing.T) {
 
 func TestListenerOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := gatetest.New()
+		b := switchboard.New()
 		ended := make(chan error, 1)
 		go func() { ended <- Serve(t.Context(), b, claimerFunc(ready), klog.Background()) }()
 		synctest.Wait()
@@ -217,7 +217,7 @@ func TestListenerOfOthers(t *testing.T) {
 // When Serve has returned, nothing of it is left: no listener, connection or claim.
 func TestServeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := gatetest.New()
+		b := switchboard.New()
 		claims := 0
 		end, _ := serving(t, b, func(ctx context.Context, c Claim) error {
 			claims++
@@ -239,6 +239,6 @@ func TestServeEnds(t *testing.T) {
 			require.Empty(t, said, "the next agent answers")
 		}
 		_, err = b.Dial(t.Context())
-		require.ErrorIs(t, err, gatetest.ErrNobody)
+		require.ErrorIs(t, err, switchboard.ErrNobody)
 	})
 }

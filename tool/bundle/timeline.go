@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/tool/bounded"
+	"github.com/winnpm/winnpm/tool/phrase"
 )
 
 // ErrNoRecording is the error for a text that is not a recording of an agent.
@@ -58,7 +59,7 @@ func (rec Recording) WriteText(w io.Writer) error {
 	b := &cli.Page{}
 	b.Line(0, "recorded on %s by %s, taken %s", cmp.Or(rec.Node, "an unnamed node"), cmp.Or(rec.Agent, "an unknown version"), rec.Taken.UTC().Format(time.RFC3339))
 	if rec.Forgotten > 0 {
-		b.Line(0, "forgotten before that: %s", cli.Count(int(rec.Forgotten), "step"))
+		b.Line(0, "forgotten before that: %s", phrase.Count(int(rec.Forgotten), "step"))
 	}
 	failed := 0
 	for _, s := range rec.Steps {
@@ -67,7 +68,7 @@ func (rec Recording) WriteText(w io.Writer) error {
 		b.Line(0, "%d  +%s  %s  %s  %s  %s", s.Number, seconds(s.Began.Sub(rec.Steps[0].Began)), changes(s), calls(s), seconds(s.Took), outcome(s, n))
 		writeStep(b, s)
 	}
-	b.Line(0, "%s, %s", cli.Count(len(rec.Steps), "step"), cli.Count(failed, "failed call"))
+	b.Line(0, "%s, %s", phrase.Count(len(rec.Steps), "step"), phrase.Count(failed, "failed call"))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -108,11 +109,11 @@ func changes(s recorder.Step) string {
 	var parts []string
 	if s.Report != nil {
 		for _, c := range s.Report.Changes {
-			parts = append(parts, fmt.Sprintf("%s %s", cli.Count(c.Count, c.Kind), past(c.Operation)))
+			parts = append(parts, fmt.Sprintf("%s %s", phrase.Count(c.Count, c.Kind), past(c.Operation)))
 		}
 	}
 	if n := len(s.Events) + s.MoreEvents; len(parts) == 0 && n > 0 {
-		parts = append(parts, cli.Count(n, "object"))
+		parts = append(parts, phrase.Count(n, "object"))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "no event")
 }
@@ -131,7 +132,7 @@ func calls(s recorder.Step) string {
 		parts = append(parts, fmt.Sprintf("%s %d", op, n[op]))
 	}
 	if s.MoreCalls > 0 {
-		parts = append(parts, cli.Count(s.MoreCalls, "earlier call"))
+		parts = append(parts, phrase.Count(s.MoreCalls, "earlier call"))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "no call")
 }
@@ -159,7 +160,7 @@ func outcome(s recorder.Step, failed int) string {
 		parts = append(parts, "ended by: "+s.Error)
 	}
 	if s.Report != nil && s.Report.Pending > 0 {
-		parts = append(parts, cli.Count(s.Report.Pending, "pending pod"))
+		parts = append(parts, phrase.Count(s.Report.Pending, "pending pod"))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "ok")
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/phrase"
 )
 
 // Idle returns a warning for each policy that selects no pod of the cluster. It skips policies whose
@@ -105,7 +105,7 @@ func (x population) whyNone(namespace string) string {
 		return fmt.Sprintf("spec.podSelector matches none of the pods of namespace %s, so the policy changes nothing; check its labels", namespace)
 	}
 	message := fmt.Sprintf("there is no pod in namespace %s, so the policy changes nothing", namespace)
-	if like := cli.Similar(namespace, slices.Sorted(maps.Keys(x.pods))); like != "" {
+	if like := phrase.Similar(namespace, slices.Sorted(maps.Keys(x.pods))); like != "" {
 		message += fmt.Sprintf("; did you mean namespace %s?", like)
 	}
 	return message

@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/bounded"
+	"github.com/winnpm/winnpm/tool/phrase"
 )
 
 // loader collects the objects of the documents.
@@ -138,7 +138,7 @@ func misspelt(version, kind string) string {
 	case kinds[clusterKind].version: // its group has no other kind
 		return clusterKind
 	case kinds[namespacedKind].version:
-		return cli.Similar(kind, []string{namespacedKind})
+		return phrase.Similar(kind, []string{namespacedKind})
 	}
 	return ""
 }
@@ -153,7 +153,7 @@ func alike(version, kind string) string {
 	if slices.Contains(ownGroups, groupOf(version)) {
 		names = slices.Sorted(maps.Keys(kinds))
 	}
-	return cli.Similar(kind, names)
+	return phrase.Similar(kind, names)
 }
 
 // ownGroups are the groups of Kubernetes whose kinds are read.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/tool/phrase"
 )
 
 var (
@@ -89,7 +89,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 }
 
 func advise(name string, fields map[string]reflect.Type) string {
-	if known := cli.Similar(name, slices.Sorted(maps.Keys(fields))); known != "" {
+	if known := phrase.Similar(name, slices.Sorted(maps.Keys(fields))); known != "" {
 		return fmt.Sprintf("did you mean %s?", known)
 	}
 	return "correct its name or place, or remove it"

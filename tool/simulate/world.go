@@ -18,11 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/phrase"
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
@@ -53,7 +53,7 @@ func read(ctx context.Context, o Options, allMakers bool) (c *Cluster, err error
 		for _, n := range c.Nodes {
 			names = append(names, n.Name)
 		}
-		err = fmt.Errorf("no Node is called %q; did you mean %s?", o.Node, cmp.Or(cli.Similar(o.Node, names), names[0]))
+		err = fmt.Errorf("no Node is called %q; did you mean %s?", o.Node, cmp.Or(phrase.Similar(o.Node, names), names[0]))
 	}
 	return c, err
 }

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/phrase"
 )
 
 // Change is a change of a world to be planned.
@@ -130,7 +130,7 @@ func (w World) noNamespaces(c Change, policies []PolicyChange) []state.Warning {
 			continue
 		}
 		message := fmt.Sprintf("the cluster has no namespace %s, so it cannot be applied there", namespace)
-		if like := cli.Similar(namespace, names); like != "" {
+		if like := phrase.Similar(namespace, names); like != "" {
 			message += fmt.Sprintf("; did you mean %s?", like)
 		}
 		out = append(out, state.Warning{Object: o.Object, Kind: o.Kind, Reason: reasonNoNamespace, Message: message})

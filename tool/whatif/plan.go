@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/phrase"
 )
 
 // Plan describes the effects of a change. Its lists are sorted.
@@ -221,7 +221,7 @@ func (p Plan) othersText() []string {
 		if o.Pods == 0 {
 			return
 		}
-		parts := []string{fmt.Sprintf("%s %d: %s %s", title, o.Pods, cli.Count(o.Allowed, "connection"), allowed)}
+		parts := []string{fmt.Sprintf("%s %d: %s %s", title, o.Pods, phrase.Count(o.Allowed, "connection"), allowed)}
 		if o.WithOutside > 0 {
 			parts[0] += fmt.Sprintf(", %d of them with addresses outside", o.WithOutside)
 		}

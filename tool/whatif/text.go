@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/match"
+	"github.com/winnpm/winnpm/tool/phrase"
 )
 
 // The limits of lists in the text, unless --all is given.
@@ -135,7 +136,7 @@ func (r *report) changesText() []string {
 func (o ObjectChange) text() string {
 	text := o.Change
 	if o.Pods > 0 || o.Kind != "Node" {
-		text += ", " + cli.Count(o.Pods, "pod")
+		text += ", " + phrase.Count(o.Pods, "pod")
 	}
 	if o.Change == IsNew || o.Change == Deleted {
 		return text
@@ -162,11 +163,11 @@ func (c PolicyChange) text() string {
 // Headline summarizes the plan in one line, the most dangerous change first: opened, unknown, then blocked
 // connections.
 func (p Plan) Headline() string {
-	all := fmt.Sprintf("%s between %s", cli.Count(p.Connections, "connection"), cli.Count(p.Pods, "pod"))
+	all := fmt.Sprintf("%s between %s", phrase.Count(p.Connections, "connection"), phrase.Count(p.Pods, "pod"))
 	if len(p.Flips)+len(p.Outside)+len(p.Nodes)+p.NewPods.Pods+p.DeletedPods.Pods == 0 {
 		return fmt.Sprintf("Nothing changes: none of %s flips, and no node is written to.", all)
 	}
-	writes := fmt.Sprintf("%d of %s written to.", len(p.Nodes), cli.Count(p.NodesSeen, "node"))
+	writes := fmt.Sprintf("%d of %s written to.", len(p.Nodes), phrase.Count(p.NodesSeen, "node"))
 	if p.Flipped == 0 {
 		return fmt.Sprintf("NO FLIPS among %s, nor with addresses outside. %s", all, writes)
 	}
@@ -208,7 +209,7 @@ type row struct {
 func (p Plan) rows(flips []Flip) []row {
 	sizes := map[string]string{}
 	for _, w := range p.Workloads {
-		sizes[w.Name] = fmt.Sprintf("%s (%s)", w.Name, cli.Count(len(w.Pods), "pod"))
+		sizes[w.Name] = fmt.Sprintf("%s (%s)", w.Name, phrase.Count(len(w.Pods), "pod"))
 	}
 	var to []row
 	for _, f := range flips {
@@ -266,7 +267,7 @@ func (f Flip) text() string {
 // writes writes the lines about the writes on a node.
 func (r *report) writes(n NodeChange) {
 	name := cmp.Or(n.Node, "pods without a node")
-	r.Line(1, "%s: %s, +%d -%d ACLs on %s", name, setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, cli.Count(n.Endpoints, "endpoint"))
+	r.Line(1, "%s: %s, +%d -%d ACLs on %s", name, setsText(n.Sets), n.ACLsAdded, n.ACLsRemoved, phrase.Count(n.Endpoints, "endpoint"))
 	sets, more := shown(n.Sets, r.most(shownSets))
 	for _, s := range sets {
 		r.Line(2, "%s", s.text(r.most(shownName)))
@@ -285,13 +286,13 @@ func setsText(sets []SetChange) string {
 	for _, s := range sets {
 		counts[s.Change]++
 	}
-	var words []string
+	var parts []string
 	for _, change := range []string{added, Changed, removed} {
 		if counts[change] > 0 {
-			words = append(words, fmt.Sprintf("%s %s", cli.Count(counts[change], "set"), change))
+			parts = append(parts, fmt.Sprintf("%s %s", phrase.Count(counts[change], "set"), change))
 		}
 	}
-	return cmp.Or(strings.Join(words, ", "), "no set changes")
+	return cmp.Or(strings.Join(parts, ", "), "no set changes")
 }
 
 func (s SetChange) text(most int) string {
@@ -301,9 +302,9 @@ func (s SetChange) text(most int) string {
 	}
 	switch s.Change {
 	case added:
-		return fmt.Sprintf("+ %s  %s", name, cli.Count(s.Members, "member"))
+		return fmt.Sprintf("+ %s  %s", name, phrase.Count(s.Members, "member"))
 	case removed:
-		return fmt.Sprintf("- %s  %s", name, cli.Count(s.Members, "member"))
+		return fmt.Sprintf("- %s  %s", name, phrase.Count(s.Members, "member"))
 	}
 	return fmt.Sprintf("~ %s  +%d -%d members", name, s.Joined, s.Left)
 }

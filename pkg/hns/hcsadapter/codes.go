@@ -8,7 +8,7 @@ import (
 )
 
 // ErrMissing says that this system has no usable HNS: a DLL or one of its exports is missing.
-var ErrMissing = errors.New("the Host Networking Service is missing")
+var ErrMissing = errors.New("the Host Networking Service of Windows Server 2022 or later is missing")
 
 // Codes that tell which object an answer is about. The meaning of every other code is its class in
 // the table of hns.LookupCode.
@@ -53,12 +53,9 @@ func unavailable(err error) error {
 func unread(err error) error { return unavailable(fmt.Errorf("read the network first: %w", err)) }
 
 // unknown returns the class of an error that is neither a rejection nor "not found".
-// ErrUnavailable: there was no answer, or HNS or our network does not exist. ErrUnlisted: HNS
-// answered.
+// ErrUnavailable: there was no answer, or our network does not exist. ErrUnlisted: HNS answered.
 func unknown(err error) error {
-	switch {
-	case errors.Is(err, hns.ErrUnavailable), errors.Is(err, ErrMissing), errors.Is(err, errNoNetwork),
-		classOf(err) == hns.BrokeOff:
+	if errors.Is(err, hns.ErrUnavailable) || errors.Is(err, errNoNetwork) || classOf(err) == hns.BrokeOff {
 		return unavailable(err)
 	}
 	return as(hns.ErrUnlisted, err)

@@ -16,11 +16,13 @@ import (
 // Client is the hns.Client of a Windows node, with methods that only the client of a real HNS has.
 type Client interface {
 	hns.Client
+	// Healthy returns an error while a call to HNS is past its deadline. It never waits.
 	Healthy() error
 	// OnlyOf selects the networks by a function that reports whether a pod of this node has an
 	// address: from now on a network counts if it has an endpoint with such an address. OnlyOf may
 	// be called during any other call.
 	OnlyOf(is func(netip.Addr) bool)
+	// Close ends the client. It does not wait for a call in progress.
 	Close()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 )
 
 // opRelease names the closing of a held handle in the error of Healthy.
@@ -13,14 +14,14 @@ const opRelease = "Endpoint/Close"
 // each write with a query: a query after a Modify on the same handle shows the result of the
 // Modify.
 type held struct {
-	asked bool // a call has used it; guarded by Adapter.mu
-	// h is an open handle, or 0. Only jobs of the worker use it, so it needs no lock: the job of
-	// a caller that gave up ends before the job that closes the handle.
-	h handle
+	h        handle      // an open handle, or 0; only calls of the worker use it, so it needs no lock
+	asked    bool        // a call has used it; guarded by Adapter.mu
+	released atomic.Bool // no further call will use it
 }
 
-// Hold implements hns.Client. release has the worker close the handle, before its next calls. If a
-// call hangs forever, the handle is never closed.
+// Hold implements hns.Client. release has the worker close the handle. If release cannot wait for
+// that, because a call hangs or ctx has ended, the call that uses the handle closes it when it
+// returns. If no call uses it then, Windows closes it at the end of the process.
 func (a *Adapter) Hold(ctx context.Context, id string) (release func()) {
 	key := strings.ToLower(id)
 	a.mu.Lock()
@@ -38,7 +39,11 @@ func (a *Adapter) Hold(ctx context.Context, id string) (release func()) {
 		if !asked {
 			return
 		}
-		a.worker.runNext(ctx, job{opRelease, func() { a.service.drop(hold) }})
+		hold.released.Store(true)
+		_, _ = call(ctx, a.worker, opRelease, func() (struct{}, error) { // see above
+			a.service.drop(hold)
+			return struct{}{}, nil
+		})
 	}
 }
 
@@ -53,8 +58,9 @@ func (a *Adapter) holdOf(id string) *held {
 	return hold
 }
 
-// withEndpoint opens an endpoint for one use, or uses the held handle. After a failed use the
-// handle may be bad, so withEndpoint closes it, and the next use opens another one.
+// withEndpoint opens an endpoint for one use, or uses the held handle. It closes the held handle if
+// the hold was released during the use. It also closes it after a failed use, because the handle
+// may be bad; the next use opens another one.
 func (s service) withEndpoint(id string, hold *held, use func(handle) error) error {
 	if hold == nil {
 		return s.with(kindEndpoint, id, use)
@@ -67,7 +73,7 @@ func (s service) withEndpoint(id string, hold *held, use func(handle) error) err
 		hold.h = h
 	}
 	err := use(hold.h)
-	if err != nil {
+	if err != nil || hold.released.Load() {
 		s.drop(hold)
 	}
 	return err

@@ -187,20 +187,3 @@ func TestReleaseAfterClose(t *testing.T) {
 		release()
 	})
 }
-
-// TestCloseDoesWhatIsLeft: what was left before the end is closed.
-func TestCloseDoesWhatIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorker(time.Minute)
-		done, left := 0, 0
-		first := began(t.Context(), w, "x", slow(time.Second, &done))
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		w.runNext(ctx, job{"y", func() { left++ }})
-		w.runNext(ctx, job{"y", func() { left++ }})
-		w.shut()
-		require.NoError(t, <-first)
-		synctest.Wait()
-		require.Equal(t, 2, left)
-	})
-}

@@ -22,16 +22,9 @@ type worker struct {
 	closing  chan struct{}
 	once     sync.Once
 
-	mu     sync.Mutex    // guards the fields below, and the return of the element to turn
-	queued []job         // jobs to run before the element is returned
-	late   *lateCall     // the call past its deadline, or nil
-	hung   chan struct{} // closed when late is set, and replaced when that call has returned
-}
-
-// job is one call to HNS.
-type job struct {
-	op  string
-	run func()
+	mu   sync.Mutex    // guards the fields below
+	late *lateCall     // the call past its deadline, or nil
+	hung chan struct{} // closed when late is set, and replaced when that call has returned
 }
 
 // lateCall is a call past its deadline.
@@ -55,27 +48,13 @@ func newWorker(deadline time.Duration) *worker {
 // shut makes all calls fail that have not begun.
 func (w *worker) shut() { w.once.Do(func() { close(w.closing) }) }
 
-// work runs a job and the jobs that were queued in the meantime, and then returns the turn.
-func (w *worker) work(j job) {
-	for {
-		w.perform(j)
-		w.mu.Lock()
-		if len(w.queued) == 0 {
-			w.turn <- struct{}{}
-			w.mu.Unlock()
-			return
-		}
-		j, w.queued = w.queued[0], w.queued[1:]
-		w.mu.Unlock()
-	}
-}
-
-// perform runs one call and waits until it returns, without a limit.
-func (w *worker) perform(j job) {
+// perform makes one call, waits until it returns, without a limit, and returns the turn.
+func (w *worker) perform(op string, run func()) {
+	defer func() { w.turn <- struct{}{} }()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		j.run()
+		run()
 	}()
 	timer := time.NewTimer(w.deadline)
 	defer timer.Stop()
@@ -84,7 +63,7 @@ func (w *worker) perform(j job) {
 		return
 	case now := <-timer.C:
 		w.mu.Lock()
-		w.late = &lateCall{op: j.op, since: now}
+		w.late = &lateCall{op: op, since: now}
 		close(w.hung)
 		w.mu.Unlock()
 	}
@@ -93,32 +72,6 @@ func (w *worker) perform(j job) {
 	w.late = nil
 	w.hung = make(chan struct{})
 	w.mu.Unlock()
-}
-
-// runNext runs a job at once, or right after the current call. It waits for the job as a caller waits
-// for a call: it returns early if ctx ends, a call hangs or the worker is shut. The job still
-// runs later.
-func (w *worker) runNext(ctx context.Context, j job) {
-	done := make(chan struct{})
-	last := job{j.op, func() {
-		defer close(done)
-		j.run()
-	}}
-	w.mu.Lock()
-	hung := w.hung
-	select {
-	case <-w.turn:
-		go w.work(last)
-	default:
-		w.queued = append(w.queued, last)
-	}
-	w.mu.Unlock()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	case <-hung:
-	case <-w.closing:
-	}
 }
 
 // health returns an error while a call is past its deadline.
@@ -154,10 +107,10 @@ func call[T any](ctx context.Context, w *worker, op string, do func() (T, error)
 		select {
 		case <-turn:
 			turn, closing = nil, nil // from now on there is a result to wait for, even after shut
-			go w.work(job{op, func() {
+			go w.perform(op, func() {
 				defer close(done)
 				value, err = do()
-			}})
+			})
 		case <-done:
 			if err != nil {
 				return none, err

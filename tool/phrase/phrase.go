@@ -1,6 +1,21 @@
-package cli
+// Package phrase has what several commands of the tool need to phrase a message.
+package phrase
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
+
+// Count returns a number with its noun: "1 pod", "2 pods", "2 policies".
+func Count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(noun, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
 
 // Similar returns the name that is most similar to word, ignoring case. It returns the first of
 // several, and "" if none is similar. A third of the word may differ, but at most three bytes.

@@ -1,6 +1,5 @@
-// Package gatetest has a listener in memory, for tests of both ends of pkg/node that run
-// in a bubble of testing/synctest.
-package gatetest
+// Package switchboard has a listener in memory, for tests that run in a bubble of testing/synctest.
+package switchboard
 
 import (
 	"context"
@@ -45,7 +44,7 @@ func (b *Switchboard) Close() error {
 // Addr implements net.Listener.
 func (b *Switchboard) Addr() net.Addr { return &net.UnixAddr{Name: "switchboard", Net: "unix"} }
 
-// Dial connects. It waits as long as nobody accepts, as on a named
+// Dial connects. It waits until the listener accepts, as on a named pipe.
 func (b *Switchboard) Dial(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestStartNeedsWindows(t *testing.T) {
-	const none = "this build cannot reach a Host Networking Service on " + runtime.GOOS + "; kubectl npm simulate runs everywhere\n"
+	const none = "the Host Networking Service of Windows Server 2022 or later is missing: this build is for " + runtime.GOOS + "\n"
 	code, stdout, stderr := command(t, "", "start", "--log-level", "error")
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)

@@ -1,4 +1,4 @@
-package cli
+package phrase
 
 import (
 	"testing"
@@ -15,4 +15,9 @@ func TestSimilar(t *testing.T) {
 	} {
 		require.Equal(t, want, Similar(word, names), word)
 	}
+}
+
+func TestCount(t *testing.T) {
+	require.Equal(t, []string{"0 pods", "1 pod", "2 pods", "1 policy", "3 policies"},
+		[]string{Count(0, "pod"), Count(1, "pod"), Count(2, "pod"), Count(1, "policy"), Count(3, "policy")})
 }
