@@ -63,7 +63,7 @@ func (c *Controller) Claim(ctx context.Context, claim gate.Claim) error {
 	// So the agent waits for two rounds. It does not wait for later events, as there may always be more.
 	for round := 0; round < 2 && err == nil; round++ {
 		sandbox := c.claims.nextRound(t)
-		c.queue.AddEvent(keyOfPod(p.Key()), urgent)
+		c.queue.Add(keyOfPod(p.Key()), urgent, time.Now())
 		err = c.cfg.Readiness.WaitReady(waiting, p.Key(), p.UID, sandbox)
 	}
 	switch cause := context.Cause(ctx); {
@@ -186,7 +186,7 @@ func (c *claims) giveUp(key desired.PodKey, t *podClaim) {
 func (c *claims) drop(key desired.PodKey) {
 	c.byPod[key].end(errReplaced)
 	delete(c.byPod, key)
-	c.queue.AddEvent(keyOfPod(key), prompt)
+	c.queue.Add(keyOfPod(key), prompt, time.Now())
 }
 
 // podChanged updates the claim of a local pod after a change of the pod; p is nil if the pod is gone.

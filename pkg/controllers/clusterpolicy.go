@@ -109,10 +109,10 @@ type keptCluster struct {
 }
 
 // keptClusters returns how the store keeps ClusterNetworkPolicies.
-func keptClusters() kept[keptCluster] {
-	return kept[keptCluster]{
+func keptClusters() kept[metav1.Object, keptCluster] {
+	return kept[metav1.Object, keptCluster]{
 		kind: KindClusterPolicy,
-		of: func(object runtime.Object) *keptCluster {
+		of: func(object metav1.Object) *keptCluster {
 			var cnp *v1alpha2.ClusterNetworkPolicy
 			switch o := object.(type) {
 			case *lightCluster:

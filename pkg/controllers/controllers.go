@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -110,26 +112,28 @@ func (c *Config) setDefaults() {
 	if c.OnApplied == nil {
 		c.OnApplied = func(Applied) {}
 	}
+	if c.Progress == nil {
+		c.Progress = func() state.Progress { return state.Progress{} }
+	}
 }
 
 // Controller runs the informers and the worker.
 type Controller struct {
 	cfg Config // set once
 
-	pods       *store[desired.Pod]
-	namespaces *store[desired.Namespace]
-	policies   *store[keptPolicy]
-	nodes      *store[[]netip.Addr] // the addresses of this node
-	clusters   *store[keptCluster]
+	pods       *store[*corev1.Pod, desired.Pod]
+	namespaces *store[*corev1.Namespace, desired.Namespace]
+	policies   *store[*networkingv1.NetworkPolicy, keptPolicy]
+	nodes      *store[*corev1.Node, []netip.Addr] // the addresses of this node
+	clusters   *store[metav1.Object, keptCluster]
 	allNodes   *nodeWatch
 	informers  []*informer // of all kinds but allNodes
 
-	queue     *queue
-	claims    claims
-	finished  finishedPods
-	synced    chan struct{} // closed when all informers have their first list
-	addressed chan struct{} // a signal that the Node object has an address, of capacity 1
-	status    status
+	queue    *queue
+	claims   claims
+	finished sync.Map      // name → whether all pods of the name that were deleted since the worker last asked had finished
+	synced   chan struct{} // closed when all informers have their first list
+	status   status
 }
 
 // New returns a Controller that Run starts.
@@ -137,28 +141,20 @@ func New(cfg Config) *Controller {
 	cfg.setDefaults()
 	q := newQueue()
 	c := &Controller{
-		cfg: cfg, queue: q, claims: claims{queue: q, byPod: map[desired.PodKey]*podClaim{}}, finished: finishedPods{pods: map[desired.PodKey]bool{}},
-		synced: make(chan struct{}), addressed: make(chan struct{}, 1),
+		cfg: cfg, queue: q, claims: claims{queue: q, byPod: map[desired.PodKey]*podClaim{}}, synced: make(chan struct{}),
 	}
 	c.status.apply = errors.New("not everything is known and programmed yet")
-	pods := keptPods(cfg.Node, cfg.Budgets)
-	pods.gone = c.finished.gone
-	c.pods = newStore(pods, c.podChanged)
-	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { q.AddEvent(key, restful) })
-	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { q.AddEvent(key, prompt) })
-	c.nodes = newStore(keptNodes(), func(key Key, _, is *[]netip.Addr) {
-		if is != nil && len(*is) > 0 {
-			signal(c.addressed)
-		}
-		q.AddEvent(key, prompt)
-	})
+	c.pods = newStore(keptPods(cfg.Node, cfg.Budgets), c.podChanged)
+	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { q.Add(key, restful, time.Now()) })
+	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { q.Add(key, prompt, time.Now()) })
+	c.nodes = newStore(keptNodes(), func(key Key, _, _ *[]netip.Addr) { q.Add(key, prompt, time.Now()) })
 	c.clusters = newStore(keptClusters(), func(key Key, _, is *keptCluster) {
 		if is != nil && is.nodes {
 			c.allNodes.need()
 		}
-		q.AddEvent(key, prompt)
+		q.Add(key, prompt, time.Now())
 	})
-	c.allNodes = newNodeWatch(cfg.Source.AllNodes, cfg.Logger, func(key Key, _, _ *clusterNode) { q.AddEvent(key, restful) }, c.nodesDecided)
+	c.allNodes = newNodeWatch(cfg.Source.AllNodes, cfg.Logger, func(key Key, _, _ *clusterNode) { q.Add(key, restful, time.Now()) }, c.nodesDecided)
 	c.informers = []*informer{
 		newInformer(KindPod, c.pods, cfg.Source.Pods, cfg.Logger),
 		newInformer(KindNamespace, c.namespaces, cfg.Source.Namespaces, cfg.Logger),
@@ -171,53 +167,25 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// podChanged enqueues a pod that changed. A new pod of this node is urgent, because it is open
-// until its endpoint is written.
+// podChanged enqueues a pod that changed. A pod of this node that is new or has a new address is
+// urgent: each address has its own endpoint, which is open until it is written.
 func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
+	if is == nil { // the worker may never see the finished state of a deleted pod
+		before, known := c.finished.Load(key.ObjectName)
+		c.finished.Store(key.ObjectName, was.Finished && (!known || before == true))
+	}
+	h := restful
+	if is != nil && is.Local {
+		h = prompt
+		moved := was == nil || was.UID != is.UID || was.Addr != is.Addr
+		if moved && is.Addr.IsValid() && !is.HostNetwork && !is.Finished {
+			h = urgent
+		}
+	}
 	if is == nil || is.Local {
 		c.claims.podChanged(desired.PodKey(key.ObjectName), is)
 	}
-	h := restful
-	switch {
-	case arrives(was, is):
-		h = urgent
-	case is != nil && is.Local:
-		h = prompt
-	}
-	c.queue.AddEvent(key, h)
-}
-
-// arrives reports whether a pod is new on this node, or has a new address. Each address of a pod has
-// its own endpoint.
-func arrives(was, is *desired.Pod) bool {
-	has := func(p *desired.Pod) bool {
-		return p != nil && p.Local && !p.HostNetwork && !p.Finished && p.Addr.IsValid()
-	}
-	return has(is) && (!has(was) || was.UID != is.UID || was.Addr != is.Addr)
-}
-
-// finishedPods records which deleted pods had finished, until the worker asks. The worker itself
-// may never see the finished state, and it must know: the containers of an unfinished pod may run on.
-type finishedPods struct {
-	mu   sync.Mutex              // guards pods
-	pods map[desired.PodKey]bool // false if one of the deleted pods of the name had not finished
-}
-
-// gone records the last state of a deleted pod.
-func (f *finishedPods) gone(p *desired.Pod) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before, known := f.pods[p.Key()]
-	f.pods[p.Key()] = p.Finished && (before || !known)
-}
-
-// take reports whether all recorded pods of a name had finished, and removes their record.
-func (f *finishedPods) take(key desired.PodKey) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	finished := f.pods[key]
-	delete(f.pods, key)
-	return finished
+	c.queue.Add(key, h, time.Now())
 }
 
 // Policy returns the latest known version of a policy, or false if there is none. The key of a

@@ -358,7 +358,7 @@ func snapshot(c *Controller) map[any]string {
 	return out
 }
 
-func remember[T any](out map[any]string, s *store[T]) {
+func remember[O metav1.Object, T any](out map[any]string, s *store[O, T]) {
 	for _, v := range s.all() {
 		out[v] = text(v)
 	}

@@ -16,8 +16,6 @@ type status struct {
 	alive bool       // the worker runs
 	apply error      // why not everything is programmed: the error of the last transaction, or that it has not run yet
 	look  error      // the error of the last look at HNS as a whole
-
-	doing state.Progress // the worker's current step and its start; empty while it waits for work
 }
 
 // A transaction makes progress with each step of its work and with each call of HNS. After
@@ -37,27 +35,7 @@ func (s *status) update(change func(*status)) {
 	change(s)
 }
 
-// setDoing records what the worker does now, or "" when it waits for work.
-func (s *status) setDoing(what string) {
-	s.update(func(s *status) { s.doing = state.Progress{Doing: what, Since: time.Now()} })
-}
-
-// progress returns what the worker is doing. It is zero while the worker waits for work, or if
-// there is no Config.Progress. It does not wait for a lock that is held during a computation.
-func (c *Controller) progress() state.Progress {
-	c.status.mu.Lock()
-	own := c.status.doing
-	c.status.mu.Unlock()
-	if own.Doing == "" || c.cfg.Progress == nil {
-		return state.Progress{}
-	}
-	if p := c.cfg.Progress(); p.Doing != "" && !p.Since.Before(own.Since) {
-		return p
-	}
-	return own
-}
-
-// stalled returns an error if the worker has made no progress for limit or longer.
+// stalled returns an error if the dataplane has made no progress for limit or longer.
 func stalled(p state.Progress, limit time.Duration) error {
 	if took := time.Since(p.Since); p.Doing != "" && took >= limit {
 		return fmt.Errorf("a transaction has made no progress for %v: %s", took.Round(time.Second), p.Doing)
@@ -65,11 +43,11 @@ func stalled(p state.Progress, limit time.Duration) error {
 	return nil
 }
 
-// Healthy returns nil while the worker runs and makes progress. An error is a reason to restart the
-// process. A long transaction is no error: with many endpoints and a slow HNS it takes its time,
+// Healthy returns nil while the worker runs and the dataplane makes progress. An error is a reason to
+// restart the process. A long transaction is no error: with many endpoints and a slow HNS it takes its time,
 // and the client reports a call that hangs. Healthy never waits.
 func (c *Controller) Healthy() error {
-	if p := c.progress(); !p.InHNS {
+	if p := c.cfg.Progress(); !p.InHNS {
 		if err := stalled(p, unhealthyAfter); err != nil {
 			return err
 		}
@@ -95,7 +73,7 @@ func (c *Controller) Ready() error {
 			return err
 		}
 	}
-	if err := stalled(c.progress(), unreadyAfter); err != nil {
+	if err := stalled(c.cfg.Progress(), unreadyAfter); err != nil {
 		return err
 	}
 	c.status.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,21 +73,21 @@ type informer struct {
 	version  string // of the last list or event; "" lists the newest state
 	tries    int    // consecutive failures
 	failed   time.Time
-	relisted time.Time // when it last listed because the store wanted it
+	room     bool      // a list would open closed objects of the store
+	relisted time.Time // when it last listed because of room
 	absent   bool      // the last list failed with ErrNoKind
 
-	mu    sync.Mutex // guards the fields below
-	err   error      // of the last request; nil if the server ended a watch
-	heard time.Time  // when the server last sent something about the kind; at first, when the informer was made
+	heard atomic.Value // the time.Time when the server last sent something about the kind; at first, when the informer was made
+	mu    sync.Mutex   // guards err
+	err   error        // of the last request; nil if the server ended a watch
 }
 
 // newInformer returns an informer that is not running yet.
 func newInformer(kind Kind, s objects, source cache.ListerWatcher, logger klog.Logger) *informer {
 	lists, _ := source.(itemLister)
-	return &informer{
-		kind: kind, source: cache.ToListerWatcherWithContext(source), lists: lists, store: s, logger: logger,
-		synced: make(chan struct{}), heard: time.Now(),
-	}
+	i := &informer{kind: kind, source: cache.ToListerWatcherWithContext(source), lists: lists, store: s, logger: logger, synced: make(chan struct{})}
+	i.heard.Store(time.Now())
+	return i
 }
 
 // run lists and watches until ctx is done. After a watch it lists again, unless the server ended
@@ -155,8 +156,8 @@ func (i *informer) list(ctx context.Context) error {
 		return err
 	}
 	i.logAbsence(absent)
-	i.markHeard()
-	i.version = is.ResourceVersion
+	i.heard.Store(time.Now())
+	i.version, i.room = is.ResourceVersion, false
 	end()
 	if !isClosed(i.synced) {
 		close(i.synced)
@@ -237,7 +238,7 @@ func (i *informer) watch(ctx context.Context) error {
 	defer w.Stop()
 	for {
 		var relist <-chan time.Time
-		if i.store.wantsList() {
+		if i.room {
 			relist = time.After(time.Until(i.relisted.Add(relistPause)))
 		}
 		select {
@@ -247,13 +248,22 @@ func (i *informer) watch(ctx context.Context) error {
 		case event, ok := <-w.ResultChan():
 			if !ok {
 				if time.Until(ends) < shortWatch { // a watch that ends earlier may be a broken connection
-					i.markHeard()
+					i.heard.Store(time.Now())
 				}
 				return nil
 			}
-			if err := i.apply(event); err != nil {
+			if event.Type == watch.Error {
+				return apierrors.FromObject(event.Object)
+			}
+			i.heard.Store(time.Now())
+			is, err := meta.Accessor(event.Object)
+			if err == nil && event.Type != watch.Bookmark {
+				i.room, err = i.store.apply(event)
+			}
+			if err != nil {
 				return err
 			}
+			i.version = is.GetResourceVersion()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -262,27 +272,6 @@ func (i *informer) watch(ctx context.Context) error {
 
 // errOverdue is the error of a watch that the server did not end in time.
 var errOverdue = errors.New("the watch is over its time")
-
-// apply applies an event of a watch.
-func (i *informer) apply(event watch.Event) error {
-	if event.Type == watch.Error {
-		return apierrors.FromObject(event.Object)
-	}
-	i.markHeard()
-	is, err := meta.Accessor(event.Object)
-	if err != nil {
-		return err
-	}
-	switch event.Type {
-	case watch.Added, watch.Modified:
-		err = i.store.set(event.Object)
-	case watch.Deleted:
-		err = i.store.remove(event.Object)
-	case watch.Bookmark, watch.Error:
-	}
-	i.version = is.GetResourceVersion()
-	return err
-}
 
 // expired reports whether the server does not have the requested version any more, or does not have
 // it yet.
@@ -302,30 +291,18 @@ func (i *informer) recordResult(verb string, err error) {
 	}
 }
 
-// markHeard records that the server sent something about the kind.
-func (i *informer) markHeard() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.heard = time.Now()
-}
-
 // silence returns the time since the server last sent something about the kind.
-func (i *informer) silence() time.Duration {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return time.Since(i.heard)
-}
+func (i *informer) silence() time.Duration { return time.Since(i.heard.Load().(time.Time)) }
 
 // problem returns why the store may be out of date, or nil: the last request failed, or the server
 // is silent.
 func (i *informer) problem() error {
-	silence := i.silence()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	switch {
-	case i.err != nil:
+	if i.err != nil {
 		return fmt.Errorf("the API server does not answer: %w", i.err)
-	case silence >= silentAfter:
+	}
+	if silence := i.silence(); silence >= silentAfter {
 		return fmt.Errorf("the API server has said nothing about %s for %v", i.kind, silence.Round(time.Second))
 	}
 	return nil

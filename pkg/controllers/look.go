@@ -2,9 +2,6 @@ package controllers
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/winnpm/winnpm/pkg/backoff"
@@ -28,16 +25,19 @@ type looks struct {
 	observer Observer // nil: there are no looks
 	began    bool
 	next     dataplane.Look
-	at       time.Time                // when next is due
-	held     time.Time                // since when transactions have delayed the due look; zero if they do not
-	rested   time.Time                // when the pause after the last look ends
-	failures map[string]backoff.Retry // by nameOf: looks whose last attempt failed
+	at       time.Time // when next is due
+	held     time.Time // since when transactions have delayed the due look; zero if they do not
+	rested   time.Time // when the pause after the last look ends
+	tries    int       // looks that failed, one after the other
 }
 
 // begins returns when the next look begins if nothing changes until then. waiting says whether a
 // transaction waits.
 func (l *looks) begins(now time.Time, waiting bool) time.Time {
-	at := slices.MaxFunc([]time.Time{l.at, l.failures[nameOf(l.next)].At, l.rested}, time.Time.Compare)
+	at := l.at
+	if at.Before(l.rested) {
+		at = l.rested
+	}
 	if at.After(now) || !waiting {
 		l.held = time.Time{}
 		return at
@@ -53,37 +53,24 @@ func (w *worker) look(ctx context.Context) {
 	c, l := w.c, &w.looks
 	defer func() { l.next, l.at = l.observer.NextLook() }()
 	look, began := l.next, time.Now()
-	c.status.setDoing("reading HNS")
-	defer c.status.setDoing("")
 	due, err := l.observer.Observe(ctx, look)
 	if ctx.Err() != nil {
 		return
 	}
-	now := time.Now()
-	l.held, l.rested = time.Time{}, now.Add(max(lookShare*now.Sub(began), leastRest))
+	rest := max(lookShare*time.Since(began), leastRest)
+	l.tries++
+	if err != nil {
+		rest = max(rest, backoff.Pause(l.tries))
+	} else {
+		l.tries = 0
+	}
+	l.held, l.rested = time.Time{}, time.Now().Add(rest)
 	if look.Enumerate || look.Sets { // a look at single endpoints says nothing about HNS as a whole
 		c.status.update(func(s *status) { s.look = err })
 	}
 	if err != nil {
-		c.cfg.Logger.Error(err, "reading HNS failed", "look", look, "retryAfter", l.failed(look, now))
-		return
-	}
-	delete(l.failures, nameOf(look))
-	if due {
-		c.queue.Add(Key{Kind: KindRetry})
+		c.cfg.Logger.Error(err, "reading HNS failed", "look", look, "retryAfter", rest)
+	} else if due {
+		c.queue.Add(Key{Kind: KindRetry}, prompt, time.Time{})
 	}
 }
-
-// failed records the failure of a look and returns the pause before the next attempt: 1, 2, 4 … 30
-// s. It forgets looks that were not repeated for a while, for example because their endpoint is
-// gone.
-func (l *looks) failed(look dataplane.Look, now time.Time) time.Duration {
-	maps.DeleteFunc(l.failures, func(_ string, r backoff.Retry) bool { return now.Sub(r.At) > 2*backoff.Longest })
-	r := l.failures[nameOf(look)]
-	r.Failed(now, now)
-	l.failures[nameOf(look)] = r
-	return backoff.Pause(r.Tries)
-}
-
-// nameOf returns a key for a look.
-func nameOf(look dataplane.Look) string { return fmt.Sprint(look) }

@@ -18,13 +18,13 @@ import (
 )
 
 // keptNodes returns how the store keeps this node's Node object: its addresses.
-func keptNodes() kept[[]netip.Addr] {
-	return kept[[]netip.Addr]{
+func keptNodes() kept[*corev1.Node, []netip.Addr] {
+	return kept[*corev1.Node, []netip.Addr]{
 		kind: KindNode,
-		of: as(func(o *corev1.Node) *[]netip.Addr {
+		of: func(o *corev1.Node) *[]netip.Addr {
 			addrs := NodeAddrs(o)
 			return &addrs
-		}),
+		},
 		same: func(a, b *[]netip.Addr) bool { return slices.Equal(*a, *b) },
 	}
 }
@@ -43,10 +43,10 @@ type clusterNode struct {
 
 // keptClusterNodes returns how the store keeps the nodes of the cluster: without the fields that
 // change with each heartbeat.
-func keptClusterNodes() kept[clusterNode] {
-	return kept[clusterNode]{
+func keptClusterNodes() kept[*corev1.Node, clusterNode] {
+	return kept[*corev1.Node, clusterNode]{
 		kind: KindClusterNode,
-		of:   as(clusterNodeOf),
+		of:   clusterNodeOf,
 		same: func(a, b *clusterNode) bool {
 			return a.Same(&b.NodeDump) && slices.Equal(a.cidrs, b.cidrs) && a.notReady.Equal(b.notReady)
 		},
@@ -111,7 +111,7 @@ const nodesPatience = 10 * time.Second
 // has nodes as peers, or a contested address. Until then there is no watch: every node has an
 // agent, and each agent would read every node.
 type nodeWatch struct {
-	*store[clusterNode]
+	*store[*corev1.Node, clusterNode]
 	informer *informer
 	decided  func()        // called when the nodes become known, and when they are late
 	need     func()        // starts the watch, unless it has started
@@ -166,7 +166,7 @@ func (c *Controller) nodesDecided() {
 		c.cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(names))
 	}
 	for _, name := range names {
-		c.queue.Add(Key{KindClusterPolicy, cache.ObjectName{Name: name}})
+		c.queue.Add(Key{KindClusterPolicy, cache.ObjectName{Name: name}}, prompt, time.Time{})
 	}
 }
 
@@ -204,12 +204,12 @@ func (c *contests) setRivals(rivals [][2]string) {
 	for _, r := range rivals {
 		key := desired.PodKey{Namespace: r[0], Name: r[1]}
 		if is[key] = true; !c.rivals[key] {
-			c.queue.Add(keyOfPod(key))
+			c.queue.Add(keyOfPod(key), prompt, time.Time{})
 		}
 	}
 	for key := range c.rivals {
 		if !is[key] {
-			c.queue.Add(keyOfPod(key))
+			c.queue.Add(keyOfPod(key), prompt, time.Time{})
 		}
 	}
 	if c.rivals = is; len(is) > 0 {
@@ -221,7 +221,7 @@ func (c *contests) setRivals(rivals [][2]string) {
 func (c *contests) enqueueAll() {
 	c.judged = time.Now()
 	for key := range c.rivals {
-		c.queue.Add(keyOfPod(key))
+		c.queue.Add(keyOfPod(key), prompt, time.Time{})
 	}
 }
 

@@ -344,23 +344,22 @@ func TestQueue(t *testing.T) {
 		require.Equal(t, most, is)
 	}
 	waiting(0, restful)
-	q.add(pod, first, restful)
-	q.add(pod, later, restful)
+	q.Add(pod, restful, first)
+	q.Add(pod, restful, later)
 	waiting(1, restful)
 	<-q.wake
-	q.add(Key{KindPod, cache.ObjectName{Name: "b"}}, later, restful)
 	require.Empty(t, q.wake, "told once")
-	q.Add(retry)
-	<-q.wake // it has more haste
-	waiting(3, prompt)
-	q.add(pod, later, urgent)
+	q.Add(Key{KindPod, cache.ObjectName{Name: "b"}}, restful, later)
+	q.Add(retry, prompt, time.Time{})
 	<-q.wake
-	q.add(retry, later, prompt)
-	require.Empty(t, q.wake)
+	waiting(3, prompt)
+	q.Add(pod, urgent, later)
+	<-q.wake // it has more haste
+	q.Add(retry, prompt, later)
 	waiting(3, urgent)
 	require.Equal(t, map[Key]time.Time{pod: first, {KindPod, cache.ObjectName{Name: "b"}}: later, retry: later}, q.Take())
 	waiting(0, restful)
-	q.add(pod, later, restful)
+	q.Add(pod, restful, later)
 	<-q.wake
 	require.Equal(t, map[Key]time.Time{pod: later}, q.Take())
 }

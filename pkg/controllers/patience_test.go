@@ -193,7 +193,7 @@ func TestSilentKind(t *testing.T) {
 			i := newInformer(KindPod, storeOf(keptPods("n1", few), &keys{}), source, klog.Logger{})
 			began := time.Now()
 			_ = i.watch(t.Context())
-			if i.heard.Equal(began) {
+			if i.heard.Load() == began {
 				return -1
 			}
 			return i.silence()

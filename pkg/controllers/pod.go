@@ -17,11 +17,11 @@ import (
 
 // keptPods returns how the store keeps pods: reduced to the values that the dataplane needs. The
 // dataplane shares these values, so each pod is in memory once.
-func keptPods(node string, b policy.Budgets) kept[desired.Pod] {
+func keptPods(node string, b policy.Budgets) kept[*corev1.Pod, desired.Pod] {
 	in, excess := newInterner(), b.ExcessOfNamespacePods()
-	return kept[desired.Pod]{
+	return kept[*corev1.Pod, desired.Pod]{
 		kind: KindPod,
-		of: as(func(p *corev1.Pod) *desired.Pod {
+		of: func(p *corev1.Pod) *desired.Pod {
 			pod := PodFrom(p, node)
 			if !pod.Local && !pod.Addr.IsValid() {
 				pod.Labels, pod.Ports = nil, nil // a pod without an address is in no set; the update that adds its address has the labels
@@ -29,7 +29,7 @@ func keptPods(node string, b policy.Budgets) kept[desired.Pod] {
 			pod.Fit()
 			in.pod(&pod)
 			return &pod
-		}),
+		},
 		same:  func(a, b *desired.Pod) bool { return a.Size == b.Size && a.Same(b) },
 		limit: b.NamespaceBytes,
 		size:  func(p *desired.Pod) int { return p.Size },

@@ -137,7 +137,7 @@ func TestPodStoreModel(t *testing.T) {
 
 // checkClosed checks that the pods of a namespace have labels if and only if they are within its
 // limit together.
-func checkClosed(t *rapid.T, s *store[desired.Pod], b policy.Budgets, cluster map[cache.ObjectName]*corev1.Pod, namespace string) {
+func checkClosed(t *rapid.T, s *store[*corev1.Pod, desired.Pod], b policy.Budgets, cluster map[cache.ObjectName]*corev1.Pod, namespace string) {
 	var pods []*corev1.Pod
 	sum := 0
 	for name, p := range cluster {

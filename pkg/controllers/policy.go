@@ -28,10 +28,16 @@ type keptPolicy struct {
 }
 
 // keptPolicies returns how the store keeps policies.
-func keptPolicies(b policy.Budgets) kept[keptPolicy] {
-	return kept[keptPolicy]{
+func keptPolicies(b policy.Budgets) kept[*networkingv1.NetworkPolicy, keptPolicy] {
+	return kept[*networkingv1.NetworkPolicy, keptPolicy]{
 		kind: KindPolicy,
-		of:   as(func(np *networkingv1.NetworkPolicy) *keptPolicy { return keptPolicyOf(np, b) }),
+		of: func(np *networkingv1.NetworkPolicy) *keptPolicy {
+			spec, size := np.Spec, policy.SizeOf(&np.Spec)
+			if excess := b.Excess(size); excess != "" {
+				spec, size = policy.Close(&spec, excess), policy.Size{}
+			}
+			return &keptPolicy{size: size.Total(), object: &networkingv1.NetworkPolicy{ObjectMeta: keptMeta(&np.ObjectMeta), Spec: spec}}
+		},
 		same: func(a, b *keptPolicy) bool {
 			// After a restore of etcd, two specs can have the same resource version.
 			return a.shut == b.shut && a.size == b.size && a.object.ResourceVersion != "" &&
@@ -49,16 +55,6 @@ func keptPolicies(b policy.Budgets) kept[keptPolicy] {
 			return &keptPolicy{object: &object, size: p.size, shut: true}
 		},
 	}
-}
-
-// keptPolicyOf returns what is kept of one policy.
-func keptPolicyOf(np *networkingv1.NetworkPolicy, b policy.Budgets) *keptPolicy {
-	spec, size := np.Spec, policy.SizeOf(&np.Spec)
-	excess := b.Excess(size)
-	if excess != "" {
-		spec, size = policy.Close(&spec, excess), policy.Size{}
-	}
-	return &keptPolicy{size: size.Total(), object: &networkingv1.NetworkPolicy{ObjectMeta: keptMeta(&np.ObjectMeta), Spec: spec}}
 }
 
 // keptMeta returns the fields of metadata that the agent uses.

@@ -33,7 +33,7 @@ func ofRules(namespace, name string, rules, version int) *networkingv1.NetworkPo
 }
 
 // closedIn returns the policies of a store that are closed, and that are not.
-func closedIn(s *store[keptPolicy]) (closed, open []string) {
+func closedIn(s *store[*networkingv1.NetworkPolicy, keptPolicy]) (closed, open []string) {
 	for _, p := range s.all() {
 		if name := p.object.Namespace + "/" + p.object.Name; policy.Excess(&p.object.Spec) != "" {
 			closed = append(closed, name)

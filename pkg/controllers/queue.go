@@ -56,8 +56,8 @@ func keyOfPod(pod desired.PodKey) Key { return Key{KindPod, cache.ObjectName(pod
 type haste uint8
 
 const (
-	// restful waits until HNS has rested. One request for sets covers all waiting changes, so
-	// waiting saves requests.
+	// restful waits until HNS has rested. Namespaces and pods of other nodes only affect sets. One
+	// request for sets covers all waiting changes, so waiting saves requests.
 	restful haste = iota
 	// prompt waits for an apply interval at most. Endpoints are written one by one, so waiting
 	// longer saves nothing.
@@ -69,7 +69,7 @@ const (
 // queue holds the keys of objects to synchronize, each once. Take empties it and hands over its
 // map, so it does not keep the memory of a burst.
 type queue struct {
-	wake chan struct{} // has a value when the first key came in, or one with more haste, since the worker last received
+	wake chan struct{} // has a value when a key came in since the worker last received
 
 	mu   sync.Mutex        // guards the fields below; not held during any call
 	keys map[Key]time.Time // when the first event of the key came in; zero without an event
@@ -80,31 +80,18 @@ func newQueue() *queue {
 	return &queue{wake: make(chan struct{}, 1), keys: map[Key]time.Time{}}
 }
 
-// Add adds a key without an event.
-func (q *queue) Add(key Key) { q.add(key, time.Time{}, prompt) }
-
-// AddEvent adds the key of an object that changed now. Namespaces and pods of other nodes only
-// affect sets, so their keys are restful.
-func (q *queue) AddEvent(key Key, h haste) { q.add(key, time.Now(), h) }
-
-func (q *queue) add(key Key, at time.Time, h haste) {
+// Add adds a key and wakes the worker. at is when the object changed, or zero if the key comes
+// without an event.
+func (q *queue) Add(key Key, h haste, at time.Time) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	news := len(q.keys) == 0 || h > q.most
 	if was, ok := q.keys[key]; !ok || was.IsZero() { // the first of several events counts
 		q.keys[key] = at
 	}
 	q.most = max(q.most, h)
-	if news {
-		signal(q.wake)
-	}
-}
-
-// signal sends a signal on a channel of capacity 1, unless one is waiting there.
-func signal(c chan<- struct{}) {
+	q.mu.Unlock()
 	select {
-	case c <- struct{}{}:
-	default:
+	case q.wake <- struct{}{}:
+	default: // a wake is waiting
 	}
 }
 

@@ -7,18 +7,19 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // kept says what a store keeps of the objects of one kind.
-type kept[T any] struct {
+type kept[O metav1.Object, T any] struct {
 	kind Kind
 	// of returns what is kept of an object, or nil if the object is of another kind.
-	of func(runtime.Object) *T
+	of func(O) *T
 	// same reports whether a change from one to the other is of no interest.
 	same func(a, b *T) bool
 
@@ -28,9 +29,6 @@ type kept[T any] struct {
 	size func(*T) int
 	// shut returns a closed copy of an object, without its text.
 	shut func(*T) *T
-	// gone is called with the last state of a deleted object, before the store drops it. It may be
-	// nil.
-	gone func(*T)
 }
 
 // store has the current state of all objects of one kind. An informer fills it. The values are
@@ -40,9 +38,9 @@ type kept[T any] struct {
 // If the objects of a namespace are over their limit, all of them close. A closed object has no
 // text, so when the namespace is within the limit again, the objects stay closed until the next
 // list. So what closes depends on the objects in the cluster, not on the order of events.
-type store[T any] struct {
-	kept[T]
-	changed func(key Key, was, is *T) // called after a change; was or is is nil if there is no object
+type store[O metav1.Object, T any] struct {
+	kept[O, T]
+	changed func(key Key, was, is *T) // called after a change; was is nil for a new object, is for a deleted one
 
 	mu sync.RWMutex // guards values; not held during any callback
 	// Only the informer's goroutine writes values, so it reads them without mu.
@@ -55,59 +53,53 @@ type store[T any] struct {
 
 // objects is a store for an informer, which does not need the type of its values.
 type objects interface {
-	// set stores an object of an event, and remove deletes one.
-	set(object runtime.Object) error
-	remove(object runtime.Object) error
+	// apply stores or deletes the object of an event. It reports whether a list would now open closed
+	// objects.
+	apply(event watch.Event) (room bool, err error)
 	// list begins a list. The caller passes each object to add, and then calls end, unless the list
 	// failed. end deletes the objects that were not added.
 	list() (add func(runtime.Object) error, end func())
-	// wantsList reports whether another list would open closed objects.
-	wantsList() bool
 }
 
-func newStore[T any](k kept[T], changed func(key Key, was, is *T)) *store[T] {
-	return &store[T]{kept: k, changed: changed, values: map[cache.ObjectName]*T{}, sums: map[string]int{}, closed: map[string]bool{}}
+func newStore[O metav1.Object, T any](k kept[O, T], changed func(key Key, was, is *T)) *store[O, T] {
+	return &store[O, T]{kept: k, changed: changed, values: map[cache.ObjectName]*T{}, sums: map[string]int{}, closed: map[string]bool{}}
 }
 
 // get returns the value of a name, or nil.
-func (s *store[T]) get(name cache.ObjectName) *T {
+func (s *store[O, T]) get(name cache.ObjectName) *T {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.values[name]
 }
 
 // all returns every value.
-func (s *store[T]) all() []*T {
+func (s *store[O, T]) all() []*T {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.Collect(maps.Values(s.values))
 }
 
-func (s *store[T]) set(object runtime.Object) error {
-	name, v, err := s.value(object)
-	if err == nil {
+func (s *store[O, T]) apply(event watch.Event) (room bool, err error) {
+	name, v, err := s.value(event.Object)
+	switch {
+	case err != nil:
+	case event.Type != watch.Deleted:
 		s.put(name, s.values[name], s.count(name, v))
-	}
-	return err
-}
-
-func (s *store[T]) remove(object runtime.Object) error {
-	name, last, err := s.value(object) // the event of a deletion has the last state
-	if err == nil && s.values[name] != nil {
+	case s.values[name] != nil:
 		s.count(name, nil)
-		s.put(name, last, nil)
+		s.put(name, v, nil) // the event of a deletion has the last state
 	}
-	return err
+	for namespace := range s.closed {
+		room = room || s.sums[namespace] <= s.limit
+	}
+	return room, err
 }
 
 // put replaces the value of a name, nil for none, and calls changed unless both values are the
 // same.
-func (s *store[T]) put(name cache.ObjectName, was, is *T) {
+func (s *store[O, T]) put(name cache.ObjectName, was, is *T) {
 	if was != nil && is != nil && s.same(was, is) {
 		return // readers may keep using the old value
-	}
-	if is == nil && s.gone != nil {
-		s.gone(was)
 	}
 	s.mu.Lock()
 	if is != nil {
@@ -121,7 +113,7 @@ func (s *store[T]) put(name cache.ObjectName, was, is *T) {
 
 // count counts the new value of an object, nil for none, against the limit of its namespace. It
 // returns the value, or its closed copy if the namespace is closed.
-func (s *store[T]) count(name cache.ObjectName, v *T) *T {
+func (s *store[O, T]) count(name cache.ObjectName, v *T) *T {
 	if s.limit == 0 {
 		return v
 	}
@@ -151,7 +143,7 @@ func (s *store[T]) count(name cache.ObjectName, v *T) *T {
 	return v
 }
 
-func (s *store[T]) list() (add func(runtime.Object) error, end func()) {
+func (s *store[O, T]) list() (add func(runtime.Object) error, end func()) {
 	values, sums := map[cache.ObjectName]*T{}, map[string]int{}
 	over := func(name cache.ObjectName, v *T) bool {
 		return s.limit > 0 && sums[name.Namespace] > s.limit && s.size(v) > 0
@@ -190,46 +182,24 @@ func (s *store[T]) list() (add func(runtime.Object) error, end func()) {
 	return add, end
 }
 
-func (s *store[T]) wantsList() bool {
-	for namespace := range s.closed {
-		if s.sums[namespace] <= s.limit {
-			return true
-		}
-	}
-	return false
-}
-
 // value returns the name of an object and its value in the store.
-func (s *store[T]) value(object runtime.Object) (cache.ObjectName, *T, error) {
-	v := s.of(object)
-	if v == nil {
-		return cache.ObjectName{}, nil, fmt.Errorf("unexpected %T in the store of %s", object, s.kind)
-	}
-	is, err := meta.Accessor(object)
-	if err != nil {
-		return cache.ObjectName{}, nil, err
-	}
-	return cache.ObjectName{Namespace: is.GetNamespace(), Name: is.GetName()}, v, nil
-}
-
-// as returns a function that returns nil for an object of another type.
-func as[O, T any](of func(*O) *T) func(runtime.Object) *T {
-	return func(object runtime.Object) *T {
-		if o, ok := object.(any).(*O); ok {
-			return of(o)
+func (s *store[O, T]) value(object runtime.Object) (cache.ObjectName, *T, error) {
+	if o, ok := object.(O); ok {
+		if v := s.of(o); v != nil {
+			return cache.ObjectName{Namespace: o.GetNamespace(), Name: o.GetName()}, v, nil
 		}
-		return nil
 	}
+	return cache.ObjectName{}, nil, fmt.Errorf("unexpected %T in the store of %s", object, s.kind)
 }
 
-func keptNamespaces() kept[desired.Namespace] {
-	return kept[desired.Namespace]{
+func keptNamespaces() kept[*corev1.Namespace, desired.Namespace] {
+	return kept[*corev1.Namespace, desired.Namespace]{
 		kind: KindNamespace,
-		of: as(func(o *corev1.Namespace) *desired.Namespace {
+		of: func(o *corev1.Namespace) *desired.Namespace {
 			ns := &desired.Namespace{Name: o.Name, Labels: o.Labels}
 			ns.Fit()
 			return ns
-		}),
+		},
 		same: (*desired.Namespace).Same,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
@@ -23,12 +24,29 @@ import (
 type keys struct{ all []Key }
 
 // storeOf returns a store that enqueues into keys.
-func storeOf[T any](what kept[T], k *keys) *store[T] {
+func storeOf[O metav1.Object, T any](what kept[O, T], k *keys) *store[O, T] {
 	return newStore(what, func(key Key, _, _ *T) { k.all = append(k.all, key) })
 }
 
+// set and remove pass an object to a store as the events of a watch do.
+func (s *store[O, T]) set(object runtime.Object) error {
+	_, err := s.apply(watch.Event{Type: watch.Modified, Object: object})
+	return err
+}
+
+func (s *store[O, T]) remove(object runtime.Object) error {
+	_, err := s.apply(watch.Event{Type: watch.Deleted, Object: object})
+	return err
+}
+
+// wantsList reports whether a list would open closed objects.
+func (s *store[O, T]) wantsList() bool {
+	room, _ := s.apply(watch.Event{}) // it changes nothing
+	return room
+}
+
 // relist has a store take a list of all objects.
-func relist[T any](s *store[T], all ...runtime.Object) error {
+func relist[O metav1.Object, T any](s *store[O, T], all ...runtime.Object) error {
 	add, end := s.list()
 	for _, object := range all {
 		if err := add(object); err != nil {
@@ -50,7 +68,7 @@ func (k *keys) take() []string {
 	return names
 }
 
-func podStore() (*store[desired.Pod], *keys) {
+func podStore() (*store[*corev1.Pod, desired.Pod], *keys) {
 	k := &keys{}
 	return storeOf(keptPods("n1", policy.DefaultBudgets()), k), k
 }

@@ -31,13 +31,13 @@ func (c *Controller) work(ctx context.Context) {
 	if c.cfg.RequireNodeAddr && !c.awaitNodeAddr(ctx) {
 		return
 	}
-	c.queue.Add(Key{Kind: KindRetry}) // so that an empty cluster also gets a transaction
+	c.queue.Add(Key{Kind: KindRetry}, prompt, time.Time{}) // so that an empty cluster also gets a transaction
 
 	w := worker{
 		c:        c,
 		pace:     pace{interval: c.cfg.ApplyInterval},
-		retry:    time.AfterFunc(backoff.Longest, func() { c.queue.Add(Key{Kind: KindRetry}) }),
-		looks:    looks{observer: c.cfg.Observer, failures: map[string]backoff.Retry{}},
+		retry:    time.AfterFunc(backoff.Longest, func() { c.queue.Add(Key{Kind: KindRetry}, prompt, time.Time{}) }),
+		looks:    looks{observer: c.cfg.Observer},
 		contests: contests{queue: c.queue},
 	}
 	if c.cfg.Source.AllNodes != nil {
@@ -45,9 +45,7 @@ func (c *Controller) work(ctx context.Context) {
 	}
 	w.retry.Stop()
 	defer w.retry.Stop()
-	for ctx.Err() == nil {
-		w.step(ctx)
-	}
+	w.run(ctx)
 }
 
 // awaitNodeAddr waits until the Node object has an address. It returns false if ctx ends first.
@@ -59,7 +57,7 @@ func (c *Controller) awaitNodeAddr(ctx context.Context) bool {
 	}
 	for ; len(addrs) == 0; addrs = c.nodeAddrs() { // an address may be gone again
 		select {
-		case <-c.addressed:
+		case <-c.queue.wake:
 		case <-ctx.Done():
 			return false
 		}
@@ -86,38 +84,35 @@ type worker struct {
 	converged bool      // whether it had converged
 }
 
-// step runs the transaction or the look that is due, or waits for one. A transaction is due when
+// run runs each transaction and look when it is due, until ctx is done. A transaction is due when
 // keys wait and HNS has rested. A look is due when no transaction waits, or when transactions have
 // delayed it for too long.
-func (w *worker) step(ctx context.Context) {
-	now := time.Now()
-	if len(w.contests.rivals) > 0 && now.Sub(w.contests.judged) >= judgeEvery {
-		w.contests.enqueueAll()
-	}
-	keys, most := w.c.queue.Waiting()
-	wait := judgeEvery
-	if w.looks.began {
-		look := w.looks.begins(now, keys > 0)
-		if !look.After(now) {
+func (w *worker) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		now := time.Now()
+		if len(w.contests.rivals) > 0 && now.Sub(w.contests.judged) >= judgeEvery {
+			w.contests.enqueueAll()
+		}
+		keys, most := w.c.queue.Waiting()
+		look, transaction := now.Add(judgeEvery), now.Add(judgeEvery)
+		if w.looks.began {
+			look = w.looks.begins(now, keys > 0)
+		}
+		if keys > 0 {
+			transaction = w.pace.next[most]
+		}
+		switch {
+		case !look.After(now):
 			w.look(ctx)
-			return
-		}
-		wait = min(wait, look.Sub(now))
-	}
-	if keys > 0 {
-		begins := w.pace.next[most]
-		if !begins.After(now) {
+		case !transaction.After(now):
 			w.transact(ctx)
-			return
+		default:
+			select {
+			case <-ctx.Done():
+			case <-w.c.queue.wake:
+			case <-time.After(min(look.Sub(now), transaction.Sub(now))):
+			}
 		}
-		wait = min(wait, begins.Sub(now))
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-w.c.queue.wake:
-	case <-timer.C:
 	}
 }
 
@@ -134,8 +129,6 @@ func (w *worker) transact(ctx context.Context) {
 	w.pending = keys
 	began, endpoints := time.Now(), 0
 	w.retry.Stop()
-	defer c.status.setDoing("")
-	c.status.setDoing("reading the objects that changed")
 	tx := dataplane.NewTransaction()
 	for key := range w.pending {
 		w.read(tx, key)
@@ -146,10 +139,8 @@ func (w *worker) transact(ctx context.Context) {
 		return keys > 0 && (most == urgent || time.Since(began) >= w.pace.interval)
 	}
 
-	c.status.setDoing("passing the changes to the dataplane")
 	report, err := c.cfg.Applier.ApplyDataplane(ctx, tx)
 	w.pace.rest(report.Busy, began, endpoints > 0)
-	c.status.setDoing("reporting the results")
 	w.publish(report, err)
 	switch {
 	case ctx.Err() != nil && err != nil: // shutting down
@@ -266,7 +257,7 @@ func (w *worker) read(tx *dataplane.Transaction, key Key) {
 // the same name.
 func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
 	p := w.c.pods.get(key.ObjectName)
-	if w.c.finished.take(desired.PodKey(key.ObjectName)) {
+	if finished, _ := w.c.finished.LoadAndDelete(key.ObjectName); finished == true {
 		tx.DeleteFinishedPod(desired.PodKey(key.ObjectName))
 	} else {
 		tx.DeletePod(desired.PodKey(key.ObjectName))
