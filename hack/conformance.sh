@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the conformance suite of sigs.k8s.io/network-policy-api against the agent, what
-# upstream asks of NetworkPolicies, and the tests of what both run on. Arguments go to "go test".
+# Runs the conformance suite of sigs.k8s.io/network-policy-api against the agent, and what
+# upstream asks of NetworkPolicies. Arguments go to "go test".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

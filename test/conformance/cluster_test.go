@@ -43,8 +43,8 @@ type cluster struct {
 	verdicts map[string]string // the last of each switch, for the log
 }
 
-// newCluster makes nodes that last until the test ends. wrong is for the agents.
-func newCluster(t *testing.T, wrong tamper) *cluster {
+// newCluster makes nodes that last until the test ends.
+func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, agents: map[string]*agent{}, nodes: map[string]netip.Addr{}, verdicts: map[string]string{}}
 	t.Cleanup(func() { require.NoError(t, removeAll(context.Background())) })
@@ -53,7 +53,7 @@ func newCluster(t *testing.T, wrong tamper) *cluster {
 		windows, linux := nodeOf(corev1.Windows, i), nodeOf(corev1.Linux, i)
 		c.node(windows, corev1.Windows, netip.AddrFrom4([4]byte{10, 240, 0, byte(10 + i)}), kubelet)
 		c.node(linux, corev1.Linux, netip.AddrFrom4([4]byte{10, 240, 0, byte(20 + i)}), kubelet)
-		c.agents[windows] = startAgent(t, windows, wrong)
+		c.agents[windows] = startAgent(t, windows)
 	}
 	return c
 }
@@ -157,17 +157,11 @@ func (c *cluster) newAddr(node byte) netip.Addr {
 // agent is the agent of one Windows node, on a simulator.
 type agent struct{ sim *hnsfault.Sim }
 
-// tamper changes what an agent reads; nil: nothing.
-type tamper func(*controllers.Source)
-
 // startAgent runs the agent of a node until the test ends.
-func startAgent(t *testing.T, node string, wrong tamper) *agent {
+func startAgent(t *testing.T, node string) *agent {
 	t.Helper()
 	source, err := controllers.ClusterSource(admin, node)
 	require.NoError(t, err)
-	if wrong != nil {
-		wrong(&source)
-	}
 	a := &agent{sim: hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})}
 	dp := dataplane.New(dataplane.Config{Client: a.sim, Node: node, Now: time.Now, LookPeriod: time.Second})
 	ctl := controllers.New(controllers.Config{

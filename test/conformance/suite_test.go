@@ -27,7 +27,7 @@ import (
 // TestConformance is the suite with all features, and its own report. hack/conformance.sh asserts that as many
 // tests ran as there are.
 func TestConformance(t *testing.T) {
-	c := newCluster(t, nil)
+	c := newCluster(t)
 	c.playStatefulSets()
 	api, err := client.New(admin, client.Options{})
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func (k withNodes) CreatePod(pod *corev1.Pod) (*corev1.Pod, error) {
 // meets no switch.
 func TestUpstreamNetworkPolicies(t *testing.T) {
 	logrus.SetOutput(io.Discard)
-	c := newCluster(t, nil)
+	c := newCluster(t)
 	api := withNodes{&cyclonus.Kubernetes{ClientSet: kube, RestConfig: admin}, c, &atomic.Int64{}}
 	namespaces := []string{"x", "y", "z"}
 	resources, err := probing.NewDefaultResources(api, namespaces, []string{"a", "b", "c"}, []int{80, 81},

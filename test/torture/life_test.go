@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -25,18 +24,12 @@ type life struct {
 	machine // nothing of todo is ever done
 
 	odd    character // zero while HNS is an ordinary one
-	gaps   *gaps
-	calls  []spoken
+	births *births
+	calls  []hnsfault.Call
 	read   map[string]bool    // endpoints that the process has read, in lower case
 	asked  time.Time          // when the report came
 	failed map[string]setback // looks, by what they read
 	warned map[string]bool    // warnings since somebody asked
-}
-
-// spoken is a call with what came of it.
-type spoken struct {
-	hnsfault.Call
-	at time.Time
 }
 
 // setback is a look that failed: the agent makes it again after 1, 2, 4 … 30 s.
@@ -49,7 +42,7 @@ type setback struct {
 const lookTakes = time.Millisecond
 
 func newLife(t tester, sc *scenario) *life {
-	l := &life{machine: newMachine(t, sc, newMemo()), gaps: newGaps(), warned: map[string]bool{}}
+	l := &life{machine: newMachine(t, sc, newMemo()), births: &births{newOutstanding(newMemo()), map[string]*outstanding{}}, warned: map[string]bool{}}
 	// A node without any endpoint is not settled.
 	require.NoError(t, l.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-0", Addrs: []netip.Addr{netip.MustParseAddr("10.255.0.1")}}))
 	l.start()
@@ -74,7 +67,7 @@ func (l *life) onCall(c hnsfault.Call, when hnsfault.When) {
 	if when == hnsfault.Before {
 		return
 	}
-	l.calls = append(l.calls, spoken{c, l.now})
+	l.calls = append(l.calls, c)
 	if c.Op == hns.OpEndpointGet && (c.Err == nil || hns.EndpointGone(c.Err)) {
 		l.read[strings.ToLower(c.Target)] = c.Err == nil
 	}
@@ -83,7 +76,6 @@ func (l *life) onCall(c hnsfault.Call, when hnsfault.When) {
 	} else if c.Err != nil {
 		l.note("  %s %s -> %v", c.Op, c.Target, c.Err)
 	}
-	l.gaps.measure(l)
 }
 
 // step is one thing that happens.
@@ -95,7 +87,7 @@ func (l *life) step(s step) {
 		for _, e := range s.events {
 			e.tell(tx)
 		}
-		l.gaps.learn(l.todo, s.events)
+		l.births.learn(l.todo, s.events)
 		l.apply(tx)
 	case cni:
 		require.NoError(l.t, script.Change(l.sim, s.words))
@@ -207,17 +199,16 @@ func (l *life) sweep() {
 }
 
 // writesSince returns the writes since the call with this index.
-func (l *life) writesSince(first int) []spoken {
-	return slices.DeleteFunc(slices.Clone(l.calls[first:]), func(c spoken) bool { return !isWrite(c.Op) })
+func (l *life) writesSince(first int) []hnsfault.Call {
+	return slices.DeleteFunc(slices.Clone(l.calls[first:]), func(c hnsfault.Call) bool { return !isWrite(c.Op) })
 }
 
-// code returns the HRESULT with which HNS refused a call, 0 when it did not.
-func (c spoken) code() uint32 {
-	var op *hns.OpError
-	if !errors.As(c.Err, &op) || !hns.Answered(c.Err) {
+// refusal returns the HRESULT with which HNS refused a call, 0 when it did not.
+func refusal(c hnsfault.Call) uint32 {
+	if !hns.Answered(c.Err) {
 		return 0
 	}
-	return op.Code
+	return hns.CodeOf(c.Err)
 }
 
 // fail ends the history with everything that a reader needs.

@@ -14,20 +14,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // What is asked of a history on a personality.
 const (
-	// A newborn endpoint is closed after so many of its own calls: of three tries each
-	// makes three requests between two reads, when all fails, and HNS goes back on its
-	// word seventeen times at most. The most that 1,000 histories took is 14.
-	maxOwnCalls = 30
-	// And after so many of all calls, of each endpoint of the node and its sets.
-	maxCallsEach = 40
-	// An endpoint that is open is tried every 5 s, and none waits for longer than two
-	// failures in a row take. The most is 2 s.
-	maxOpenTime = 15 * time.Second
 	// What HNS does not refuse is right this long after the last event: a look, which takes
 	// a minute, finds what HNS ignored. What HNS refused in an earlier form takes ten
 	// minutes.
@@ -50,8 +42,8 @@ func TestPersonalities(t *testing.T) {
 		l.play(t, drawCharacter(t))
 		l.sweep()
 		l.checkRight()
+		l.checkClosed()
 		l.checkHour()
-		l.checkGaps()
 		l.checkLifted()
 	})
 }
@@ -103,7 +95,7 @@ func (l *life) checkHour() {
 		for _, set := range c.Sets {
 			count[set.Name]++
 		}
-		if onEndpoint(c.Call) && !secondForm(hour, i+1) {
+		if onEndpoint(c) && !secondForm(hour, i+1) {
 			count[strings.ToLower(c.Target)]++
 		}
 	}
@@ -125,7 +117,7 @@ func (l *life) checkHour() {
 		// What HNS takes in another form is not refused, nor is what it does by halves now and then:
 		// in the midst of a retry, the next write tells what becomes of it.
 		again := secondForm(hour, i+1) && hour[i+1].Err == nil
-		if code := c.code(); code != 0 && !again && (!l.odd.whimsical || code != l.odd.broke) && !strings.Contains(said, fmt.Sprintf("0x%08x", code)) {
+		if code := refusal(c); code != 0 && !again && (!l.odd.whimsical || code != l.odd.broke) && !strings.Contains(said, fmt.Sprintf("0x%08x", code)) {
 			l.fail("HNS rejects %s with 0x%08x, which is in no warning:\n%s", c.Op, code, said)
 		}
 	}
@@ -133,7 +125,7 @@ func (l *life) checkHour() {
 
 // secondForm reports whether a call repeats the Update before it, which HNS refused, in another
 // form. Both are one ask.
-func secondForm(calls []spoken, i int) bool {
+func secondForm(calls []hnsfault.Call, i int) bool {
 	if i >= len(calls) {
 		return false
 	}
@@ -159,22 +151,6 @@ func (l *life) allowance() map[string]int {
 	return out
 }
 
-// checkGaps: no endpoint was open for long.
-func (l *life) checkGaps() {
-	all := slices.Clone(l.gaps.closed)
-	for _, g := range l.gaps.open {
-		all = append(all, g.end(l))
-	}
-	for _, g := range all {
-		if l.odd.whimsical && l.odd.blind == g.id {
-			continue // HNS took the block and did nothing, and nobody can see that
-		}
-		if g.own > maxOwnCalls || g.calls > maxCallsEach*(1+g.endpoints) || g.took > maxOpenTime {
-			l.fail("open for too long: %v", g)
-		}
-	}
-}
-
 // checkLifted: when HNS is an ordinary one again, the node becomes what a fresh
 // process makes of it. A new process then finds nothing to do. Under a spelling it
 // writes each endpoint and each set once at most, to learn it; where words cannot be
@@ -190,7 +166,7 @@ func (l *life) checkLifted() {
 				for _, set := range c.Sets {
 					count[set.Name]++
 				}
-				if onEndpoint(c.Call) {
+				if onEndpoint(c) {
 					count[c.Target]++
 				}
 			}
