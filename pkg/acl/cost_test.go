@@ -122,13 +122,3 @@ func TestRenderedIsCanonical(t *testing.T) {
 		require.GreaterOrEqual(t, Size(acls)*longACL, bytes)
 	})
 }
-
-// BenchmarkRender compiles and renders 1,000 peers and 5,000 ports.
-func BenchmarkRender(b *testing.B) {
-	np := wide(1000, 5000)
-	b.ReportAllocs()
-	for b.Loop() {
-		c := policy.Compile(np)
-		_ = aclsOf(c, ipsets.Name.ID)
-	}
-}

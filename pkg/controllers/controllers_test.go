@@ -34,7 +34,7 @@ func TestFirstTransactionHasEverything(t *testing.T) {
 		calls := r.calls()
 		require.Len(t, calls, 1)
 		require.Equal(t, 5, calls[0].len, "two pods, a namespace, a policy and the node's addresses")
-		requireClosed(t, c.synced)
+		<-c.synced // it is closed
 		require.NoError(t, c.Healthy())
 		require.NoError(t, c.Ready())
 	})
@@ -228,29 +228,24 @@ func TestRetryAfterBringsAnEmptyTransaction(t *testing.T) {
 	})
 }
 
-func TestReadyWhenHNSRefusesOneObject(t *testing.T) {
-	for _, reason := range []state.Reason{state.ReasonHNSRejected, state.ReasonHNSUnavailable, state.ReasonForeignWrites} {
-		r := warned(state.Warning{Object: "x/a", Kind: "Pod", Reason: reason, Message: "no"})
+// TestReadyByWarning: while HNS does not answer the node is not ready. A single object is no reason,
+// as the others are served.
+func TestReadyByWarning(t *testing.T) {
+	for w, says := range map[state.Warning]string{
+		{Object: "x/a", Kind: "Pod", Reason: state.ReasonHNSRejected, Message: "no"}:    "",
+		{Object: "x/a", Kind: "Pod", Reason: state.ReasonHNSUnavailable, Message: "no"}: "",
+		{Object: "x/a", Kind: "Pod", Reason: state.ReasonForeignWrites, Message: "no"}:  "",
+		{Object: "n1", Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "no"}: "HNS does not answer: Node n1: no",
+	} {
+		r := &recorder{answer: func(int) (state.Report, error) {
+			return state.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []state.Warning{w}}, nil
+		}}
 		run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
-			require.NoError(t, c.Ready(), "the others are served")
-			require.NoError(t, c.Healthy())
+			ready, healthy := checks(c)
+			require.Equal(t, says, ready)
+			require.Empty(t, healthy)
 		})
 	}
-}
-
-func TestNotReadyWhileHNSDoesNotAnswer(t *testing.T) {
-	r := warned(state.Warning{Object: "n1", Kind: "Node", Reason: state.ReasonHNSUnavailable, Message: "no"})
-	run(t, Config{Source: newCluster().source(), Applier: r}, func(t *testing.T, c *Controller) {
-		require.EqualError(t, c.Ready(), "HNS does not answer: Node n1: no")
-		require.NoError(t, c.Healthy())
-	})
-}
-
-// warned is an Applier that has one thing outstanding for good.
-func warned(w state.Warning) *recorder {
-	return &recorder{answer: func(int) (state.Report, error) {
-		return state.Report{Pending: 1, RetryAfter: time.Hour, Warnings: []state.Warning{w}}, nil
-	}}
 }
 
 func TestFailedApplyBringsTheSameObjectsAgain(t *testing.T) {
@@ -303,7 +298,11 @@ func TestNothingIsAppliedBeforeEverythingIsKnown(t *testing.T) {
 	run(t, Config{Source: cl.source(), Applier: r}, func(t *testing.T, c *Controller) {
 		time.Sleep(10 * time.Minute)
 		require.Empty(t, r.calls())
-		requireOpen(t, c.synced)
+		select {
+		case <-c.synced:
+			require.Fail(t, "not everything is known")
+		default:
+		}
 		require.NoError(t, c.Healthy(), "an API server that is down is no reason to restart")
 		require.EqualError(t, c.Ready(), "the API server does not answer: list networkpolicies: connection refused")
 		cl.policies.setDown(nil)
@@ -382,22 +381,4 @@ func TestPolicy(t *testing.T) {
 		_, ok = c.Policy(deny)
 		require.False(t, ok, "it was deleted")
 	})
-}
-
-func requireClosed(t *testing.T, ch <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-ch:
-	default:
-		require.Fail(t, "the channel is open")
-	}
-}
-
-func requireOpen(t *testing.T, ch <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-ch:
-		require.Fail(t, "the channel is closed")
-	default:
-	}
 }

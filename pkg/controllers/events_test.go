@@ -83,20 +83,48 @@ func TestWarningOfAClusterPolicyIsTold(t *testing.T) {
 	})
 }
 
-// TestNodesUnknownIsOfThisNode: whether the nodes of the cluster are known is a matter of each
-// agent, so each says it of its own node.
-func TestNodesUnknownIsOfThisNode(t *testing.T) {
-	names := map[string]bool{}
-	for _, node := range []string{"win-1", "win-2"} {
-		runOn(t, node, nil, func(w *world) {
-			w.clusters = map[string]*v1alpha2.ClusterNetworkPolicy{"p": {ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-c", Generation: 1}}}
-			w.activate(state.Warning{Object: "p", Kind: "ClusterNetworkPolicy", Reason: state.ReasonNodesUnknown, Message: "spec.a: no"})
-			got := w.one()
-			require.Equal(t, "on node "+node+": spec.a: no", got.Note)
-			names[got.Name] = true
+// TestNotes: what an Event says, by its warning, and whether all nodes have one Event or each node
+// has its own. A warning of a pod is told when it stands for a minute.
+func TestNotes(t *testing.T) {
+	contested := func(kind string) state.Warning {
+		return state.Warning{Object: "x/a", Kind: kind, Reason: state.ReasonAddressContested, Message: "no"}
+	}
+	for name, tt := range map[string]struct {
+		warning state.Warning
+		waits   bool
+		note    string // of node win-1
+		events  int    // of two nodes
+	}{
+		"nodes unknown":       {state.Warning{Object: "p", Kind: "ClusterNetworkPolicy", Reason: state.ReasonNodesUnknown, Message: "no"}, false, "on node win-1: no", 2},
+		"over its budget":     {state.Warning{Object: "x/one", Kind: "NetworkPolicy", Reason: state.ReasonOverBudget, Message: "no"}, false, "on node win-1 and every other Windows node: no", 1},
+		"contested":           {contested("Pod"), true, "on node win-1: in doubt for pod a: no", 2},
+		"contested elsewhere": {contested(desired.RemotePod), true, "on node win-1 and every other Windows node: in doubt for pod a: no", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := map[string]bool{}
+			for _, node := range []string{"win-1", "win-2"} {
+				runOn(t, node, []string{"one"}, func(w *world) {
+					w.clusters = map[string]*v1alpha2.ClusterNetworkPolicy{"p": {ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-c", Generation: 1}}}
+					w.selects("a", "one")
+					w.activate(tt.warning)
+					if tt.waits {
+						time.Sleep(tellPatience - time.Second)
+						require.Empty(t, w.took())
+						time.Sleep(2 * time.Second)
+					}
+					e := w.one()
+					require.Equal(t, string(tt.warning.Reason), e.Reason)
+					require.Equal(t, strings.Replace(tt.note, "win-1", node, 1), e.Note)
+					names[e.Name] = true
+					w.activate(tt.warning)
+					require.Empty(t, w.took(), "nothing is new")
+					w.activate()
+					require.Equal(t, []string{"Normal " + e.Regarding.Name + " Programmed"}, w.took())
+				})
+			}
+			require.Len(t, names, tt.events)
 		})
 	}
-	require.Len(t, names, 2, "an Event for each")
 }
 
 func TestProgrammedWhenAllHasPassed(t *testing.T) {
@@ -159,39 +187,6 @@ func TestPodsThatFailForAMoment(t *testing.T) {
 		w.activate()
 		require.Equal(t, []string{"Normal one Programmed"}, w.took())
 	})
-}
-
-// TestContestedIsTold: on the policies that select the pod, by this node, when it stands
-// for a minute. A reuse that passes is no news.
-func TestContestedIsTold(t *testing.T) {
-	runEvents(t, []string{"one"}, func(w *world) {
-		w.selects("a", "one")
-		contested := state.Warning{Object: "x/a", Kind: "Pod", Reason: state.ReasonAddressContested, Message: "address 10.0.0.1 is claimed by y/t"}
-		w.activate(contested)
-		time.Sleep(tellPatience - time.Second)
-		require.Empty(t, w.took())
-		time.Sleep(2 * time.Second)
-		require.Equal(t, "on node win-1: in doubt for pod a: address 10.0.0.1 is claimed by y/t", w.one().Note)
-		w.activate()
-		require.Equal(t, []string{"Normal one Programmed"}, w.took())
-	})
-}
-
-// TestContestedElsewhereIsTold: every node finds that pods of other nodes contest an address, and
-// there is one Event of all.
-func TestContestedElsewhereIsTold(t *testing.T) {
-	events := map[string]bool{}
-	for _, node := range []string{"win-1", "win-2"} {
-		runOn(t, node, []string{"one"}, func(w *world) {
-			w.selects("a", "one")
-			w.activate(state.Warning{Object: "x/a", Kind: desired.RemotePod, Reason: state.ReasonAddressContested, Message: "address 10.0.0.1 is claimed by y/t"})
-			time.Sleep(tellPatience + time.Second)
-			e := w.one()
-			require.Equal(t, "on node "+node+" and every other Windows node: in doubt for pod a: address 10.0.0.1 is claimed by y/t", e.Note)
-			events[e.Name] = true
-		})
-	}
-	require.Len(t, events, 1)
 }
 
 // Many nodes may have many warnings at once: they are told one by one, none is
@@ -356,23 +351,6 @@ func TestLimitsOfTheServer(t *testing.T) {
 		require.True(t, utf8.ValidString(e.Note))
 		require.Len(t, e.ReportingInstance, 128)
 		require.Equal(t, long, e.Regarding.Name)
-	})
-}
-
-// A policy that is over its budget has one Event, of which every node would say the
-// same, and one when that has passed.
-func TestOverBudgetIsTold(t *testing.T) {
-	runEvents(t, []string{"a"}, func(w *world) {
-		over := state.Warning{Object: "x/a", Kind: "NetworkPolicy", Reason: state.ReasonOverBudget, Message: "spec: it is too long"}
-		w.activate(over)
-		e := w.one()
-		require.Equal(t, "OverBudget", e.Reason)
-		require.Equal(t, "a", e.Regarding.Name)
-		require.Contains(t, e.Note, "every other Windows node")
-		w.activate(over)
-		require.Empty(t, w.took())
-		w.activate()
-		require.Equal(t, []string{"Normal a Programmed"}, w.took())
 	})
 }
 

@@ -49,11 +49,6 @@ func runEvents(t *testing.T, policies []string, play func(w *world)) {
 
 func runOn(t *testing.T, node string, policies []string, play func(w *world)) {
 	t.Helper()
-	runWith(t, node, policies, func(*EventsConfig) {}, play)
-}
-
-func runWith(t *testing.T, node string, policies []string, change func(*EventsConfig), play func(w *world)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := zapobserver.New(zapcore.InfoLevel)
 		w := &world{
@@ -63,9 +58,7 @@ func runWith(t *testing.T, node string, policies []string, change func(*EventsCo
 		for _, name := range policies {
 			w.write(name, 1)
 		}
-		cfg := EventsConfig{Sink: w, Node: node, Policy: w.policy, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))}
-		change(&cfg)
-		w.Recorder = NewRecorder(cfg)
+		w.Recorder = NewRecorder(EventsConfig{Sink: w, Node: node, Policy: w.policy, Selecting: w.selecting, Logger: zapr.NewLogger(zap.New(core))})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel() // a failed test would move the bubble's clock for good
 		done := make(chan struct{})

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
@@ -106,49 +108,53 @@ func TestEachPodStops(t *testing.T) {
 	}
 }
 
-// Something else that comes with a 200 is not a cluster without pods.
-func TestAnswerOfAnotherKind(t *testing.T) {
-	for _, answer := range []string{`{"kind": "Status", "status": "Failure"}`, `{"items": []}`} {
-		_, err := newInformer(KindPod, nil, sourceOf(t, &oneAnswer{k8sruntime.ContentTypeJSON, []byte(answer)}, "n1").Pods, klog.Logger{}).page(t.Context(), metav1.ListOptions{}, nil)
-		require.Error(t, err, answer)
-	}
-	for answer, kind := range map[string]string{
-		"k8s\x00\x0a\x08\x12\x06Status\x12\x02\x0a\x00": "Status",
-		"k8s\x00\x12\x02\x0a\x00":                       "",
-	} {
-		_, _, err := readPods(strings.NewReader(answer))
-		require.EqualError(t, err, fmt.Sprintf("the answer is of kind %q", kind))
-	}
-}
-
-// Over the wire the pods are what they are, and those of a workload share their labels.
+// TestFirstListOverTheWire: over the wire the pods are what they are, and those of a workload share
+// their labels. The agent asks for its own node alone, and for all nodes if it has no name.
 func TestFirstListOverTheWire(t *testing.T) {
-	f := fleet{pods: 300, workloads: 20}
-	r := &recorder{}
-	cfg := Config{Source: sourceOf(t, server{fleet: f}, "node-000"), Applier: r, Node: "node-000"}
-	applied := firstApplied(&cfg)
-	c := New(cfg)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.Run(ctx)
-	}()
-	<-applied
-	cancel()
-	<-done
+	for node, selector := range map[string]string{"node-000": "metadata.name=node-000", "": ""} {
+		f := fleet{pods: 300, workloads: 20}
+		var mu sync.Mutex // guards following
+		asked := map[string]string{}
+		web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			asked[r.URL.Path] = r.URL.Query().Get("fieldSelector")
+			mu.Unlock()
+			server{fleet: f}.ServeHTTP(w, r)
+		})
+		r := &recorder{}
+		cfg := Config{Source: sourceOf(t, web, node), Applier: r, Node: node}
+		applied := firstApplied(&cfg)
+		c := New(cfg)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.Run(ctx)
+		}()
+		<-applied
+		require.NoError(t, c.Ready())
+		cancel()
+		<-done
 
-	got := r.calls()[0].pods
-	require.Len(t, got, f.pods)
-	places := map[uintptr]bool{}
-	template := f.template()
-	for i := range f.pods {
-		want := PodFrom(f.pod(template, i), "node-000")
-		is := got[want.Key()]
-		require.True(t, is.Same(&want), "%+v\n%+v", is, want)
-		places[place(is.Labels)] = true
+		require.Len(t, r.calls(), 1)
+		got := r.calls()[0].pods
+		require.Len(t, got, f.pods)
+		places := map[uintptr]bool{}
+		template := f.template()
+		for i := range f.pods {
+			want := PodFrom(f.pod(template, i), node)
+			is := got[want.Key()]
+			require.True(t, is.Same(&want), "%+v\n%+v", is, want)
+			places[place(is.Labels)] = true
+		}
+		require.Len(t, places, f.workloads)
+		mu.Lock()
+		defer mu.Unlock()
+		maps.DeleteFunc(asked, func(path, _ string) bool { return path == "/apis" || strings.HasPrefix(path, groupPath) })
+		require.Equal(t, map[string]string{
+			"/api/v1/pods": "", "/api/v1/namespaces": "", "/apis/networking.k8s.io/v1/networkpolicies": "", "/api/v1/nodes": selector,
+		}, asked)
 	}
-	require.Len(t, places, f.workloads)
 }
 
 // forgetful is an API server that has forgotten what was before: its first watch of

@@ -193,16 +193,6 @@ func TestRoomForWhatWasDropped(t *testing.T) {
 	})
 }
 
-// Events of closed policies name them, and labels of policies, which nobody reads, are
-// not kept.
-func TestPoliciesAreKeptWithoutLabels(t *testing.T) {
-	np := ofRules("x", "p", 1, 1)
-	np.Labels = map[string]string{"k": strings.Repeat("v", 1000)}
-	kept := keptPolicies(few).of(np)
-	require.Empty(t, kept.object.Labels)
-	require.NotEmpty(t, np.Labels, "the object is not changed")
-}
-
 // policyServer answers for policies as an API server does.
 func policyServer(t *testing.T, policies ...*networkingv1.NetworkPolicy) http.Handler {
 	t.Helper()

@@ -134,6 +134,7 @@ func TestStoresOfOtherKinds(t *testing.T) {
 	kept := policies.get(cache.ObjectName{Namespace: "x", Name: "a"})
 	require.Equal(t, np.Spec, kept.object.Spec)
 	require.Empty(t, kept.object.Annotations)
+	require.Empty(t, kept.object.Labels)
 	require.Empty(t, kept.object.ManagedFields)
 	require.NotEmpty(t, np.Annotations, "the object is not changed")
 	np = np.DeepCopy()
@@ -167,17 +168,6 @@ func TestStoresOfOtherKinds(t *testing.T) {
 	require.Equal(t, []string{"nodes n1"}, k.take())
 
 	require.EqualError(t, nodes.set(ns), "unexpected *v1.Namespace in the store of nodes")
-}
-
-// What a list does not have is gone, and both are enqueued.
-func TestStoreTakesLists(t *testing.T) {
-	s, k := podStore()
-	require.NoError(t, s.set(fullPod()))
-	k.take()
-	require.NoError(t, relist(s, newPod("a", "10.0.0.1")))
-	require.Equal(t, []string{"pods x/a", "pods x/web"}, k.take(), "what came and what is gone")
-	require.NoError(t, relist(s))
-	require.Equal(t, []string{"pods x/a"}, k.take())
 }
 
 // TestStoreModel holds the store against a map, and the keys against what

@@ -23,6 +23,7 @@ func TestListOfAnotherKind(t *testing.T) {
 		"NamespaceList":     &corev1.NamespaceList{TypeMeta: kind("v1", "NamespaceList"), ListMeta: at},
 		"NodeList":          &corev1.NodeList{TypeMeta: kind("v1", "NodeList"), ListMeta: at},
 		"NetworkPolicyList": &networkingv1.NetworkPolicyList{TypeMeta: kind("networking.k8s.io/v1", "NetworkPolicyList"), ListMeta: at},
+		"":                  &corev1.PodList{ListMeta: at},
 		"List":              &corev1.List{TypeMeta: kind("v1", "List"), ListMeta: at},
 		"Status":            &metav1.Status{TypeMeta: kind("v1", "Status"), ListMeta: at, Status: metav1.StatusSuccess},
 	}

@@ -3,7 +3,6 @@ package dataplane_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -197,7 +195,7 @@ func TestChanges(t *testing.T) {
 }
 
 // ipv6World is a node with a policy that has so many peers of IPv6, on one of its pods.
-func ipv6World(t testing.TB, peers int) *world {
+func ipv6World(t *testing.T, peers int) *world {
 	t.Helper()
 	from := make([]string, peers)
 	for i := range from {
@@ -235,16 +233,4 @@ func TestOneWarningForEachReason(t *testing.T) {
 	require.LessOrEqual(t, many, few+10)
 	w.do("delete policy x/p", "apply")
 	require.Empty(t, w.report.Warnings)
-}
-
-// BenchmarkEventBesideWarnings is a pod's event while a policy has 50,000 peers that
-// are left out.
-func BenchmarkEventBesideWarnings(b *testing.B) {
-	w := ipv6World(b, 50_000)
-	n := 0
-	for b.Loop() {
-		n++
-		w.tx.SetPod(desired.Pod{Namespace: "elsewhere", Name: "r", UID: "r", Addr: netip.MustParseAddr("10.0.9.9"), Labels: map[string]string{"v": fmt.Sprint(n)}})
-		_ = w.apply()
-	}
 }

@@ -122,14 +122,3 @@ func TestSetSeriesStay(t *testing.T) {
 	require.Empty(t, cmp.Diff(read(t, of(stats, nil).cluster), read(t, of(turned, nil).cluster)))
 	require.Equal(t, fmt.Sprintf("id-%04d", 2*maxSetSeries-1), turned.Sets[0].ID, "the caller's slice keeps its order")
 }
-
-// TestNoStateYet: before there is a dataplane everything is 0, and what has
-// known labels has its series.
-func TestNoStateYet(t *testing.T) {
-	t.Parallel()
-	series := with(read(t, of(state.Stats{}, nil).node), "npm_drift", "npm_hns_conflicts", "npm_programmed_sets")
-	require.Len(t, series, 8)
-	for name, v := range series {
-		require.Zero(t, v, name)
-	}
-}

@@ -1,24 +1,13 @@
 package hns_test
 
 import (
-	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 )
-
-// manyAddresses is an address field of the greatest length, of which no two merge.
-func manyAddresses() string {
-	texts := make([]string, hns.MaxAddressesPerACL)
-	for i := range texts {
-		texts[i] = fmt.Sprintf("10.%d.%d.1", i/256, i%256)
-	}
-	return strings.Join(texts, ",")
-}
 
 // TestCanonicalFields has one row per meaning: the canonical text, and what else
 // says the same.
@@ -99,35 +88,6 @@ func TestCanonicalLeaves(t *testing.T) {
 				require.Equal(t, text, got, field)
 			}
 		}
-	}
-}
-
-func canonicalRules() map[string]hns.ACL {
-	rule := hns.ACL{
-		ID: "azure-acl-x.web", Protocols: "6", Action: hns.Allow, Direction: hns.In, LocalAddresses: "azure-npm-1,azure-npm-2",
-		LocalPorts: "80,443,8000-9000", RuleType: hns.Switch, Priority: hns.PriorityAllow,
-	}
-	literals, many, unread := rule, rule, rule
-	literals.LocalAddresses, literals.RemoteAddresses = "", "10.0.0.0/8,192.168.0.0/17,192.168.129.7"
-	many.LocalAddresses, many.RemoteAddresses = "", manyAddresses()
-	unread.LocalAddresses, unread.LocalPorts, unread.Protocols = "fd00::1,10.0.0.1", "65536", "GRE"
-	return map[string]hns.ACL{"sets": rule, "literals": literals, "4000 literals": many, "what cannot be read": unread}
-}
-
-func BenchmarkCanonical(b *testing.B) {
-	rules := canonicalRules()
-	spelt := rules["literals"]
-	spelt.RemoteAddresses, spelt.LocalPorts, spelt.Protocols = "192.168.129.7/32,10.0.0.0/8,192.168.0.0/17", "443,80,8000-9000", "TCP"
-	rules["otherwise spelt"] = spelt
-	for _, name := range []string{"sets", "literals", "4000 literals", "otherwise spelt"} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if rules[name].Canonical().ID == "" {
-					b.Fatal("no rule")
-				}
-			}
-		})
 	}
 }
 

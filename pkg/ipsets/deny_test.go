@@ -19,17 +19,6 @@ func denying(t *testing.T) *world {
 	return w
 }
 
-// What moves from one twin to another does so in one request, when that can be.
-func TestDenyTwinsMoveAtOnce(t *testing.T) {
-	w := denying(t)
-	w.RemoveAddr(leafA.Deny(), addr1)
-	w.AddAddr(leafB.Deny(), addr1)
-	same(t, `
-		set  update  deny-podlabel-app:a
-		set  update  deny-podlabel-app:b  10.0.0.1`, w.Plan())
-	w.apply()
-}
-
 // bothSides is denying with the allow sets in addition to their deny twins.
 func bothSides(t *testing.T) *world {
 	w := denying(t)

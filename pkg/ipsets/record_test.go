@@ -10,43 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An attempt that may have been done may have put any leaf into the nested set.
-func TestUnknownNestedKeepsEveryLeaf(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	w.Hold(leafB, rule)
-	w.apply()
-	w.AddMember(nested, leafB)
-	require.NoError(t, w.hns.do(w.Plan()[0])) // the reply is lost
-	w.Unknown(nested)
-	w.RemoveMember(nested, leafB)
-	w.Release(leafB, rule)
-	require.Nil(t, w.PlanRemovals(w.now, nil))
-
-	w.Observe(w.hns.list(), nil)
-	require.Nil(t, w.PlanRemovals(w.now, nil), "the nested set has it")
-	w.apply()
-	same(t, `set  delete  podlabel-app:b`, w.PlanRemovals(w.now, nil))
-}
-
-func TestUnknownRemoval(t *testing.T) {
-	w := newWorld(t)
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	w.apply()
-	w.Release(nested, rule)
-	plan := w.PlanRemovals(w.now, nil)
-	require.NoError(t, w.hns.do(plan[0]))
-	for _, s := range plan[0].Sets {
-		w.Unknown(s.Name)
-	}
-	require.Nil(t, w.PlanRemovals(w.now, nil))
-	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-	require.Nil(t, w.Plan())
-	w.Observe(w.hns.list(), nil)
-	same(t, `nest create  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a`, w.Plan())
-	w.apply()
-}
-
 func TestNestedLeavesARejectedMemberOut(t *testing.T) {
 	w := newWorld(t)
 	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
@@ -97,12 +60,6 @@ func TestObserveIsTheWholeTruth(t *testing.T) {
 	w.AddAddr(nsX, addr1)
 	w.apply()
 
-	t.Run("what is lost comes back", func(t *testing.T) {
-		w.Observe(nil, nil)
-		w.hns.sets = map[string]hnsSet{}
-		require.Len(t, w.Plan(), 2)
-		w.apply()
-	})
 	t.Run("what differs is written", func(t *testing.T) {
 		list := w.hns.list()
 		for i := range list {
@@ -142,22 +99,6 @@ func TestObserveIsTheWholeTruth(t *testing.T) {
 		same(t, `nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:a`, w.Plan())
 		w.apply()
 		w.Observe(w.hns.list(), nil)
-	})
-	t.Run("what moved since is skipped", func(t *testing.T) {
-		old := w.hns.list()
-		w.AddAddr(nsX, addr2)
-		w.Hold(nsY, rule)
-		w.apply()
-		skip := func(n Name) bool { return n == nsX || n == nsY }
-		w.Observe(old, skip)
-		require.Nil(t, w.Plan())
-
-		w.Release(nsY, rule)
-		old = w.hns.list()
-		require.NoError(t, w.hns.run(w.Cache, w.PlanRemovals(w.now, nil)))
-		w.Observe(old, skip)
-		require.False(t, w.Has(nsY))
-		require.Nil(t, w.PlanRemovals(w.now, nil), "it is not taken for an orphan")
 	})
 }
 
@@ -307,25 +248,6 @@ func TestLeafIsKeptUntilItIsGone(t *testing.T) {
 	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now, nil))
 }
 
-// Nobody sees through a nested set that no rule names.
-func TestLeafOfAnUnneededSetIsNotKept(t *testing.T) {
-	for name, change := range map[string]func(*world){
-		"it leaves":          func(w *world) { w.Release(nested, rule); w.RemoveMember(nested, leafA) },
-		"the rule goes then": func(w *world) { w.RemoveMember(nested, leafA); w.Release(nested, rule) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.Hold(nested, selector)
-			w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
-			w.apply()
-			change(w)
-			require.False(t, w.Has(leafA))
-			require.True(t, w.Has(nested))
-			require.Nil(t, w.Plan())
-		})
-	}
-}
-
 // A set that somebody unknown uses is idle from then on.
 func TestUsed(t *testing.T) {
 	w := newWorld(t)
@@ -422,19 +344,6 @@ func TestObserveTellsDrift(t *testing.T) {
 			require.Empty(t, c.Observe(tc.seen, nil), "seen once is known")
 		})
 	}
-}
-
-// A value that is no set's is drift once, when it comes.
-func TestObserveTellsStrangeValues(t *testing.T) {
-	c, leaf := NewCache(), Namespace("x")
-	see := func(values ...string) []Drift {
-		return c.Observe([]Observed{{ID: leaf.ID(), Name: leaf.String(), Values: values}}, nil)
-	}
-	see("10.0.0.1")
-	require.Equal(t, []Drift{{Name: leaf, Added: 1}}, see("10.0.0.1", "everything"))
-	require.Empty(t, see("10.0.0.1", "everything"))
-	require.Empty(t, see("10.0.0.1"))
-	require.Equal(t, []Drift{{Name: leaf, Added: 2}}, see("10.0.0.1", "everything", "nothing"))
 }
 
 // Whether there is something to write tells a set that a rule needs from one

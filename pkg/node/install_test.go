@@ -222,7 +222,7 @@ func TestInstallWhileThePluginRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "program", m.bin[PluginFile])
 	require.Equal(t, "older", m.bin[in.aside()])
-	_, err = m.run(func(_ int, what, name string) error { return nil }).install()
+	_, err = m.run(quiet).install()
 	require.NoError(t, err)
 	require.NotContains(t, m.bin, in.aside())
 }
@@ -288,7 +288,7 @@ func TestInstallIntoAnotherVersion(t *testing.T) {
 	m := newMachine()
 	old := `{"cniVersion":"0.2.0","name":"n","plugins":[{"type":"a"}]}`
 	m.conf["10-azure.conflist"] = old
-	_, err := m.run(func(int, string, string) error { return nil }).install()
+	_, err := m.run(quiet).install()
 	require.ErrorIs(t, err, errListVersion)
 	require.Equal(t, old, m.conf["10-azure.conflist"])
 }
@@ -297,7 +297,6 @@ func TestInstallIntoAnotherVersion(t *testing.T) {
 func TestUninstallAnEscapedName(t *testing.T) {
 	m := newMachine()
 	before := m.conf["10-azure.conflist"]
-	quiet := func(int, string, string) error { return nil }
 	_, err := m.run(quiet).install()
 	require.NoError(t, err)
 	m.conf["10-azure.conflist"] = strings.ReplaceAll(m.conf["10-azure.conflist"], `"winnpm-cni"`, `"winnpm\u002dcni"`)
@@ -311,7 +310,6 @@ func TestUninstallAnEscapedName(t *testing.T) {
 // The program stays while a list names it that was not to be edited.
 func TestUninstallOneOfTwo(t *testing.T) {
 	m := newMachine()
-	quiet := func(int, string, string) error { return nil }
 	_, err := m.run(quiet).install()
 	require.NoError(t, err)
 	m.conf["20-other.conflist"] = m.conf["10-azure.conflist"]

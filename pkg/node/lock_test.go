@@ -132,15 +132,6 @@ func TestLockOneProcessAtATime(t *testing.T) {
 	}
 }
 
-func TestLockIsFreeAfterUnlock(t *testing.T) {
-	name := lockName(t)
-	for range 3 {
-		unlock, err := Lock(quick(t), name, alone(t))
-		require.NoError(t, err)
-		unlock()
-	}
-}
-
 // Locks of two names have nothing to do with each other, and within one process
 // a second holder waits as well.
 func TestLockContextEndsTheWait(t *testing.T) {

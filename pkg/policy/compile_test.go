@@ -1,12 +1,10 @@
 package policy_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -209,20 +207,6 @@ func TestMalformedProblemsAreInOrder(t *testing.T) {
 		if diff := cmp.Diff(want, policy.Compile(np).Problems); diff != "" {
 			t.Fatalf("another order (-first +now):\n%s", diff)
 		}
-	}
-}
-
-func BenchmarkCompile(b *testing.B) {
-	np := &networkingv1.NetworkPolicy{}
-	np.Namespace, np.Name = "x", "p"
-	for i := range 50 {
-		block := &networkingv1.IPBlock{CIDR: fmt.Sprintf("10.%d.0.0/16", i), Except: []string{fmt.Sprintf("10.%d.7.0/24", i)}}
-		np.Spec.Ingress = append(np.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{
-			From: []networkingv1.NetworkPolicyPeer{{IPBlock: block}, {PodSelector: &np.Spec.PodSelector}},
-		})
-	}
-	for b.Loop() {
-		policy.Compile(np)
 	}
 }
 

@@ -204,11 +204,16 @@ func TestRefusedForAMissingSet(t *testing.T) {
 	}
 }
 
-// TestWriteOfNoJSON: it is refused before anything is sent.
-func TestWriteOfNoJSON(t *testing.T) {
+// TestRefusedBeforeACall: a request without content, or with settings that are no JSON, is refused
+// before anything is sent.
+func TestRefusedBeforeACall(t *testing.T) {
 	a, f, _ := onFaulty(t)
 	err := a.ReplacePolicies(t.Context(), "ep", []hns.EndpointPolicy{{Type: "QOS", Settings: []byte(`{`)}})
 	wantError(t, err, hns.ErrInvalid, "ACL/Update", hns.KindACL, "", 0)
+	err = a.ModifySets(t.Context(), hns.Add, nil)
+	wantError(t, err, hns.ErrInvalid, "SetPolicy/Add", hns.KindNetwork, "", 0)
+	err = a.AddACLs(t.Context(), "ep", nil)
+	wantError(t, err, hns.ErrInvalid, "ACL/Add", hns.KindNetwork, "ep", 0)
 	require.Empty(t, f.calls)
 }
 

@@ -2,9 +2,7 @@ package hcsadapter
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +11,6 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 	"github.com/winnpm/winnpm/test/hnstest"
 	"github.com/winnpm/winnpm/test/windows/hnsd"
-	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
 // simNode is a simulated node behind the calls of the DLLs.
@@ -119,88 +116,4 @@ func TestContract(t *testing.T) {
 		require.Equal(t, hnstest.Held, a.Verdict, "%s: %s", a.Name, a.Why)
 	}
 	require.Zero(t, s.OpenHandles())
-}
-
-// TestLikeTheSimulator: for one and the same request the adapter's error says
-// what the simulator's own says.
-func TestLikeTheSimulator(t *testing.T) {
-	set := func(name, value string) hns.SetPolicy {
-		return hns.SetPolicy{ID: "azure-npm-" + name, Name: name, Type: hns.IPSet, Values: []string{value}}
-	}
-	rule := func(name, local string) hns.ACL {
-		return hns.ACL{ID: "azure-acl-x." + name, Action: hns.Allow, Direction: hns.In, LocalAddresses: local, RuleType: hns.Switch, Priority: 222}
-	}
-	policy := hns.NewACLPolicy
-	for name, test := range map[string]struct {
-		do   func(context.Context, hns.Client) error
-		here bool // decided without a code of HNS
-	}{
-		"no sets": {do: func(ctx context.Context, c hns.Client) error { return c.ModifySets(ctx, hns.Add, nil) }, here: true},
-		"bad sets": {do: func(ctx context.Context, c hns.Client) error {
-			return c.ModifySets(ctx, hns.Add, []hns.SetPolicy{set("a", "x"), set("b", "y")})
-		}},
-		"there already": {do: func(ctx context.Context, c hns.Client) error {
-			return c.ModifySets(ctx, hns.Add, []hns.SetPolicy{set("there", "10.0.0.1")})
-		}},
-		"IPv6": {do: func(ctx context.Context, c hns.Client) error {
-			return c.ModifySets(ctx, hns.Update, []hns.SetPolicy{set("there", "fd00::1")})
-		}},
-		"missing": {do: func(ctx context.Context, c hns.Client) error {
-			return c.ModifySets(ctx, hns.Remove, []hns.SetPolicy{set("gone", "10.0.0.1")})
-		}},
-		"in use": {do: func(ctx context.Context, c hns.Client) error {
-			return c.ModifySets(ctx, hns.Remove, []hns.SetPolicy{set("there", "10.0.0.1")})
-		}},
-		"no rules": {do: func(ctx context.Context, c hns.Client) error { return c.AddACLs(ctx, "ep", nil) }, here: true},
-		"no endpoint": {do: func(ctx context.Context, c hns.Client) error {
-			return c.AddACLs(ctx, "none", []hns.ACL{rule("one", "")})
-		}},
-		"not attached": {do: func(ctx context.Context, c hns.Client) error {
-			return c.AddACLs(ctx, "detached", []hns.ACL{rule("one", "")})
-		}},
-		"remote": {do: func(ctx context.Context, c hns.Client) error {
-			return c.ReplacePolicies(ctx, "remote", []hns.EndpointPolicy{policy(rule("one", ""))})
-		}},
-		"missing sets": {do: func(ctx context.Context, c hns.Client) error {
-			return c.AddACLs(ctx, "ep", []hns.ACL{rule("one", "azure-npm-x"), rule("two", "azure-npm-y,azure-npm-x")})
-		}},
-		"bad rule": {do: func(ctx context.Context, c hns.Client) error {
-			return c.AddACLs(ctx, "ep", []hns.ACL{rule("one", "Any")})
-		}},
-		"bad rules": {do: func(ctx context.Context, c hns.Client) error {
-			return c.ReplacePolicies(ctx, "ep", []hns.EndpointPolicy{policy(rule("one", "Any")), policy(rule("two", "")), {Type: "QOS", Settings: []byte("{}")}})
-		}},
-		"bad foreign policy": {do: func(ctx context.Context, c hns.Client) error {
-			return c.ReplacePolicies(ctx, "ep", []hns.EndpointPolicy{{Type: "", Settings: []byte("{}")}})
-		}},
-		"no endpoint to read": {do: func(ctx context.Context, c hns.Client) error {
-			_, err := c.GetEndpoint(ctx, "none")
-			return err
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a, s := onSim(t, Options{})
-			addr := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
-			for _, n := range []hnssim.NewEndpoint{{ID: "ep"}, {ID: "detached", State: hnssim.Detached}, {ID: "remote", Remote: true}} {
-				n.Addrs = addr
-				require.NoError(t, s.AddEndpoint(n))
-			}
-			require.NoError(t, a.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{set("there", "10.0.0.1")}))
-			require.NoError(t, a.AddACLs(t.Context(), "ep", []hns.ACL{rule("zero", "azure-npm-there")}))
-
-			want, ok := errors.AsType[*hns.OpError](test.do(t.Context(), s.sim))
-			require.True(t, ok)
-			err := test.do(t.Context(), a)
-			got, ok := errors.AsType[*hns.OpError](err)
-			require.True(t, ok)
-			if test.here {
-				want.Code = 0
-			}
-			require.Equal(t, []any{want.Op, want.Kind, want.ID, want.Code}, []any{got.Op, got.Kind, got.ID, got.Code})
-			for _, class := range []error{hns.ErrNotFound, hns.ErrAlreadyExists, hns.ErrInUse, hns.ErrInvalid, hns.ErrUnlisted, hns.ErrUnavailable} {
-				require.Equal(t, errors.Is(want, class), errors.Is(err, class), class)
-			}
-			require.Equal(t, hns.EndpointGone(want), hns.EndpointGone(err))
-		})
-	}
 }
