@@ -29,7 +29,7 @@ type bundleFile struct {
 	write      func(io.Writer) error
 }
 
-// bundle lists the files of a bundle, without pages that are switched off.
+// bundle lists the files of a bundle.
 func (cfg Config) bundle() []bundleFile {
 	files := []bundleFile{
 		{BundleVersion, "the version of the agent", text(cfg.Version + "\n")},
@@ -47,23 +47,22 @@ func (cfg Config) bundle() []bundleFile {
 			return err
 		}},
 	}
-	for _, page := range []struct {
-		name, path string
-		handler    http.Handler
-	}{{"node-metrics.txt", NodeMetricsPath, cfg.NodeMetrics}, {"cluster-metrics.txt", ClusterMetricsPath, cfg.ClusterMetrics}} {
-		if page.handler != nil {
-			files = append(files, bundleFile{page.name, "what " + page.path + " answers", func(w io.Writer) error {
-				req, err := http.NewRequest(http.MethodGet, page.path, nil)
-				if err == nil {
-					page.handler.ServeHTTP(body{w, http.Header{}}, req) // if w fails, writing the next file returns the error
-				}
-				return err
-			}})
-		}
+	if cfg.NodeMetrics != nil {
+		files = append(files, metricsFile("node-metrics.txt", NodeMetricsPath, cfg.NodeMetrics), metricsFile("cluster-metrics.txt", ClusterMetricsPath, cfg.ClusterMetrics))
 	}
 	return append(files, bundleFile{"goroutines.txt", "what every goroutine of the agent is doing", func(w io.Writer) error {
 		return pprof.Lookup("goroutine").WriteTo(w, 2) // with how long each has waited
 	}})
+}
+
+func metricsFile(name, path string, page http.Handler) bundleFile {
+	return bundleFile{name, "what " + path + " answers", func(w io.Writer) error {
+		req, err := http.NewRequest(http.MethodGet, path, nil)
+		if err == nil {
+			page.ServeHTTP(body{w, http.Header{}}, req) // if w fails, writing the next file returns the error
+		}
+		return err
+	}}
 }
 
 func text(s string) func(io.Writer) error {

@@ -18,9 +18,9 @@ import (
 func recorded() Config {
 	return Config{
 		Dump: sample, Healthy: func() error { return errors.New("it hangs") }, Ready: fine,
-		NodeMetrics: page("node_metric 1\n"),
-		Recording:   text("{\"node\":\"n1\"}\n"),
-		Version:     "v1", Settings: map[string]int{"Port": 1},
+		NodeMetrics: page("node_metric 1\n"), ClusterMetrics: page("cluster_metric 1\n"),
+		Recording: text("{\"node\":\"n1\"}\n"),
+		Version:   "v1", Settings: map[string]int{"Port": 1},
 	}
 }
 
@@ -38,6 +38,20 @@ func TestTransactions(t *testing.T) {
 
 func TestBundle(t *testing.T) {
 	cfg := recorded()
+	want := map[string]string{
+		"version.txt": "v1\n", "config.json": "{\n  \"Port\": 1\n}\n", "recording.jsonl": "{\"node\":\"n1\"}\n",
+		"health.txt": "healthz: it hangs\nreadyz: ok\n", "node-metrics.txt": "node_metric 1\n", "cluster-metrics.txt": "cluster_metric 1\n",
+	}
+	require.Equal(t, want, filesOf(t, cfg))
+	cfg.NodeMetrics = nil
+	delete(want, "node-metrics.txt")
+	delete(want, "cluster-metrics.txt")
+	require.Equal(t, want, filesOf(t, cfg), "metrics that are off have no file")
+}
+
+// filesOf returns the files of a bundle by name, without those whose content is checked here.
+func filesOf(t *testing.T, cfg Config) map[string]string {
+	t.Helper()
 	_, manager := get(t, Handler(cfg), http.MethodGet, ManagerPath)
 	_, body := get(t, Handler(cfg), http.MethodGet, BundlePath)
 	z, err := zip.NewReader(bytes.NewReader([]byte(body)), int64(len(body)))
@@ -56,25 +70,11 @@ func TestBundle(t *testing.T) {
 		}
 	}
 	require.Contains(t, got["goroutines.txt"], "goroutine ")
-	for _, name := range []string{"README.txt", "goroutines.txt"} {
+	require.Equal(t, manager, got["dump.json"])
+	for _, name := range []string{"README.txt", "goroutines.txt", "dump.json"} {
 		delete(got, name)
 	}
-	require.Equal(t, map[string]string{
-		"version.txt": "v1\n", "config.json": "{\n  \"Port\": 1\n}\n", "dump.json": manager,
-		"recording.jsonl": "{\"node\":\"n1\"}\n", "health.txt": "healthz: it hangs\nreadyz: ok\n", "node-metrics.txt": "node_metric 1\n",
-	}, got, "a page that is off has no file")
-}
-
-// There is no page without something to show.
-func TestNoRecorder(t *testing.T) {
-	h := Handler(Config{Dump: sample, Healthy: fine, Ready: fine})
-	for _, path := range []string{TransactionsPath, BundlePath} {
-		code, _ := get(t, h, http.MethodGet, path)
-		require.Equal(t, http.StatusNotFound, code)
-	}
-	h = Handler(Config{Recording: recorded().Recording, Healthy: fine, Ready: fine})
-	code, _ := get(t, h, http.MethodGet, BundlePath)
-	require.Equal(t, http.StatusNotFound, code)
+	return got
 }
 
 // Half a bundle is no answer.

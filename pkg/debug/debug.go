@@ -3,7 +3,6 @@
 package debug
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -21,19 +20,18 @@ const (
 	ClusterMetricsPath = "/cluster-metrics"
 )
 
-// Config has the content of the endpoint. No function may wait for HNS. A page that is nil answers
-// 404.
+// Config has the content of the endpoint. No function may wait for HNS.
 type Config struct {
-	Dump    func() state.Dump
 	Healthy func() error // an error is a reason to restart the process
 	Ready   func() error // an error says why known objects may not be programmed
 
-	NodeMetrics, ClusterMetrics http.Handler
-	// PublicClusterMetrics answers other machines in place of ClusterMetrics. It shows no names
-	// of the cluster's objects. If it is nil, other machines get an error.
-	PublicClusterMetrics http.Handler
+	// The pages of metrics; without NodeMetrics there are none. PublicClusterMetrics answers other
+	// machines in place of ClusterMetrics. It shows no names of the cluster's objects.
+	NodeMetrics, ClusterMetrics, PublicClusterMetrics http.Handler
 
-	// Recording writes the last transactions and observations, as recorder.Recorder.Write does.
+	// Dump and Recording are for the debug pages; without Dump there are none. Recording writes the
+	// last transactions and observations, as recorder.Recorder.Write does.
+	Dump      func() state.Dump
 	Recording func(io.Writer) error
 	// Version is the version of the program. Settings are written to the bundle as JSON: no secret
 	// may be in them.
@@ -67,12 +65,7 @@ func Handler(cfg Config) http.Handler {
 	if cfg.NodeMetrics != nil {
 		metrics := scrapes.scrape(cfg.NodeMetrics)
 		open(NodeMetricsPath, metrics, metrics)
-	}
-	switch {
-	case cfg.PublicClusterMetrics != nil && cfg.ClusterMetrics != nil:
 		open(ClusterMetricsPath, scrapes.scrape(cfg.ClusterMetrics), scrapes.scrape(cfg.PublicClusterMetrics))
-	case cfg.ClusterMetrics != nil:
-		pages.Handle("GET "+ClusterMetricsPath, local(scrapes.scrape(cfg.ClusterMetrics)))
 	}
 	heavy := make(slots, heavyAtOnce)
 	for path, page := range cfg.heavy() {
@@ -90,11 +83,7 @@ func (cfg Config) heavy() map[string]http.HandlerFunc {
 		pages[StatusPath] = stream("application/json", func(w io.Writer) error {
 			return json.NewEncoder(w).Encode(StatusOf(cfg.Dump(), cfg.Version, cfg.Healthy, cfg.Ready))
 		})
-	}
-	if cfg.Recording != nil {
 		pages[TransactionsPath] = stream("application/x-ndjson", cfg.Recording)
-	}
-	if cfg.Dump != nil && cfg.Recording != nil {
 		pages[BundlePath] = stream("application/zip", func(w io.Writer) error { return WriteBundle(w, cfg) })
 	}
 	if cfg.Pprof {
@@ -108,27 +97,12 @@ func (cfg Config) heavy() map[string]http.HandlerFunc {
 // stream returns a page that write writes piece by piece. If write fails, the connection is
 // aborted, so that an incomplete answer does not look complete.
 func stream(contentType string, write func(io.Writer) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
-		if write(attended{r.Context(), w}) != nil {
+		if write(w) != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
-}
-
-// attended is a writer to a client. It fails as soon as the client has gone, even if earlier data
-// is still in transit.
-type attended struct {
-	client context.Context
-	io.Writer
-}
-
-// Write implements io.Writer.
-func (a attended) Write(p []byte) (int, error) {
-	if err := a.client.Err(); err != nil {
-		return 0, err
-	}
-	return a.Writer.Write(p)
 }
 
 // unnamed returns a check whose error omits the reason, because that may name objects.
