@@ -9,7 +9,6 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
-	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/match"
@@ -71,7 +70,6 @@ func (m *Matrix) Spans(from, to, most int) (spans []Span, whole bool, err error)
 	if err != nil {
 		return nil, false, err
 	}
-	p.Wanted = true
 	ranges := Split(p.Edges())
 	for _, r := range ranges[:min(len(ranges), most)] {
 		s := Span{Range: r}
@@ -143,19 +141,14 @@ func (r Range) String() string {
 // after its last.
 type Edges map[policy.Protocol][]int
 
-// Add adds the edges of an ACL.
-func (e Edges) Add(a hns.ACL) {
-	a = a.Canonical()
-	ranges, ok := match.ParsePorts(destinationPorts(a))
-	if !ok {
-		return
-	}
+// Add adds the edges of a rule.
+func (e Edges) Add(r *match.Rule) {
 	for _, p := range match.Protocols() {
-		if name, known := protocolNames[a.Protocols]; known && a.Protocols != "" && name != string(p) {
+		if r.Protocol != match.EveryProtocol && r.Protocol != int(protocolNumbers[p]) {
 			continue
 		}
-		for _, r := range ranges {
-			e[p] = append(e[p], max(int(r[0]), 1), int(r[1])+1)
+		for _, ports := range r.Ports {
+			e[p] = append(e[p], int(ports[0]), int(ports[1])+1)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func someRules(r *rand.Rand, dir hns.Direction) (out []hns.ACL) {
 
 // said is what both ends say, apart from how they came to it.
 func said(egress, ingress explain.Half) []any {
-	return []any{egress.Judged, egress.Actual, egress.Wanted, ingress.Judged, ingress.Actual, ingress.Wanted}
+	return []any{egress.Judged, egress.Actual, egress.Wanted(), ingress.Judged, ingress.Actual, ingress.Wanted()}
 }
 
 // TestSpansSayWhatPortsSay: spans are all ports of all protocols, and each port has the verdict
