@@ -7,7 +7,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/match"
 )
@@ -246,45 +245,4 @@ func (c *Cluster) ask(key listKey, q question) (decision, bool) {
 		d.verdict = Blocked
 	}
 	return d, l.doubt
-}
-
-// Pair is two ends, for questions about many ports.
-type Pair struct {
-	c        *Cluster
-	from, to End
-}
-
-// Pair returns a pair of ends, which are named as in a Question.
-func (c *Cluster) Pair(from, to string) (*Pair, error) {
-	source, destination, err := c.ends(Question{From: from, To: to})
-	return &Pair{c, source, destination}, err
-}
-
-// Halves returns the verdicts at both ends of a connection to a port.
-func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Half) {
-	return p.c.Between(p.from, p.to, port, protocol)
-}
-
-// Edges returns the ports at which a verdict may change: the edges of the actual and the desired rules
-// that match the addresses.
-func (p *Pair) Edges() Edges {
-	e := Edges{}
-	packet := packet(p.from, p.to, 0, policy.TCP)
-	add := func(key listKey, dir hns.Direction) {
-		for _, r := range p.c.parse(key).rules {
-			if r.ACL.Direction == dir && r.MatchesAddresses(&packet) {
-				e.Add(r)
-			}
-		}
-	}
-	for dir, end := range map[hns.Direction]End{hns.Out: p.from, hns.In: p.to} {
-		for _, ep := range end.endpoints {
-			for i := range possibleLists(ep) {
-				add(listKey{ep, viewEmpty, i}, dir)
-				add(listKey{ep, viewFull, i}, dir)
-			}
-			add(listKey{ep, viewDesired, 0}, dir)
-		}
-	}
-	return e
 }
