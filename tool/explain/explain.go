@@ -29,11 +29,7 @@ type Places map[string]string
 
 // Explain answers one question from a dump. It fails like Cluster.End.
 func Explain(d state.Dump, q Question, places Places) (Answer, error) {
-	return New(d).Ask(q, places)
-}
-
-// Ask answers a question. It fails like End.
-func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
+	c := New(d)
 	from, to, err := c.ends(q)
 	if err != nil {
 		return Answer{}, err
@@ -42,8 +38,8 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 	a := Answer{
 		From: q.From, To: q.To, Source: from.addr.String(), Destination: to.addr.String(),
 		Port: q.Port, Protocol: q.Protocol, Node: c.dump.Node, Time: c.dump.Time,
-		Egress:  c.side(from, to, question{dir: hns.Out, packet: p}, places),
-		Ingress: c.side(to, from, question{dir: hns.In, packet: p}, places),
+		Egress:  c.side(from, to, question{hns.Out, p}, places),
+		Ingress: c.side(to, from, question{hns.In, p}, places),
 	}
 	a.Verdict = Worse(a.Egress.verdict(), a.Ingress.verdict())
 	a.Warnings = c.warnings(a)
@@ -55,30 +51,15 @@ func (c *Cluster) Ask(q Question, places Places) (Answer, error) {
 func (h Half) With(other Half) (actual, wanted Verdict) {
 	switch {
 	case !h.Judged:
-		return other.Actual, other.Wanted
+		return other.Actual, other.Wanted()
 	case !other.Judged:
-		return h.Actual, h.Wanted
+		return h.Actual, h.Wanted()
 	}
-	actual, wanted = Whole(h, other)
+	actual, wanted = Worse(h.Actual, other.Actual), Worse(h.Wanted(), other.Wanted())
 	if actual == Allowed && (h.own.contested() || other.own.contested()) { // for the address, whose owner may be another pod
 		actual = Unknown
 	}
 	return actual, wanted
-}
-
-// Whole combines the verdicts of both ends of a connection.
-func Whole(egress, ingress Half) (actual, wanted Verdict) {
-	return Worse(egress.Actual, ingress.Actual), Worse(egress.Wanted, ingress.Wanted)
-}
-
-// Between returns the verdicts at both ends of a connection to a port.
-func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
-	return c.halves(from, to, question{packet: packet(from, to, port, protocol)})
-}
-
-// Actual is Between without Half.Wanted and Half.Rules. It is faster, for very many questions.
-func (c *Cluster) Actual(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
-	return c.halves(from, to, question{packet: packet(from, to, port, protocol), brief: true, actualOnly: true})
 }
 
 func (c *Cluster) ends(q Question) (from, to End, err error) {

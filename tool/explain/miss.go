@@ -101,8 +101,7 @@ func (t attempt) misses() []Miss {
 // foreignBlock reports whether a rule of another program still blocks the connection after a change.
 func (t attempt) foreignBlock(m Miss) bool {
 	return slices.ContainsFunc(t.after(m), func(a attempt) bool {
-		a.q.pair = nil
-		_, desired := t.c.decide(a.own, a.q)
+		desired := t.c.desired(a.own, a.q)
 		return desired.verdict == Blocked && slices.ContainsFunc(desired.traced.Matched, func(r hns.ACL) bool { return !r.Ours() && r.Action == hns.Block })
 	})
 }

@@ -5,107 +5,95 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/phrase"
 )
 
-// Idle returns a warning for each policy that selects no pod of the cluster. It skips policies whose
-// selector cannot be read, which have a warning of their own, and policies that may select pods with
-// unknown labels. It compares selectors with pods at most the given number of times for each namespace,
-// because tenants write both; policies after that get no warning.
+// Idle returns a warning for each policy that selects no pod of the cluster. It skips policies that may
+// select pods with unknown labels. It compares selectors with pods at most the given number of times for
+// each namespace, because tenants write both; policies after that get no warning.
 func Idle(d state.Dump, most int) []state.Warning {
-	x := newPopulation(d, most)
+	all := populations(d, most)
+	namespaces := map[string]map[string]string{}
+	for _, ns := range d.Namespaces {
+		if ns.OverBudget == "" {
+			namespaces[ns.Name] = ns.Labels
+		}
+	}
 	var out []state.Warning
 	tell := func(kind, object, message string) {
 		out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonSelectsNothing, Message: message})
 	}
 	for _, p := range d.Policies {
-		if namespace := namespaceOf(p.Policy); p.Spec != nil && len(p.Selected) == 0 && !x.selectsAny(&p.Spec.PodSelector, namespace) {
-			tell("NetworkPolicy", p.Policy, x.whyNone(namespace))
+		if p.Spec == nil || len(p.Selected) > 0 {
+			continue
+		}
+		selector := networkingv1.NetworkPolicySpec{PodSelector: p.Spec.PodSelector}
+		subject := policy.Compile(&networkingv1.NetworkPolicy{Spec: selector}).Subject
+		if namespace := namespaceOf(p.Policy); !all[namespace].selectedBy(subject) {
+			tell("NetworkPolicy", p.Policy, whyNone(all, namespace))
 		}
 	}
 	for _, p := range d.ClusterPolicies {
-		if p.Spec != nil && len(p.Selected) == 0 && !x.subjectSelectsAny(p.Spec.Subject) {
+		if p.Spec == nil || len(p.Selected) > 0 {
+			continue
+		}
+		compiled := policy.CompileCluster(&v1alpha2.ClusterNetworkPolicy{Spec: v1alpha2.ClusterNetworkPolicySpec{Subject: p.Spec.Subject}})
+		selects := false
+		for namespace, pods := range all {
+			labels, known := namespaces[namespace]
+			selects = selects || (!known || compiled.Namespaces.Matches(labels)) && pods.selectedBy(compiled.Subject)
+		}
+		if !selects {
 			tell("ClusterNetworkPolicy", p.Name, "spec.subject selects no pod, so the policy changes nothing; check its selectors")
 		}
 	}
 	return out
 }
 
-// population is the labels of a cluster's pods and namespaces.
+// population is the pods of a namespace that policies can select.
 type population struct {
-	pods       map[string][]labels.Set // by namespace
-	namespaces map[string]labels.Set   // labels of the known namespaces
-	unlabeled  map[string]bool         // namespaces with pods whose labels are not known
-	left       map[string]int          // remaining comparisons by namespace
+	labels  []map[string]string
+	unknown bool // there are pods whose labels are not known
+	left    int  // remaining comparisons
 }
 
-func newPopulation(d state.Dump, most int) population {
-	x := population{pods: map[string][]labels.Set{}, namespaces: map[string]labels.Set{}, unlabeled: map[string]bool{}, left: map[string]int{}}
+// populations returns the population of each namespace with a pod that policies can select.
+func populations(d state.Dump, most int) map[string]*population {
+	out := map[string]*population{}
 	for _, p := range d.Pods {
-		if !p.LostUntil.IsZero() {
+		if !p.LostUntil.IsZero() || p.OverBudget == "" && (p.HostNetwork || p.Finished) {
 			continue
 		}
 		namespace := namespaceOf(p.Pod)
-		x.left[namespace] = most
-		switch {
-		case p.OverBudget != "":
-			x.unlabeled[namespace] = true
-		case !p.HostNetwork && !p.Finished:
-			x.pods[namespace] = append(x.pods[namespace], p.Labels)
+		if out[namespace] == nil {
+			out[namespace] = &population{left: most}
 		}
+		out[namespace].labels = append(out[namespace].labels, p.Labels)
+		out[namespace].unknown = out[namespace].unknown || p.OverBudget != ""
 	}
-	for _, ns := range d.Namespaces {
-		if ns.OverBudget == "" {
-			x.namespaces[ns.Name] = ns.Labels
-		}
-	}
-	return x
+	return out
 }
 
-// selectsAny reports whether a selector selects, or may select, a pod of a namespace.
-func (x population) selectsAny(selector *metav1.LabelSelector, namespace string) bool {
-	s, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil || x.unlabeled[namespace] {
-		return true
-	}
-	for _, l := range x.pods[namespace] {
-		if x.left[namespace]--; x.left[namespace] < 0 || s.Matches(l) {
-			return true
-		}
-	}
-	return false
+// selectedBy reports whether a selector selects, or may select, a pod. A nil population has no pods.
+func (p *population) selectedBy(subject policy.LabelMatcher) bool {
+	return p != nil && (p.unknown || slices.ContainsFunc(p.labels, func(labels map[string]string) bool {
+		p.left--
+		return p.left < 0 || subject.Matches(labels)
+	}))
 }
 
-// subjectSelectsAny reports whether the subject of a ClusterNetworkPolicy selects, or may select, a pod.
-func (x population) subjectSelectsAny(subject v1alpha2.ClusterNetworkPolicySubject) bool {
-	namespaces, pods := subject.Namespaces, &metav1.LabelSelector{}
-	if subject.Pods != nil {
-		namespaces, pods = &subject.Pods.NamespaceSelector, &subject.Pods.PodSelector
-	}
-	s, err := metav1.LabelSelectorAsSelector(namespaces)
-	if err != nil {
-		return true
-	}
-	for namespace := range x.left {
-		l, known := x.namespaces[namespace]
-		if (!known || s.Matches(l)) && x.selectsAny(pods, namespace) {
-			return true
-		}
-	}
-	return false
-}
-
-func (x population) whyNone(namespace string) string {
-	if len(x.pods[namespace]) > 0 {
+// whyNone says why a NetworkPolicy of a namespace selects no pod.
+func whyNone(all map[string]*population, namespace string) string {
+	if all[namespace] != nil {
 		return fmt.Sprintf("spec.podSelector matches none of the pods of namespace %s, so the policy changes nothing; check its labels", namespace)
 	}
 	message := fmt.Sprintf("there is no pod in namespace %s, so the policy changes nothing", namespace)
-	if like := phrase.Similar(namespace, slices.Sorted(maps.Keys(x.pods))); like != "" {
+	if like := phrase.Similar(namespace, slices.Sorted(maps.Keys(all))); like != "" {
 		message += fmt.Sprintf("; did you mean namespace %s?", like)
 	}
 	return message

@@ -41,9 +41,8 @@ func (c *Cluster) side(own, peer End, q question, places Places) Side {
 	}
 	out.Judged, out.Start = true, own.pod.Start
 	out.Isolating = c.isolating(own.pod, q.dir)
-	actual, desired := c.decide(own, q)
 	x := explainer{c: c, q: q, peer: peer, places: places}
-	out.Actual, out.Wanted = x.state(actual, own, out.Isolating), x.state(desired, own, out.Isolating)
+	out.Actual, out.Wanted = x.state(c.actual(own, q), own, out.Isolating), x.state(c.desired(own, q), own, out.Isolating)
 	for _, ep := range own.endpoints {
 		c.pending(&out, ep, q.dir)
 	}
@@ -81,13 +80,21 @@ func (c *Cluster) endpointsOf(pod *state.PodDump) []*state.EndpointDump {
 
 // Half is the verdict at one end: a Side without texts.
 type Half struct {
-	Judged         bool
-	Actual, Wanted Verdict
-	// Rules are the rules in HNS that decide for Actual; none if nothing is filtered.
-	Rules []hns.ACL
+	Judged bool
+	Actual Verdict
 
+	c         *Cluster
 	own, peer End
 	q         question
+	rules     []hns.ACL // the rules in HNS that decide; none if nothing is filtered
+}
+
+// Wanted returns the verdict of the desired rules.
+func (h Half) Wanted() Verdict {
+	if unfiltered(h.own, h.peer) != "" {
+		return Allowed
+	}
+	return h.c.desired(h.own, h.q).verdict
 }
 
 // Policies returns the policies that decide for Actual, sorted: the deciding ClusterNetworkPolicy, or the
@@ -103,26 +110,23 @@ func (c *Cluster) Policies(h Half) []string {
 	case h.Actual == Blocked:
 		return c.isolating(h.own.pod, h.q.dir)
 	}
-	return policiesOf(h.Rules)
+	return policiesOf(h.rules)
 }
 
-// halves returns the verdicts at both ends. It sets the direction of the question.
-func (c *Cluster) halves(from, to End, q question) (egress, ingress Half) {
-	out, in := q, q
-	out.dir, in.dir = hns.Out, hns.In
-	return c.half(from, to, out), c.half(to, from, in)
+// Between returns the verdicts at both ends of a connection to a port.
+func (c *Cluster) Between(from, to End, port uint16, protocol policy.Protocol) (egress, ingress Half) {
+	p := packet(from, to, port, protocol)
+	return c.half(from, to, question{hns.Out, p}), c.half(to, from, question{hns.In, p})
 }
 
 // half is side without texts.
 func (c *Cluster) half(own, peer End, q question) Half {
-	if unfiltered(own, peer) != "" {
-		return Half{Judged: true, Actual: Allowed, Wanted: Allowed, own: own, peer: peer, q: q}
+	h := Half{Judged: true, Actual: Allowed, c: c, own: own, peer: peer, q: q}
+	if unfiltered(own, peer) == "" {
+		d := c.actual(own, q)
+		h.Judged, h.Actual, h.rules = len(own.endpoints) > 0, d.verdict, d.traced.Matched
 	}
-	actual, desired := c.decide(own, q)
-	return Half{
-		Judged: len(own.endpoints) > 0, Actual: actual.verdict, Wanted: desired.verdict, Rules: actual.traced.Matched,
-		own: own, peer: peer, q: q,
-	}
+	return h
 }
 
 // pending sets Pending and Since of a side if an endpoint, or a set of its rules, differs from the desired
@@ -168,7 +172,7 @@ func (x explainer) state(d decision, own End, isolating []string) *State {
 	if d.verdict == Unknown {
 		return s
 	}
-	s.Decider = x.c.Decider(Half{Actual: d.verdict, Rules: d.traced.Matched, own: own, peer: x.peer, q: x.q})
+	s.Decider = x.c.Decider(Half{Actual: d.verdict, rules: d.traced.Matched, own: own, peer: x.peer, q: x.q})
 	switch {
 	case s.Rule != nil:
 		s.Why = s.ruleText(d.verdict)

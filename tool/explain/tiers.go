@@ -226,9 +226,9 @@ func (c *Cluster) Decider(h Half) Decider {
 		if d := namespaced(h, isolating, nil); d.Policy != "" {
 			return d
 		}
-		return byRule(h.Rules)
+		return byRule(h.rules)
 	}
-	if slices.ContainsFunc(h.Rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
+	if slices.ContainsFunc(h.rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
 		return Decider{}
 	}
 	switch s := c.evaluateTiers(h.own, h.peer, h.q, len(isolating) > 0); {
@@ -241,7 +241,7 @@ func (c *Cluster) Decider(h Half) Decider {
 			Policy: s.rule.of, Tier: s.rule.tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
 		}
 	}
-	return byRule(h.Rules)
+	return byRule(h.rules)
 }
 
 // namespaced returns the decider when NetworkPolicies decide.
@@ -250,7 +250,7 @@ func namespaced(h Half, isolating []string, passed []Passed) Decider {
 	by := isolating
 	if h.Actual == Allowed {
 		// Rules of a tier that a Pass rule skipped may match too.
-		by = slices.DeleteFunc(policiesOf(h.Rules), ofCluster)
+		by = slices.DeleteFunc(policiesOf(h.rules), ofCluster)
 	}
 	if h.Actual != Unknown && len(by) > 0 {
 		d.Policy, d.Tier = by[0], policy.Namespaced.String()

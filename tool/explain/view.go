@@ -7,7 +7,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/match"
 )
@@ -116,11 +115,8 @@ type decision struct {
 
 // question asks for the verdict on a packet at the endpoints of one end.
 type question struct {
-	dir        hns.Direction
-	packet     match.Packet
-	brief      bool  // do not return the deciding rules
-	actualOnly bool  // do not compute Half.Wanted
-	pair       *Pair // if set, its filtered rules are used
+	dir    hns.Direction
+	packet match.Packet
 }
 
 // listKey identifies a list of our rules: the desired list of an endpoint, or one that it may have in HNS.
@@ -183,30 +179,33 @@ func (c *Cluster) parse(key listKey) parsed {
 	return l
 }
 
-// decide returns the actual and the desired decision of an end's endpoints. If it has several, the
-// strictest decision counts.
-func (c *Cluster) decide(own End, q question) (actual, desired decision) {
-	actual.verdict, desired.verdict = Unknown, Unknown
-	for i, ep := range own.endpoints {
-		if d := c.actual(ep, q); i == 0 || strictness[d.verdict] > strictness[actual.verdict] {
-			actual = d
-		}
-		if q.actualOnly {
-			continue
-		}
-		if d, _ := c.ask(listKey{ep, viewDesired, 0}, q); i == 0 || strictness[d.verdict] > strictness[desired.verdict] {
-			desired = d
-		}
-	}
-	return actual, desired
+// actual returns the decision of an end's endpoints by the rules in HNS.
+func (c *Cluster) actual(own End, q question) decision {
+	return strictest(own, func(ep *state.EndpointDump) decision { return c.inHNS(ep, q) })
 }
 
-// strictness orders the verdicts of a pod's endpoints. The highest one is the pod's.
-var strictness = map[Verdict]int{Allowed: 0, Unknown: 1, Blocked: 2}
+// desired returns the decision of an end's endpoints by the desired rules.
+func (c *Cluster) desired(own End, q question) decision {
+	return strictest(own, func(ep *state.EndpointDump) decision {
+		d, _ := c.ask(listKey{ep, viewDesired, 0}, q)
+		return d
+	})
+}
 
-// actual returns the decision by the rules in HNS. It tries every list that may be there, and with unknown
+// strictest returns the strictest decision of an end's endpoints. It is Unknown without endpoints.
+func strictest(own End, decide func(*state.EndpointDump) decision) (out decision) {
+	out.verdict = Unknown
+	for i, ep := range own.endpoints {
+		if d := decide(ep); i == 0 || d.verdict != out.verdict && Worse(d.verdict, out.verdict) == d.verdict {
+			out = d
+		}
+	}
+	return out
+}
+
+// inHNS returns the decision by the rules in HNS. It tries every list that may be there, and with unknown
 // sets both as empty and as full. If the verdicts differ, the result is Unknown.
-func (c *Cluster) actual(ep *state.EndpointDump, q question) decision {
+func (c *Cluster) inHNS(ep *state.EndpointDump, q question) decision {
 	first := decision{verdict: Unknown, reason: "what is on the endpoint is not known"}
 	for i := range possibleLists(ep) {
 		for _, in := range []int{viewEmpty, viewFull} {
@@ -231,20 +230,11 @@ func (c *Cluster) actual(ep *state.EndpointDump, q question) decision {
 
 // ask evaluates one list of rules as the switch does. It also reports whether one of their sets is unknown.
 func (c *Cluster) ask(key listKey, q question) (decision, bool) {
-	var l parsed
-	if q.pair != nil {
-		l = q.pair.filtered(key, q.dir)
-	} else {
-		l = c.parse(key)
-	}
+	l := c.parse(key)
 	d := decision{list: key, verdict: Unknown}
 	err := l.err
-	switch {
-	case err != nil:
-	case q.brief:
-		d.traced.Allowed, err = q.packet.Passes(l.rules, q.dir)
-	default:
-		d.traced, err = match.Decide(slices.Values(l.rules), q.dir, q.packet)
+	if err == nil {
+		d.traced, err = match.Decide(l.rules, q.dir, q.packet)
 	}
 	switch {
 	case err != nil:
@@ -255,86 +245,4 @@ func (c *Cluster) ask(key listKey, q question) (decision, bool) {
 		d.verdict = Blocked
 	}
 	return d, l.doubt
-}
-
-// Pair is two ends, for questions about many ports. It filters the rules once by the addresses of the ends,
-// so that a question about a port need not look at every rule.
-type Pair struct {
-	// Wanted asks for Half.Wanted too.
-	Wanted bool
-
-	c        *Cluster
-	from, to End
-	packet   match.Packet
-	lists    []filteredList // a few, as they belong to the endpoints of two pods
-}
-
-// filteredList is one list of rules after filtering.
-type filteredList struct {
-	key listKey
-	dir hns.Direction
-	parsed
-}
-
-// Pair returns a pair of ends, which are named as in a Question.
-func (c *Cluster) Pair(from, to string) (*Pair, error) {
-	source, destination, err := c.ends(Question{From: from, To: to})
-	return &Pair{c: c, from: source, to: destination, packet: packet(source, destination, 0, policy.TCP)}, err
-}
-
-// Halves is Cluster.Between, but without Half.Wanted unless p.Wanted is set.
-func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Half) {
-	return p.c.halves(p.from, p.to, question{packet: packet(p.from, p.to, port, protocol), actualOnly: !p.Wanted, pair: p})
-}
-
-// Edges returns the ports at which a verdict may change: the edges of the rules in HNS that match the
-// addresses, and, if p.Wanted is set, of such desired rules.
-func (p *Pair) Edges() Edges {
-	e := Edges{}
-	for _, side := range []struct {
-		own, peer End
-		dir       hns.Direction
-	}{{p.from, p.to, hns.Out}, {p.to, p.from, hns.In}} {
-		add := func(key listKey) {
-			for _, r := range p.filtered(key, side.dir).rules {
-				if r.ACL.Direction == side.dir {
-					e.Add(r.ACL)
-				}
-			}
-		}
-		if unfiltered(side.own, side.peer) != "" {
-			continue
-		}
-		for _, ep := range side.own.endpoints {
-			for i := range possibleLists(ep) {
-				add(listKey{ep, viewEmpty, i})
-				add(listKey{ep, viewFull, i})
-			}
-			if p.Wanted {
-				add(listKey{ep, viewDesired, 0})
-			}
-		}
-	}
-	return e
-}
-
-// filtered returns the rules of a list that may match the two addresses. It always keeps the first rule for
-// the switch, as an endpoint with any rule is filtered, and rules with source ports, as they make the
-// verdict unknown.
-func (p *Pair) filtered(key listKey, dir hns.Direction) parsed {
-	for i := range p.lists {
-		if l := &p.lists[i]; l.key == key && l.dir == dir {
-			return l.parsed
-		}
-	}
-	l := p.c.parse(key)
-	rules := l.rules
-	l.rules = nil
-	for _, r := range rules {
-		if r.ACL.RuleType != hns.Host && (len(l.rules) == 0 || r.ACL.Direction == dir && (r.Source || r.MatchesAddresses(&p.packet))) {
-			l.rules = append(l.rules, r)
-		}
-	}
-	p.lists = append(p.lists, filteredList{key, dir, l})
-	return l
 }

@@ -5,11 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
 )
@@ -29,7 +26,7 @@ func labels(pairs ...string) map[string]string {
 
 func grouped(d state.Dump) map[string][]string {
 	out := map[string][]string{}
-	for _, w := range explain.NewMatrix(d).Workloads() {
+	for _, w := range explain.Workloads(explain.New(d)) {
 		out[w.Name] = w.Pods
 	}
 	return out
@@ -125,47 +122,5 @@ func TestRulesTellPodsApart(t *testing.T) {
 		}
 		d.Pods[0].Endpoints, d.Pods[1].Endpoints = []string{"1"}, []string{"2"}
 		require.Equal(t, tc.same, len(grouped(d)) == 1, "%+v", tc)
-	}
-}
-
-func TestPorts(t *testing.T) {
-	tcp, udp := policy.TCP, policy.UDP
-	web := pod("x/web", "10.0.0.1", nil)
-	web.Ports = []string{"http:8080/TCP", "dns:53/UDP", "bad", ":0/TCP"}
-	last, number, protocol := int32(65535), intstr.FromInt32(65000), networkingv1.PolicyTypeEgress
-	name := intstr.FromString("http")
-	d := state.Dump{
-		Pods: []state.PodDump{web},
-		Policies: []state.PolicyDump{{Policy: "x/p"}, {Policy: "x/q", Spec: &networkingv1.NetworkPolicySpec{
-			PolicyTypes: []networkingv1.PolicyType{protocol},
-			Egress:      []networkingv1.NetworkPolicyEgressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: &number, EndPort: &last}, {Port: &name}}}},
-		}}},
-	}
-	require.Equal(t, []policy.Port{
-		{Protocol: tcp, First: 8080, Last: 8080}, {Protocol: tcp, First: 65000, Last: 65535}, {Protocol: udp, First: 53, Last: 53},
-		{Protocol: tcp, First: 64999, Last: 64999},
-	}, explain.NewMatrix(d).Ports())
-	require.Equal(t, []policy.Port{{Protocol: tcp, First: 65535, Last: 65535}}, explain.NewMatrix(state.Dump{}).Ports())
-}
-
-// TestRepresentatives: within a workload it is about two of its pods.
-func TestRepresentatives(t *testing.T) {
-	m := explain.NewMatrix(state.Dump{Pods: []state.PodDump{
-		pod("x/a-0", "10.0.0.1", nil), pod("x/a-1", "10.0.0.2", nil), pod("y/b", "10.0.0.3", nil),
-	}})
-	for _, tc := range []struct {
-		from, to int
-		want     string
-	}{{0, 0, "x/a-0 x/a-1"}, {0, 1, "x/a-0 y/b"}, {1, 0, "y/b x/a-0"}, {1, 1, "y/b y/b"}} {
-		from, to := m.Representatives(tc.from, tc.to)
-		require.Equal(t, tc.want, from+" "+to)
-		want := explain.Unknown // no endpoints
-		if from == to {
-			want = explain.Allowed
-		}
-		egress, ingress, err := m.Halves(tc.from, tc.to, 80, policy.TCP)
-		require.NoError(t, err)
-		actual, wanted := egress.With(ingress)
-		require.Equal(t, []explain.Verdict{want, want}, []explain.Verdict{actual, wanted})
 	}
 }

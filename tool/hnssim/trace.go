@@ -2,7 +2,6 @@ package hnssim
 
 import (
 	"fmt"
-	"iter"
 	"net/netip"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -68,15 +67,15 @@ func (e *endpoint) decidable(dir hns.Direction, p Packet) error {
 	return nil
 }
 
-// rulesOf yields the ACLs among policies, in their order.
-func rulesOf(policies []policy) iter.Seq[*match.Rule] {
-	return func(yield func(*match.Rule) bool) {
-		for i := range policies { // by index: a policy is six words, and a trace is asked for often
-			if r := policies[i].rule; r != nil && !yield(&r.Rule) {
-				return
-			}
+// rulesOf returns the ACLs among policies, in their order.
+func rulesOf(policies []policy) []*match.Rule {
+	out := make([]*match.Rule, 0, len(policies))
+	for i := range policies {
+		if r := policies[i].rule; r != nil {
+			out = append(out, &r.Rule)
 		}
 	}
+	return out
 }
 
 func (e *endpoint) has(a netip.Addr) bool {

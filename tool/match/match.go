@@ -4,7 +4,6 @@ package match
 
 import (
 	"fmt"
-	"iter"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -161,7 +160,7 @@ func parseAddresses(field string, find func(id string) *Set) (Addresses, error) 
 // destination of an inbound one. It fails with ErrInvalid if the addresses are not both IPv4 or both IPv6,
 // or if the direction is invalid.
 func (p Packet) Own(dir hns.Direction) (netip.Addr, error) {
-	if (!p.Src.Is4() || !p.Dst.Is4()) && !p.IsIPv6() {
+	if (!p.Src.Is4() || !p.Dst.Is4()) && !p.isIPv6() {
 		return netip.Addr{}, fmt.Errorf("%w: packet %v to %v is not IPv4 or IPv6 at both ends", hns.ErrInvalid, p.Src, p.Dst)
 	}
 	switch dir {
@@ -173,131 +172,57 @@ func (p Packet) Own(dir hns.Direction) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("%w: no such direction", hns.ErrInvalid)
 }
 
-// IsIPv6 reports whether both ends of a packet have IPv6 addresses.
-func (p Packet) IsIPv6() bool {
+// isIPv6 reports whether both ends of a packet have IPv6 addresses.
+func (p *Packet) isIPv6() bool {
 	return p.Src.Is6() && p.Dst.Is6() && !p.Src.Is4In6() && !p.Dst.Is4In6()
 }
 
 // Decide returns the decision of the switch on a packet at an endpoint. rules are all rules of the
 // endpoint; Decide ignores rules of the other direction and Host rules, which belong to another layer. It
 // fails with ErrInvalid if the effect of a rule is unknown.
-func Decide(rules iter.Seq[*Rule], dir hns.Direction, p Packet) (Verdict, error) {
-	d, err := p.decision(dir)
-	if err != nil {
+func Decide(rules []*Rule, dir hns.Direction, p Packet) (Verdict, error) {
+	if _, err := p.Own(dir); err != nil {
 		return Verdict{}, err
 	}
-	var matched []hns.ACL
-	for r := range rules {
-		counts, err := d.add(r)
-		if err != nil {
-			return Verdict{}, err
-		}
-		if !counts {
+	filtered := false
+	matched := make([]*Rule, 0, 8) // on the stack, as a matrix asks a million times
+	for _, r := range rules {
+		if r.ACL.RuleType == hns.Host {
 			continue
 		}
-		if len(matched) > 0 && r.ACL.Priority < matched[0].Priority {
-			matched = nil
+		filtered = true
+		switch {
+		case r.ACL.Direction != dir:
+			continue
+		case r.Source:
+			return Verdict{}, fmt.Errorf("%w: rule %s asks for source ports", hns.ErrInvalid, r.ACL.ID)
+		case len(matched) > 0 && r.ACL.Priority > matched[0].ACL.Priority || !r.MatchesPort(&p) || !r.MatchesAddresses(&p):
+			continue
+		case len(matched) > 0 && r.ACL.Priority < matched[0].ACL.Priority:
+			matched = matched[:0]
 		}
-		matched = append(matched, r.ACL)
+		matched = append(matched, r)
 	}
-	allowed, err := d.allowed()
-	if err != nil {
-		return Verdict{}, err
+	if len(matched) == 0 {
+		return Verdict{Allowed: !filtered, Default: true}, nil
 	}
-	return Verdict{Allowed: allowed, Matched: matched, Default: len(matched) == 0}, nil
-}
-
-// Passes returns Verdict.Allowed of Decide. It is faster, as it does not collect the matching rules; a
-// matrix calls it a million times.
-func (p Packet) Passes(rules []*Rule, dir hns.Direction) (bool, error) {
-	d, err := p.decision(dir)
-	if err != nil {
-		return false, err
-	}
-	for _, r := range rules {
-		if _, err := d.add(r); err != nil {
-			return false, err
+	first := &matched[0].ACL
+	v := Verdict{Allowed: first.Action == hns.Allow, Matched: make([]hns.ACL, len(matched))}
+	for i, r := range matched {
+		if r.ACL.Action != first.Action {
+			return Verdict{}, fmt.Errorf("%w: rules %s and %s match with priority %d and different actions", hns.ErrInvalid, first.ID, r.ACL.ID, first.Priority)
 		}
+		v.Matched[i] = r.ACL
 	}
-	return d.allowed()
+	return v, nil
 }
 
-// decision is the state of a decision while rules are added.
-type decision struct {
-	packet   Packet
-	dir      hns.Direction
-	src, dst uint32
-	six      bool // the packet is IPv6, and src and dst are unused
-	filtered bool
-	// The first matching rule of the best priority, and one of that priority with another action.
-	first, other *Rule
-}
-
-func (p Packet) decision(dir hns.Direction) (decision, error) {
-	if _, err := p.Own(dir); err != nil {
-		return decision{}, err
-	}
-	if p.IsIPv6() {
-		return decision{packet: p, dir: dir, six: true}, nil
-	}
-	return decision{packet: p, dir: dir, src: number(p.Src), dst: number(p.Dst)}, nil
-}
-
-// add adds the next rule. It reports whether the rule matches with a priority at least as good as the best
-// one before it.
-func (d *decision) add(r *Rule) (bool, error) {
-	if r.ACL.RuleType == hns.Host {
-		return false, nil
-	}
-	d.filtered = true
-	switch {
-	case r.ACL.Direction != d.dir:
-		return false, nil
-	case r.Source:
-		return false, fmt.Errorf("%w: rule %s asks for source ports", hns.ErrInvalid, r.ACL.ID)
-	case d.first != nil && r.ACL.Priority > d.first.ACL.Priority || !d.matches(r):
-		return false, nil
-	case d.first == nil || r.ACL.Priority < d.first.ACL.Priority:
-		d.first, d.other = r, nil
-	case d.other == nil && r.ACL.Action != d.first.ACL.Action:
-		d.other = r
-	}
-	return true, nil
-}
-
-// allowed returns the decision after all rules were added.
-func (d *decision) allowed() (bool, error) {
-	switch {
-	case d.first == nil:
-		return !d.filtered, nil
-	case d.other != nil:
-		return false, fmt.Errorf("%w: rules %s and %s match with priority %d and different actions", hns.ErrInvalid, d.first.ACL.ID, d.other.ACL.ID, d.first.ACL.Priority)
-	}
-	return d.first.ACL.Action == hns.Allow, nil
-}
-
-// matches reports whether a rule matches the packet. Both must have the same direction.
-func (d *decision) matches(r *Rule) bool {
-	if !r.MatchesPort(&d.packet) {
-		return false
-	}
-	if d.six {
-		return r.matchesIPv6()
-	}
-	return r.matchesAddresses(d.src, d.dst)
-}
-
-// MatchesAddresses reports whether the rule matches the addresses of an IPv4 packet of its
-// direction.
+// MatchesAddresses reports whether the rule matches the addresses of a packet of its direction.
 func (r *Rule) MatchesAddresses(p *Packet) bool {
-	return r.matchesAddresses(number(p.Src), number(p.Dst))
-}
-
-// matchesIPv6 reports whether the rule matches the addresses of every IPv6 packet of its direction.
-// If it does not, it matches the addresses of no IPv6 packet.
-func (r *Rule) matchesIPv6() bool { return r.Local.matchIPv6() && r.Remote.matchIPv6() }
-
-func (r *Rule) matchesAddresses(src, dst uint32) bool {
+	if p.isIPv6() {
+		return r.Local.matchIPv6() && r.Remote.matchIPv6()
+	}
+	src, dst := number(p.Src), number(p.Dst)
 	// With literals Local is the endpoint's own side and Remote the peer; with
 	// sets Local is the source and Remote the destination, whatever the direction.
 	own, peer := dst, src

@@ -38,8 +38,6 @@ type judge struct {
 	node    string
 	// nodeAddrs maps pods to the addresses of their node, if known.
 	nodeAddrs map[string][]netip.Addr
-	// brief omits the deciding rules, for millions of answers.
-	brief bool
 }
 
 // answer is the verdicts at both ends of a connection; nil for an end that is not judged here.
@@ -50,11 +48,7 @@ type answer struct {
 // ask returns the verdicts at both ends. It does not judge the end of a pod on another node. It fails if
 // the verdict at a judged end is unknown.
 func (j judge) ask(from, to explain.End, q explain.Question) (a answer, err error) {
-	between := j.cluster.Between
-	if j.brief {
-		between = j.cluster.Actual
-	}
-	egress, ingress := between(from, to, q.Port, q.Protocol)
+	egress, ingress := j.cluster.Between(from, to, q.Port, q.Protocol)
 	if a.egress, err = known(from, egress); err == nil && !j.fromOtherNode(from, to) {
 		a.ingress, err = known(to, ingress)
 	}
@@ -262,7 +256,6 @@ func (j judge) checkSize(rows []gridRow, q questions) error {
 
 // grids yields a filled grid for each port.
 func (j judge) grids(ctx context.Context, q questions, rows []gridRow) each[*grid] {
-	j.brief = true
 	return func(use func(*grid) error) error {
 		for _, port := range q.matrix {
 			g := newGrid(port, rows)

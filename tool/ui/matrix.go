@@ -3,13 +3,18 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	networkingv1 "k8s.io/api/networking/v1"
+
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 // A matrix has at most maxCells cells, and maxLong workloads on one side. Users find further workloads with
@@ -22,15 +27,18 @@ const (
 	maxPorts = 100
 )
 
+// anyPort is the port of a matrix for a request without a port. A cell is allowed if any port is.
+const anyPort = "any"
+
 // gridKey is the request for a grid.
 type gridKey struct {
-	port                policy.Port
-	from, to, namespace string // from and to: parts of names, in lower case; namespace: a full name
-	here                string // the end that must be on this node: hereFrom, hereTo or hereAny
+	port                explain.Range // of one port, or zero
+	from, to, namespace string        // from and to: parts of names, in lower case; namespace: a full name
+	here                string        // the end that must be on this node: hereFrom, hereTo or hereAny
 }
 
 // anyPort reports whether the request names no port.
-func (k gridKey) anyPort() bool { return k.port == policy.Port{} }
+func (k gridKey) anyPort() bool { return k.port == explain.Range{} }
 
 // The values of gridKey.here. One end must be on this node, as a node knows the verdicts for its own pods
 // only.
@@ -53,8 +61,7 @@ type grid struct {
 	Columns    []workloadEntry `json:"columns"`
 	// Cut reports that more workloads match the filters.
 	Cut bool `json:"cut"`
-	// Cells has a string for each row with a letter of cellOf for each column, and Deniers has letters of
-	// denierOf.
+	// Cells has a string for each row with cell.letter for each column, and Deniers has cell.denier.
 	Cells   []string `json:"cells"`
 	Deniers []string `json:"deniers"`
 	// In a grid for any port, Which has for each cell the index in PortTexts of its allowed ports.
@@ -70,13 +77,11 @@ type workloadEntry struct {
 	// Sample has one or two pods for a trace: the second one is the destination of connections within the
 	// workload.
 	Sample []string `json:"sample"`
-
-	index int
 }
 
 // serveMatrix returns the grid that a request asks for. It stops when the client has gone.
 func serveMatrix(s *snapshot, r *http.Request) (any, error) {
-	m, unlock, err := s.lock(r.Context())
+	c, unlock, err := s.lock(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -91,18 +96,13 @@ func serveMatrix(s *snapshot, r *http.Request) (any, error) {
 	}
 	g := newGrid(s.workloads().all, key)
 	g.Elsewhere = elsewhere
-	g.Ports, g.Other = portsOf(m)
+	g.Ports, g.Other = portsOf(&s.dump)
 	texts := map[string]uint16{}
 	for _, row := range g.Rows {
 		if err := r.Context().Err(); err != nil {
 			return nil, err
 		}
-		if key.anyPort() {
-			g.anyCells(m, row, texts)
-			continue
-		}
-		verdicts, deniers := cells(m, row, g.Columns, key.port)
-		g.Cells, g.Deniers = append(g.Cells, verdicts), append(g.Deniers, deniers)
+		g.addCells(c, row, key, texts)
 	}
 	if len(s.grids) >= maxGrids {
 		clear(s.grids)
@@ -125,7 +125,7 @@ func keyOf(query url.Values, elsewhere bool) (gridKey, error) {
 		if err != nil {
 			return gridKey{}, badRequest(err)
 		}
-		key.port = policy.Port{Protocol: protocol, First: number, Last: number}
+		key.port = explain.Range{Protocol: protocol, First: number, Last: number}
 	}
 	switch {
 	case key.here == "" && elsewhere:
@@ -138,16 +138,12 @@ func keyOf(query url.Values, elsewhere bool) (gridKey, error) {
 	return key, nil
 }
 
-func (k gridKey) portText() string {
-	if k.anyPort() {
-		return anyPort
-	}
-	return portText(k.port)
-}
-
 // newGrid returns a grid without cells.
 func newGrid(all []workloadEntry, key gridKey) grid {
-	g := grid{Port: key.portText(), Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Deniers: []string{}, Namespaces: []string{}}
+	g := grid{Port: anyPort, Workloads: len(all), Here: key.here, Rows: []workloadEntry{}, Columns: []workloadEntry{}, Cells: []string{}, Deniers: []string{}, Namespaces: []string{}}
+	if !key.anyPort() {
+		g.Port = key.port.String()
+	}
 	take := func(side []workloadEntry, w workloadEntry, part, end string) []workloadEntry {
 		if key.namespace != "" && w.Namespace != key.namespace || !strings.Contains(strings.ToLower(w.Name), part) || key.here == end && !w.Local {
 			return side
@@ -180,78 +176,49 @@ func sides(rows, columns int) (int, int) {
 	return maxSide, maxSide
 }
 
-func entries(m *explain.Matrix) []workloadEntry {
+// entriesOf returns the workloads of a cluster, sorted by name.
+func entriesOf(c *explain.Cluster) []workloadEntry {
 	out := []workloadEntry{}
-	for i, w := range m.Workloads() {
-		out = append(out, workloadEntry{w.Name, w.Namespace, len(w.Pods), w.Local, w.Pods[:min(len(w.Pods), 2)], i})
+	for _, w := range explain.Workloads(c) {
+		out = append(out, workloadEntry{w.Name, w.Namespace, len(w.Pods), w.Local, w.Pods[:min(len(w.Pods), 2)]})
 	}
 	return out
 }
 
-// cells returns two letters for each cell of a row: its verdict, and which end denies it.
-func cells(m *explain.Matrix, from workloadEntry, columns []workloadEntry, port policy.Port) (verdicts, deniers string) {
-	what, who := make([]byte, len(columns)), make([]byte, len(columns))
-	for i, to := range columns {
-		egress, ingress, err := m.Halves(from.index, to.index, port.First, port.Protocol)
-		if err != nil { // a pod's name cannot be used in a question
-			what[i], who[i] = cellOf(explain.Unknown, explain.Unknown), noDenier
-			continue
+// portsOf returns the ports that NetworkPolicies and pods mention, with the first port of each range and
+// with TCP first, and a TCP port that none of them mentions.
+func portsOf(d *state.Dump) (mentioned []string, other string) {
+	var all []policy.Port
+	for i := range d.Pods {
+		for _, text := range d.Pods[i].Ports {
+			_, rest, _ := strings.Cut(text, ":")
+			if number, protocol, err := explain.ParsePort(rest); err == nil {
+				all = append(all, policy.Port{Protocol: protocol, First: number, Last: number})
+			}
 		}
-		what[i], who[i] = cellOf(egress.With(ingress)), denierOf(egress, ingress)
 	}
-	return string(what), string(who)
-}
-
-// noDenier is the letter of a cell that no end denies.
-const noDenier = '-'
-
-// denierOf returns the letter of the end that denies in HNS: e for the sender, i for the receiver, x for
-// both.
-func denierOf(egress, ingress explain.Half) byte {
-	out, in := egress.Judged && egress.Actual == explain.Blocked, ingress.Judged && ingress.Actual == explain.Blocked
-	switch {
-	case out && in:
-		return 'x'
-	case out:
-		return 'e'
-	case in:
-		return 'i'
+	for i := range d.Policies {
+		if spec := d.Policies[i].Spec; spec != nil {
+			for _, r := range policy.Compile(&networkingv1.NetworkPolicy{Spec: *spec}).Rules {
+				all = append(all, r.Ports...)
+			}
+		}
 	}
-	return noDenier
-}
-
-// cellOf returns the letter of the actual verdict: a for allowed, b for blocked, u for unknown. It is a
-// capital if the desired verdict differs.
-func cellOf(actual, wanted explain.Verdict) byte {
-	letter := byte('u')
-	switch actual {
-	case explain.Allowed:
-		letter = 'a'
-	case explain.Blocked:
-		letter = 'b'
-	case explain.Unknown:
-	}
-	if actual != wanted {
-		letter -= 'a' - 'A'
-	}
-	return letter
-}
-
-// portsOf returns the ports that policies or pods mention, with the first port of each range and with TCP
-// first, and a port that none of them mentions.
-func portsOf(m *explain.Matrix) (mentioned []string, other string) {
-	all := slices.Clone(m.Ports())
-	last := len(all) - 1
-	rank := map[policy.Protocol]int{policy.TCP: 0, policy.UDP: 1, policy.SCTP: 2}
-	slices.SortStableFunc(all[:last], func(a, b policy.Port) int {
-		return cmp.Or(cmp.Compare(rank[a.Protocol], rank[b.Protocol]), cmp.Compare(a.First, b.First))
+	all = slices.DeleteFunc(all, func(p policy.Port) bool { return p.First == 0 }) // every port, or a name
+	slices.SortFunc(all, func(a, b policy.Port) int {
+		order := func(p policy.Port) int { return slices.Index(match.Protocols(), p.Protocol) }
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.First, b.First))
 	})
 	mentioned = []string{}
-	for _, p := range all[:last] {
-		mentioned = append(mentioned, portText(p))
+	for _, p := range all {
+		mentioned = append(mentioned, explain.Range{Protocol: p.Protocol, First: p.First, Last: p.First}.String())
 	}
 	mentioned = slices.Compact(mentioned)
-	return mentioned[:min(len(mentioned), maxPorts)], portText(all[last])
+	free := uint16(math.MaxUint16)
+	for free > 1 && slices.ContainsFunc(all, func(p policy.Port) bool {
+		return p.Protocol == policy.TCP && p.First <= free && free <= p.Last
+	}) {
+		free--
+	}
+	return mentioned[:min(len(mentioned), maxPorts)], explain.Range{Protocol: policy.TCP, First: free, Last: free}.String()
 }
-
-func portText(p policy.Port) string { return fmt.Sprintf("%d/%s", p.First, p.Protocol) }

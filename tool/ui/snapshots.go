@@ -49,14 +49,15 @@ type snapshot struct {
 	policies  func() []policyEntry
 	workloads func() workloads
 
-	asking chan struct{} // holds an entry while a request uses the matrix or grids
+	asking chan struct{} // holds an entry while a request uses workloads.cluster or grids
 	grids  map[gridKey]grid
 }
 
-// workloads are the workloads of a matrix. Only the request that holds snapshot.asking may use the matrix.
+// workloads are the workloads of a cluster. Only the request that holds snapshot.asking may use the
+// cluster.
 type workloads struct {
-	matrix *explain.Matrix
-	all    []workloadEntry
+	cluster *explain.Cluster
+	all     []workloadEntry
 }
 
 func newSnapshot(d state.Dump) *snapshot {
@@ -64,17 +65,17 @@ func newSnapshot(d state.Dump) *snapshot {
 	s.findings = sync.OnceValue(func() *findings { return newFindings(&d) })
 	s.policies = sync.OnceValue(s.judge)
 	s.workloads = sync.OnceValue(func() workloads {
-		m := explain.NewMatrix(d)
-		return workloads{m, entries(m)}
+		c := explain.New(d)
+		return workloads{c, entriesOf(c)}
 	})
 	return s
 }
 
-// lock returns the matrix for exclusive use until the caller calls unlock. It fails only if ctx is done.
-func (s *snapshot) lock(ctx context.Context) (m *explain.Matrix, unlock func(), err error) {
+// lock returns the cluster for exclusive use until the caller calls unlock. It fails only if ctx is done.
+func (s *snapshot) lock(ctx context.Context) (c *explain.Cluster, unlock func(), err error) {
 	select {
 	case s.asking <- struct{}{}:
-		return s.workloads().matrix, func() { <-s.asking }, nil
+		return s.workloads().cluster, func() { <-s.asking }, nil
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}

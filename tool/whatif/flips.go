@@ -257,8 +257,7 @@ func ask(p *explain.Pair, r explain.Range) answer {
 		return answer{verdict: Absent}
 	}
 	egress, ingress := p.Halves(r.First, r.Protocol)
-	actual, _ := explain.Whole(egress, ingress)
-	return answer{actual, [2]explain.Half{out: egress, in: ingress}}
+	return answer{explain.Worse(egress.Actual, ingress.Actual), [2]explain.Half{out: egress, in: ingress}}
 }
 
 // workloads returns the workloads of two states of a cluster as ends, sorted by name. New and deleted pods

@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/match"
 )
 
 func ports(protocol policy.Protocol, first, last uint16) explain.Range {
@@ -45,7 +46,9 @@ func TestSplit(t *testing.T) {
 		e := explain.Edges{}
 		ports := rapid.SliceOfN(rapid.Uint16Range(1, 65535), 0, 6).Draw(t, "ports")
 		for _, n := range ports {
-			e.Add(hns.ACL{Direction: hns.In, Protocols: rapid.SampledFrom([]string{"", "6", "17", "132", "256"}).Draw(t, "protocol"), LocalPorts: fmt.Sprintf("%d-%d", n, max(n, 60000))})
+			rule, err := match.ParseRule(hns.ACL{Direction: hns.In, Protocols: rapid.SampledFrom([]string{"", "6", "17", "132", "256"}).Draw(t, "protocol"), LocalPorts: fmt.Sprintf("%d-%d", n, max(n, 60000))}, nil)
+			require.NoError(t, err)
+			e.Add(rule)
 		}
 		ranges := explain.Split(e)
 		require.Equal(t, "all ports", portsText(joined(ranges)))

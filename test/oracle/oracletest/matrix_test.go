@@ -32,9 +32,10 @@ func TestMatrix(t *testing.T) {
 			after = w.changeInTrouble(t, g, before)
 		}
 		dump := w.dp.Dump()
-		m := explain.NewMatrix(dump)
+		m := explain.New(dump)
+		workloads := explain.Workloads(m)
 		seen := map[string]int{}
-		for i, wl := range m.Workloads() {
+		for i, wl := range workloads {
 			for _, pod := range wl.Pods {
 				require.NotContains(w.t, seen, pod)
 				seen[pod] = i
@@ -50,17 +51,18 @@ func TestMatrix(t *testing.T) {
 				require.Contains(w.t, seen, p.Pod)
 			}
 		}
-		cut += strings.Count(fmt.Sprint(m.Workloads()), "#2")
+		cut += strings.Count(fmt.Sprint(workloads), "#2")
 		for _, probe := range g.Probes(2) {
 			for from, a := range seen {
 				for to, b := range seen {
-					if from == to && len(m.Workloads()[a].Pods) > 1 {
-						continue // Halves is about another pod
+					if from == to && len(workloads[a].Pods) > 1 {
+						continue // the matrix is about another pod
 					}
 					answer, err := explain.Explain(dump, explain.Question{From: from, To: to, Port: probe.Port, Protocol: policy.Protocol(probe.Protocol)}, nil)
 					require.NoError(w.t, err)
-					egress, ingress, err := m.Halves(a, b, probe.Port, policy.Protocol(probe.Protocol))
+					pair, err := m.Pair(workloads[a].Pods[0], workloads[b].Pods[0])
 					require.NoError(w.t, err)
+					egress, ingress := pair.Halves(probe.Port, policy.Protocol(probe.Protocol))
 					actual, wanted := egress.With(ingress)
 					if actual != actualOf(answer) || wanted != wantedOf(answer) {
 						w.fail(after, "%s -> %s %v: %s and %s of the matrix, %s and %s explained", from, to, probe, actual, wanted, actualOf(answer), wantedOf(answer))
