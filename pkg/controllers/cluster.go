@@ -1,17 +1,12 @@
 package controllers
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -136,7 +131,7 @@ func addOnly(gv schema.GroupVersion, types ...runtime.Object) func(*runtime.Sche
 }
 
 // Client returns a client for one group of the API, whose types add registers. The client has no
-// rate limit, and limits how long it waits for the server (see impatient). Client sends no request.
+// rate limit, and waits for the server until the context of a request ends. Client sends no request.
 func Client(cfg *rest.Config, gv schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	if err := add(scheme); err != nil {
@@ -152,59 +147,6 @@ func Client(cfg *rest.Config, gv schema.GroupVersion, add func(*runtime.Scheme) 
 	c.ContentType = runtime.ContentTypeProtobuf
 	c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	c.WarningHandlerWithContext = rest.NoWarnings{}
-	c.Wrap(newImpatient)
 	c.QPS = -1 // the informers have backoffs, and the Recorder has its own limit
 	return rest.RESTClientFor(c)
-}
-
-// These limits bound the delays that an API server, or a proxy in front of it, can cause. It can
-// send a Retry-After of an hour, or never answer. client-go honors any Retry-After. These limits do
-// not cover a watch that never ends: the informer ends it.
-const (
-	maxRetryAfter = 30 * time.Second // a longer Retry-After is reduced to this
-	headersWithin = 30 * time.Second // time from each request to the headers of its response
-)
-
-// errNoHeaders is the error of a request without response headers. It does not implement
-// Timeout(), because client-go would silently retry a timeout ten times.
-var errNoHeaders = fmt.Errorf("no answer within %v", headersWithin)
-
-// impatient is a transport that enforces the limits above.
-type impatient struct{ http.RoundTripper }
-
-func newImpatient(inner http.RoundTripper) http.RoundTripper { return &impatient{inner} }
-
-// WrappedRoundTripper returns the wrapped transport. client-go uses it to close connections.
-func (i *impatient) WrappedRoundTripper() http.RoundTripper { return i.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (i *impatient) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	late := time.AfterFunc(headersWithin, func() { cancel(errNoHeaders) })
-	response, err := i.RoundTripper.RoundTrip(r.WithContext(ctx))
-	late.Stop()
-	if err != nil {
-		if errors.Is(context.Cause(ctx), errNoHeaders) {
-			err = errNoHeaders
-		}
-		cancel(nil)
-		return nil, err
-	}
-	if after, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && after > int(maxRetryAfter.Seconds()) {
-		response.Header.Set("Retry-After", strconv.Itoa(int(maxRetryAfter.Seconds())))
-	}
-	response.Body = &cancelingBody{response.Body, func() { cancel(nil) }}
-	return response, nil
-}
-
-// cancelingBody is the body of a response. Its Close also cancels the context of the request.
-type cancelingBody struct {
-	io.ReadCloser
-	cancel func()
-}
-
-// Close implements io.Closer.
-func (b *cancelingBody) Close() error {
-	b.cancel()
-	return b.ReadCloser.Close()
 }

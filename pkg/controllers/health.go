@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,7 +12,6 @@ import (
 // status is the state of the worker, for health checks.
 type status struct {
 	mu    sync.Mutex // guards the fields below; not held during calls
-	alive bool       // the worker runs
 	apply error      // why not everything is programmed: the error of the last transaction, or that it has not run yet
 	look  error      // the error of the last look at HNS as a whole
 }
@@ -43,19 +41,12 @@ func stalled(p state.Progress, limit time.Duration) error {
 	return nil
 }
 
-// Healthy returns nil while the worker runs and the dataplane makes progress. An error is a reason to
-// restart the process. A long transaction is no error: with many endpoints and a slow HNS it takes its time,
+// Healthy returns nil while the dataplane makes progress, and while it has nothing to do. An error is a
+// reason to restart the process. A long transaction is no error: with many endpoints and a slow HNS it takes its time,
 // and the client reports a call that hangs. Healthy never waits.
 func (c *Controller) Healthy() error {
 	if p := c.cfg.Progress(); !p.InHNS {
-		if err := stalled(p, unhealthyAfter); err != nil {
-			return err
-		}
-	}
-	c.status.mu.Lock()
-	defer c.status.mu.Unlock()
-	if !c.status.alive {
-		return errors.New("the worker is not running")
+		return stalled(p, unhealthyAfter)
 	}
 	return nil
 }

@@ -41,8 +41,11 @@ const (
 	// and the objects do not change, the end of the watch is the only sign that the server is
 	// alive.
 	maxWatch = 240 * time.Second
-	// watchGrace is the time after its timeout at which the informer ends a watch itself.
+	// watchGrace is the time after its timeout at which the informer ends a watch itself, even if the
+	// server has not answered yet or sent a Retry-After of an hour.
 	watchGrace = time.Minute
+	// listTimeout limits a list. By default the API server itself ends a list after a minute.
+	listTimeout = 2 * time.Minute
 	// shortWatch is the least time that a watch without events should last. A shorter watch counts
 	// as an error, because otherwise nothing would delay the next one.
 	shortWatch = time.Second
@@ -75,7 +78,7 @@ type informer struct {
 	failed   time.Time
 	room     bool      // a list would open closed objects of the store
 	relisted time.Time // when it last listed because of room
-	absent   bool      // the last list failed with ErrNoKind
+	absent   bool      // the server has no such kind
 
 	heard atomic.Value // the time.Time when the server last sent something about the kind; at first, when the informer was made
 	mu    sync.Mutex   // guards err
@@ -139,14 +142,18 @@ func (i *informer) pauseAfter(ctx context.Context, err error) {
 
 // list replaces the objects of the store with the listed objects.
 func (i *informer) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	add, end := i.store.list()
-	options := metav1.ListOptions{ResourceVersion: i.version}
-	is, err := i.page(ctx, options, add)
+	is, err := i.page(ctx, metav1.ListOptions{ResourceVersion: i.version}, add)
 	for err == nil && is.Continue != "" {
 		is, err = i.page(ctx, metav1.ListOptions{Continue: is.Continue}, add)
 	}
-	absent := errors.Is(err, ErrNoKind)
-	if absent {
+	if errors.Is(err, ErrNoKind) {
+		if !i.absent { // docs/operations.md has this line
+			i.logger.Info("the API server has no ClusterNetworkPolicies, asking it now and then", "interval", askAgain)
+		}
+		i.absent = true
 		i.recordResult("list", nil)
 		_, end = i.store.list() // an empty list
 	} else if i.recordResult("list", err); err != nil {
@@ -154,8 +161,10 @@ func (i *informer) list(ctx context.Context) error {
 			i.version = ""
 		}
 		return err
+	} else if i.absent {
+		i.absent = false
+		i.logger.Info("the API server has ClusterNetworkPolicies now")
 	}
-	i.logAbsence(absent)
 	i.heard.Store(time.Now())
 	i.version, i.room = is.ResourceVersion, false
 	end()
@@ -166,19 +175,6 @@ func (i *informer) list(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-// logAbsence logs that the kind is missing, or has appeared or disappeared.
-func (i *informer) logAbsence(absent bool) {
-	switch { // docs/operations.md has these lines
-	case absent && !isClosed(i.synced):
-		i.logger.Info("the API server has no ClusterNetworkPolicies, asking it now and then", "interval", askAgain)
-	case absent && !i.absent:
-		i.logger.Info("the API server has no ClusterNetworkPolicies any more, all that were there are gone")
-	case !absent && i.absent:
-		i.logger.Info("the API server has ClusterNetworkPolicies now")
-	}
-	i.absent = absent
 }
 
 // isClosed reports whether a channel is closed. It must be a channel on which nothing is sent.
@@ -247,10 +243,7 @@ func (i *informer) watch(ctx context.Context) error {
 			return errRoom
 		case event, ok := <-w.ResultChan():
 			if !ok {
-				if time.Until(ends) < shortWatch { // a watch that ends earlier may be a broken connection
-					i.heard.Store(time.Now())
-				}
-				return nil
+				return i.watchEnded(ctx, ends)
 			}
 			if event.Type == watch.Error {
 				return apierrors.FromObject(event.Object)
@@ -272,6 +265,17 @@ func (i *informer) watch(ctx context.Context) error {
 
 // errOverdue is the error of a watch that the server did not end in time.
 var errOverdue = errors.New("the watch is over its time")
+
+// watchEnded returns the error of a watch without further events, whose timeout is at ends.
+func (i *informer) watchEnded(ctx context.Context, ends time.Time) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if time.Until(ends) < shortWatch { // a watch that ends earlier may be a broken connection
+		i.heard.Store(time.Now())
+	}
+	return nil
+}
 
 // expired reports whether the server does not have the requested version any more, or does not have
 // it yet.

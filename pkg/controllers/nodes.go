@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -198,21 +199,19 @@ type contests struct {
 }
 
 // setRivals replaces the pods that contest an address, as state.Report lists them after a
-// transaction. It enqueues the pods that were added and removed, so that they are judged again.
+// transaction. If they changed it enqueues the old and the new ones, so that they are judged again.
 func (c *contests) setRivals(rivals [][2]string) {
 	is := map[desired.PodKey]bool{}
 	for _, r := range rivals {
-		key := desired.PodKey{Namespace: r[0], Name: r[1]}
-		if is[key] = true; !c.rivals[key] {
-			c.queue.Add(keyOfPod(key), prompt, time.Time{})
-		}
+		is[desired.PodKey{Namespace: r[0], Name: r[1]}] = true
 	}
-	for key := range c.rivals {
-		if !is[key] {
-			c.queue.Add(keyOfPod(key), prompt, time.Time{})
-		}
+	if maps.Equal(is, c.rivals) {
+		return
 	}
-	if c.rivals = is; len(is) > 0 {
+	c.enqueueAll()
+	c.rivals = is
+	c.enqueueAll()
+	if len(is) > 0 {
 		c.nodes.need()
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,101 +42,51 @@ func (s silent) Read([]byte) (int, error) {
 	return 0, s.ctx.Err()
 }
 
-// fiveMinutes are list options with a timeout of five minutes.
-func fiveMinutes() metav1.ListOptions {
-	seconds := int64(300)
-	return metav1.ListOptions{TimeoutSeconds: &seconds}
-}
-
-// overWire returns the source of pods of an API server whose responses come from the function.
-func overWire(t *testing.T, answers answering) cache.ListerWatcherWithContext {
-	return cache.ToListerWatcherWithContext(podsOverWire(t, answers))
-}
-
-func podsOverWire(t *testing.T, answers answering) cache.ListerWatcher {
+// overWire returns an informer of pods of an API server whose responses come from the function.
+func overWire(t *testing.T, answers answering) *informer {
 	source, err := ClusterSource(&rest.Config{Host: "http://server", Transport: answers}, "n1")
 	require.NoError(t, err)
-	return source.Pods
+	return newInformer(KindPod, storeOf(keptPods("n1", few), &keys{}), source.Pods, klog.Logger{})
 }
 
-// TestPauseOfAnHour: if a server answers 429 with a Retry-After of an hour, the agent retries after
-// half a minute.
-func TestPauseOfAnHour(t *testing.T) {
-	for after, pause := range map[string]time.Duration{"3600": maxRetryAfter, "31": maxRetryAfter, "2": 2 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			asked := 0
-			pods := overWire(t, func(r *http.Request) (*http.Response, error) {
-				if asked++; asked <= 2 {
-					return answer(r, http.StatusTooManyRequests, http.Header{"Retry-After": {after}}, strings.NewReader("{}")), nil
-				}
-				return answer(r, http.StatusOK, http.Header{}, nil), nil
-			})
-			began := time.Now()
-			w, err := pods.WatchWithContext(t.Context(), fiveMinutes())
-			require.NoError(t, err)
-			defer w.Stop()
-			require.Equal(t, 2*pause, time.Since(began))
-		})
-	}
-}
-
-// TestNoHeaders: a list or a watch without response headers fails after half a minute. client-go does
-// not retry it silently.
-func TestNoHeaders(t *testing.T) {
-	for name, ask := range map[string]func(context.Context, cache.ListerWatcherWithContext) error{
-		"list": func(ctx context.Context, pods cache.ListerWatcherWithContext) error {
-			_, err := pods.ListWithContext(ctx, metav1.ListOptions{})
-			return err
+// TestServerThatKeepsWaiting: a list, and a watch that the server does not end at its timeout, fail in
+// minutes, whatever the server withholds. They are no sign of life.
+func TestServerThatKeepsWaiting(t *testing.T) {
+	for name, answers := range map[string]answering{
+		"headers": func(r *http.Request) (*http.Response, error) {
+			_, err := silent{r.Context()}.Read(nil)
+			return nil, err
 		},
-		"watch": func(ctx context.Context, pods cache.ListerWatcherWithContext) error {
-			_, err := pods.WatchWithContext(ctx, fiveMinutes())
-			return err
+		"body": func(r *http.Request) (*http.Response, error) {
+			return answer(r, http.StatusOK, http.Header{}, nil), nil
+		},
+		"everything for an hour": func(r *http.Request) (*http.Response, error) {
+			return answer(r, http.StatusTooManyRequests, http.Header{"Retry-After": {"3600"}}, strings.NewReader("{}")), nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
-				pods := overWire(t, func(r *http.Request) (*http.Response, error) {
+				i := overWire(t, func(r *http.Request) (*http.Response, error) {
 					asked++
-					_, err := silent{r.Context()}.Read(nil)
-					return nil, err
+					return answers(r)
 				})
 				began := time.Now()
-				err := ask(t.Context(), pods)
-				require.ErrorContains(t, err, "no answer within 30s")
+				err := i.list(t.Context())
+				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.NotErrorIs(t, err, context.Canceled, "that would count as our own end")
-				require.Equal(t, headersWithin, time.Since(began))
-				require.Equal(t, 1, asked)
+				require.Equal(t, listTimeout, time.Since(began))
+
+				asked, began = 0, time.Now()
+				require.Error(t, i.watch(t.Context()))
+				took := time.Since(began)
+				require.GreaterOrEqual(t, took, maxWatch/2-time.Second+watchGrace)
+				require.LessOrEqual(t, took, maxWatch+watchGrace)
+				require.LessOrEqual(t, asked, 2, "client-go does not go on retrying in silence")
+				require.Equal(t, listTimeout+took, i.silence())
 			})
 		})
 	}
-}
-
-// TestWatchThatNeverEnds: if the server does not end a watch at its timeout, the watch fails a minute
-// later. A list has no such limit.
-func TestWatchThatNeverEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		i := newInformer(KindPod, storeOf(keptPods("n1", few), &keys{}), podsOverWire(t, func(r *http.Request) (*http.Response, error) {
-			return answer(r, http.StatusOK, http.Header{}, nil), nil
-		}), klog.Logger{})
-		require.Error(t, i.watch(t.Context()))
-		took := time.Since(began)
-		require.GreaterOrEqual(t, took, maxWatch/2-time.Second+watchGrace)
-		require.LessOrEqual(t, took, maxWatch+watchGrace)
-
-		list, err := overWire(t, func(r *http.Request) (*http.Response, error) {
-			body, writes := io.Pipe()
-			go func() {
-				time.Sleep(time.Hour)
-				_, err := io.WriteString(writes, `{"kind": "PodList", "apiVersion": "v1", "items": [{}]}`)
-				writes.CloseWithError(err)
-			}()
-			return answer(r, http.StatusOK, http.Header{}, body), nil
-		}).ListWithContext(t.Context(), metav1.ListOptions{})
-		require.NoError(t, err)
-		require.Len(t, list.(*corev1.PodList).Items, 1)
-	})
 }
 
 // mute is a source that answers its first list only, and whose watches send only the events that the

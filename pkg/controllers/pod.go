@@ -83,18 +83,19 @@ func graceOf(p *corev1.Pod) time.Duration {
 	return time.Duration(min(*seconds, int64(desired.LongestLost/time.Second))) * time.Second
 }
 
-// addrsOf returns the pod's addresses of both families, and the first IPv4 address, or the zero Addr. podIPs has
-// all of them; podIP alone is what old clusters and hand-written manifests give.
-func addrsOf(status corev1.PodStatus) (all []netip.Addr, v4 netip.Addr) {
-	var texts []string
-	for _, ip := range status.PodIPs {
-		texts = append(texts, ip.IP)
+// addrsOf returns the first address of a pod and its first IPv4 address, or the zero Addr. podIPs has all
+// addresses; podIP alone is what old clusters and hand-written manifests give.
+func addrsOf(status corev1.PodStatus) (first, v4 netip.Addr) {
+	for _, ip := range append(slices.Clip(status.PodIPs), corev1.PodIP{IP: status.PodIP}) {
+		addr, _ := netip.ParseAddr(ip.IP)
+		if !first.IsValid() {
+			first = addr
+		}
+		if !v4.IsValid() && addr.Is4() {
+			v4 = addr
+		}
 	}
-	all = parseAddrs(append(texts, status.PodIP))
-	if i := slices.IndexFunc(all, netip.Addr.Is4); i >= 0 {
-		v4 = all[i]
-	}
-	return all, v4
+	return first, v4
 }
 
 // OnHostNetwork reports whether a pod uses the network of its node, so that it has neither an
@@ -103,23 +104,21 @@ func addrsOf(status corev1.PodStatus) (all []netip.Addr, v4 netip.Addr) {
 // gets an endpoint and an address of the pod network. For a pod without an address, the result is a
 // prediction from its spec.
 func OnHostNetwork(p *corev1.Pod) bool {
-	addrs, addr := addrsOf(p.Status)
-	if len(addrs) == 0 {
+	first, addr := addrsOf(p.Status)
+	if !first.IsValid() {
 		onWindows := p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows
 		return p.Spec.HostNetwork && !onWindows || hostProcess(p.Spec)
 	}
 	if !addr.IsValid() {
-		addr = addrs[0]
+		addr = first
 	}
-	texts := []string{p.Status.HostIP} // the addresses of the pod's node, reported by its kubelet
-	for _, ip := range p.Status.HostIPs {
-		texts = append(texts, ip.IP)
-	}
-	hosts := parseAddrs(texts)
-	if len(hosts) == 0 {
-		return hostProcess(p.Spec)
-	}
-	return slices.Contains(hosts, addr)
+	// The addresses of the pod's node, as its kubelet reports them.
+	hosts := append(slices.Clip(p.Status.HostIPs), corev1.HostIP{IP: p.Status.HostIP})
+	onHost := slices.ContainsFunc(hosts, func(host corev1.HostIP) bool {
+		is, _ := netip.ParseAddr(host.IP)
+		return is == addr
+	})
+	return onHost || p.Status.HostIP == "" && len(p.Status.HostIPs) == 0 && hostProcess(p.Spec)
 }
 
 // hostProcess reports whether all containers of a pod are HostProcess containers. The API server
@@ -136,17 +135,6 @@ func hostProcess(spec corev1.PodSpec) bool {
 
 func isHostProcess(o *corev1.WindowsSecurityContextOptions) bool {
 	return o != nil && o.HostProcess != nil && *o.HostProcess
-}
-
-// parseAddrs returns the addresses that can be parsed.
-func parseAddrs(texts []string) []netip.Addr {
-	var addrs []netip.Addr
-	for _, text := range texts {
-		if addr, err := netip.ParseAddr(text); err == nil {
-			addrs = append(addrs, addr)
-		}
-	}
-	return addrs
 }
 
 // portsOf lists the named ports of a pod in the order in which names are resolved: containers

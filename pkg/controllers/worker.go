@@ -16,9 +16,6 @@ import (
 // work runs the worker. It starts when the first list of each kind is in its store: with a part of
 // the cluster, policies would have another meaning.
 func (c *Controller) work(ctx context.Context) {
-	c.status.update(func(s *status) { s.alive = true })
-	defer c.status.update(func(s *status) { s.alive = false })
-
 	for _, i := range c.informers {
 		select {
 		case <-i.synced:
