@@ -107,7 +107,7 @@ func (d *Table) relist(ep *Tracked) {
 func (ep *Tracked) shield() []hns.ACL {
 	acls := ep.shared(ep.out)
 	for _, dir := range policy.Directions {
-		block := acl.Isolation(dir).ACL
+		block := acl.Isolation[dir].ACL
 		if ep.desired.Tiered {
 			block.Priority = hns.PriorityShield
 		}
