@@ -98,7 +98,7 @@ func (d *State) aclsOn(ps *policyState, p *PodState) ([]*acl.SourcedACL, bool) {
 // resolve returns a rule of the policy with the numbers that its named ports have for a pod.
 func (ps *policyState) resolve(p *PodState, r policy.Rule) acl.ResolvedRule {
 	from := acl.Source{Tier: ps.Tier, Key: ps.Key, Index: r.Index, Name: r.Name}
-	return acl.Resolve(r, from, ps.own(), podPorts{p, ps})
+	return acl.Resolve(r, from, ps.namespace, podPorts{p, ps})
 }
 
 // numbersEach has the limits of numbers of a named port per namespace other than the policy's own.
@@ -228,7 +228,7 @@ func (ps *policyState) rulesFor(p *PodState, r policy.Rule) []acl.ResolvedRule {
 	doubt.Ports = policy.Fewest(doubt.Ports)
 	closed := acl.ResolvedRule{Direction: r.Direction, Action: policy.Deny, From: whole.From, Atoms: []acl.Atom{doubt}}
 	for _, peer := range r.Peers {
-		for _, v := range ps.views[acl.ReachOf(ps.own(), peer)] {
+		for _, v := range ps.views[acl.ReachOf(ps.namespace, peer)] {
 			if slices.Contains(named, v.port.named()) {
 				closed.Atoms = append(closed.Atoms, allPorts(peer, v.key.proto, v.above(ps.numbersOn(p)))...)
 			}
@@ -299,7 +299,7 @@ func (d *State) excesses(p *PodState, ps *policyState) (out []string) {
 	}
 	if over := ps.overNumbers(); over != "" {
 		surplus := "connections to the other numbers are blocked"
-		if ps.own() == "" {
+		if ps.namespace == "" {
 			surplus = "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
 		}
 		out = append(out, fmt.Sprintf("a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
@@ -341,7 +341,7 @@ func (t podPorts) Served(at acl.Reach) (out []acl.ServedPort) {
 // numbersOn returns the limit of numbers per namespace other than the policy's own that holds for
 // the policy on a pod. A rule of a ClusterNetworkPolicy has one number at least.
 func (ps *policyState) numbersOn(pod *PodState) int {
-	if ps.own() == "" {
+	if ps.namespace == "" {
 		return max(1, numbersEach[pod.cut])
 	}
 	return numbersEach[pod.cut]
