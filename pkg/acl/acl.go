@@ -78,14 +78,6 @@ func (l *List) Without(out map[policy.Key]bool) []*SourcedACL {
 	return left
 }
 
-// Names returns the sets that the ACLs name, but for those that are never reached.
-func (l *List) Names() (out []ipsets.Name) {
-	for _, a := range l.Without(nil) {
-		out = append(out, a.Names...)
-	}
-	return out
-}
-
 // Everything returns a rule that matches all packets of its direction.
 func Everything(a hns.ACL) hns.ACL {
 	a.Protocols, a.LocalPorts, a.RemotePorts, a.LocalAddresses, a.RemoteAddresses = "", "", "", "", ""

@@ -70,7 +70,11 @@ func (t portTexts) of(all []policy.Port) []portMatch {
 			text = append(text, ',')
 			continue
 		}
-		out = append(out, portMatch{protocolNumber(all[i].Protocol), string(text)})
+		number := protocolNumbers[all[i].Protocol]
+		if number == "" {
+			panic(fmt.Sprintf("BUG: protocol %q was compiled", all[i].Protocol))
+		}
+		out = append(out, portMatch{number, string(text)})
 		text = text[:0]
 	}
 	t[&all[0]] = out
@@ -109,18 +113,8 @@ func (l *list) peers(a Atom, block bool) (out []peerText) {
 	return []peerText{{text: strings.Join(ids, ","), names: names}}
 }
 
-// protocolNumber returns the IANA number; SCTP as Calico renders it on HNS.
-func protocolNumber(p policy.Protocol) string {
-	switch p {
-	case policy.TCP:
-		return "6"
-	case policy.UDP:
-		return "17"
-	case policy.SCTP:
-		return "132"
-	}
-	panic(fmt.Sprintf("BUG: protocol %q was compiled", p))
-}
+// protocolNumbers has the IANA numbers; SCTP as Calico renders it on HNS.
+var protocolNumbers = map[policy.Protocol]string{policy.TCP: "6", policy.UDP: "17", policy.SCTP: "132"}
 
 // blockText joins literals; a single address is written without a mask.
 func blockText(blocks []netip.Prefix) string {

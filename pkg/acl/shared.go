@@ -18,8 +18,10 @@ const (
 	IDAllowOut = hns.ACLIDPrefix + "npm-allow-out"
 )
 
-// Isolation returns the ACL that blocks a direction for all NetworkPolicies that isolate a pod.
-func Isolation(dir policy.Direction) *SourcedACL {
+// Isolation has, by direction, the ACL that blocks it for all NetworkPolicies that isolate a pod.
+var Isolation = [...]*SourcedACL{policy.Ingress: isolation(policy.Ingress), policy.Egress: isolation(policy.Egress)}
+
+func isolation(dir policy.Direction) *SourcedACL {
 	return &SourcedACL{From: Source{Tier: policy.Namespaced}, ACL: hns.ACL{
 		ID: idOfBlock[dir], Action: hns.Block, Direction: DirectionOf[dir], RuleType: hns.Switch, Priority: hns.PriorityBlock,
 	}}

@@ -103,7 +103,8 @@ type nodeState struct {
 
 	setWork
 	looks      looks
-	generation uint64 // of transactions
+	lostDue    time.Time // when a lost pod has to end, zero for never
+	generation uint64    // of transactions
 	reports    []state.Report
 }
 

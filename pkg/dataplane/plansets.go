@@ -1,15 +1,9 @@
 package dataplane
 
 import (
-	"slices"
-
 	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
-
-// maxSetsPerRequest bounds the sets of an Add or a Remove, which no rule in HNS sees. An Update is
-// never split, because the changes of one event must become visible together.
-const maxSetsPerRequest = 1000
 
 // setWork has the state of reads and writes of sets that later transactions need.
 type setWork struct {
@@ -24,20 +18,9 @@ type setWork struct {
 }
 
 // planSets returns the requests that create and update the sets which differ, in order.
-func (n *nodeState) planSets() (plan []ipsets.Request) {
+func (n *nodeState) planSets() []ipsets.Request {
 	if n.cache.Settled() {
 		return nil
 	}
-	for _, req := range n.cache.Plan() {
-		if req.Verb == ipsets.Update {
-			plan = append(plan, req)
-			continue
-		}
-		for part := range slices.Chunk(req.Sets, maxSetsPerRequest) {
-			cut := req
-			cut.Sets = part
-			plan = append(plan, cut)
-		}
-	}
-	return plan
+	return n.cache.Plan()
 }

@@ -32,7 +32,7 @@ func (r *run) read() {
 		}
 		r.endpoints.LookAgain()
 	}
-	r.desired.EndLost(r.endpoints.HasAddr)
+	r.lostDue = r.desired.EndLost(r.endpoints.HasAddr)
 	r.renderDirty()
 }
 

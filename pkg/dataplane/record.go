@@ -82,10 +82,10 @@ func (n *nodeState) outstanding() endpoints.Outstanding {
 		out.Retry.At(n.clock)
 	}
 	if n.cfg.DryRun {
-		out.Probe = backoff.Due{First: n.desired.LostDue()}
+		out.Probe = backoff.Due{First: n.lostDue}
 		return out
 	}
-	out.Probe.At(n.desired.LostDue())
+	out.Probe.At(n.lostDue)
 	if n.sets.At.IsZero() { // else nothing is written before
 		for _, a := range n.refused {
 			out.Probe.At(a.At)

@@ -59,7 +59,7 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 	if req.Search = len(together) == 0; req.Search {
 		req.Sets = req.Sets[:1] // its next try is later if it fails
 	} else {
-		req.Sets = together[:min(len(together), maxSetsPerRequest)]
+		req.Sets = together[:min(len(together), ipsets.MaxSets)]
 	}
 	return req, true
 }

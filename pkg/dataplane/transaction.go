@@ -81,7 +81,7 @@ func (d *Dataplane) begin(ctx context.Context, tx *Transaction) *run {
 	d.progress.Note("beginning", "", "", "")
 	d.lock()
 	n := d.node
-	n.cache.Advance(n.clock)
+	n.cache.Now = n.clock
 	return &run{nodeState: n, dp: d, ctx: ctx, tx: tx, started: n.clock, calls: map[string]int{}, written: map[written]bool{}, alone: map[ipsets.Name]bool{}}
 }
 

@@ -287,7 +287,7 @@ func (fs *namedPorts) use(ps *policyState) {
 		}
 		seen := map[acl.Reach]bool{}
 		for _, peer := range r.Peers {
-			at := acl.ReachOf(ps.own(), peer)
+			at := acl.ReachOf(ps.namespace, peer)
 			if seen[at] {
 				continue
 			}

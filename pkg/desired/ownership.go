@@ -314,27 +314,19 @@ func (d *State) claimed(addr netip.Addr) bool {
 	return len(d.owners[addr]) > 1 || !lost && len(d.owners[addr]) > 0
 }
 
-// EndLost ends the local lost pods whose address has no endpoint any more. there reports whether an
-// address has one.
-func (d *State) EndLost(there func(netip.Addr) bool) {
-	if len(d.lost) == 0 {
-		return
-	}
+// EndLost ends the local lost pods whose address has no endpoint any more; there reports whether an
+// address has one. It returns when the next lost pod has to end, zero for never.
+func (d *State) EndLost(there func(netip.Addr) bool) (due time.Time) {
 	ended := map[PodKey]*Pod{}
-	for _, p := range d.local {
-		if p.IsLost() && !there(p.Addr) {
-			ended[p.Key()] = nil
+	for _, key := range d.lost {
+		if p := d.members.pod(key); p.Local && p.Home && !there(p.Addr) {
+			ended[key] = nil
 		}
 	}
-	if len(ended) == 0 {
-		return
+	if len(ended) > 0 {
+		d.stagePods(ended, nil, map[netip.Addr]ownership{}, Changes{})
+		d.activate()
 	}
-	d.stagePods(ended, nil, map[netip.Addr]ownership{}, Changes{})
-	d.activate()
-}
-
-// LostDue returns when the agent must next check whether a lost pod has to end. Zero means never.
-func (d *State) LostDue() time.Time {
 	var next backoff.Due
 	for _, key := range d.lost {
 		next.At(d.members.pod(key).LostUntil)

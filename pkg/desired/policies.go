@@ -21,7 +21,8 @@ type policyState struct {
 	// np or cnp is the object, which is immutable.
 	np        *networkingv1.NetworkPolicy
 	cnp       *v1alpha2.ClusterNetworkPolicy
-	ruleCount int // how many peers its Rules have, or had when active
+	namespace string // "" for a ClusterNetworkPolicy
+	ruleCount int    // how many peers its Rules have, or had when active
 	// namesPorts: a rule has a named port, whose number depends on pods.
 	namesPorts bool
 	selects    int // local pods that it selects, or may select
@@ -53,6 +54,9 @@ func newPolicyState(np *networkingv1.NetworkPolicy, cnp *v1alpha2.ClusterNetwork
 		return nil
 	}
 	ps := &policyState{np: np, cnp: cnp}
+	if np != nil {
+		ps.namespace = np.Namespace
+	}
 	ps.Policy = ps.compile()
 	if len(ps.Problems) > 0 {
 		ps.warnings = ps.problemWarnings()
@@ -106,14 +110,6 @@ func (ps *policyState) problemWarnings() (out []state.Warning) {
 	return out
 }
 
-// own is the namespace of the policy, "" for a ClusterNetworkPolicy.
-func (ps *policyState) own() string {
-	if ps.Namespaces != nil {
-		return ""
-	}
-	return ps.Key.Namespace
-}
-
 // of returns the policies of one tier that select a pod, in order.
 func (p *Placement) of(tier policy.Tier) []subjection {
 	byTier := func(s subjection, tier policy.Tier) int { return cmp.Compare(s.Tier, tier) }
@@ -130,18 +126,18 @@ func (p *PodState) Tiered() bool {
 // stagePolicy replaces a policy; a nil one deletes it. It is idle until activate.
 func (d *State) stagePolicy(key policy.Key, is *policyState) {
 	if was := d.policies[key]; was != nil {
-		delete(d.byNS[was.own()], key)
-		if len(d.byNS[was.own()]) == 0 {
-			delete(d.byNS, was.own())
+		delete(d.byNS[was.namespace], key)
+		if len(d.byNS[was.namespace]) == 0 {
+			delete(d.byNS, was.namespace)
 		}
 	}
 	delete(d.problems, key)
 	if delete(d.policies, key); is != nil {
 		d.policies[key] = is
-		if d.byNS[is.own()] == nil {
-			d.byNS[is.own()] = map[policy.Key]*policyState{}
+		if d.byNS[is.namespace] == nil {
+			d.byNS[is.namespace] = map[policy.Key]*policyState{}
 		}
-		d.byNS[is.own()][key] = is
+		d.byNS[is.namespace][key] = is
 		if len(is.warnings) > 0 {
 			d.problems[key] = true
 		}
@@ -299,7 +295,7 @@ func (d *State) activate() {
 			}
 		}
 	}
-	if len(came) > 0 {
+	if len(d.members.made) > 0 {
 		d.members.fill()
 	}
 	for _, ps := range came {

@@ -8,7 +8,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/state"
 )
 
 // ListOf returns the desired list of an endpoint that may belong to any of these pods, at least one.
@@ -40,7 +39,7 @@ func (d *State) ListOf(home []*PodState, ipv6 bool) acl.List {
 	out.Unused = slices.DeleteFunc(slices.Clone(out.ACLs), func(a *acl.SourcedACL) bool { return !a.Unused })
 	out.ACLs = slices.DeleteFunc(out.ACLs, func(a *acl.SourcedACL) bool { return a.Unused })
 	if slices.ContainsFunc(out.ACLs, func(a *acl.SourcedACL) bool { return a.Direction == hns.In }) { // the node may connect whatever the rules say
-		out.Shared = append(out.Shared, acl.Node(d.nodeAddrs)...)
+		out.Shared = append(out.Shared, d.nodeRule...)
 	}
 	return out
 }
@@ -99,7 +98,7 @@ func (d *State) aclsOn(ps *policyState, p *PodState) ([]*acl.SourcedACL, bool) {
 // resolve returns a rule of the policy with the numbers that its named ports have for a pod.
 func (ps *policyState) resolve(p *PodState, r policy.Rule) acl.ResolvedRule {
 	from := acl.Source{Tier: ps.Tier, Key: ps.Key, Index: r.Index, Name: r.Name}
-	return acl.Resolve(r, from, ps.own(), podPorts{p, ps})
+	return acl.Resolve(r, from, ps.namespace, podPorts{p, ps})
 }
 
 // numbersEach has the limits of numbers of a named port per namespace other than the policy's own.
@@ -137,7 +136,7 @@ func (d *State) aclsOf(p *PodState, ipv6 bool) []*acl.SourcedACL {
 			plain, _ := d.plain(p)
 			for _, dir := range policy.Directions {
 				if p.tieredIn(dir) {
-					plain = append(plain, acl.Isolation(dir))
+					plain = append(plain, acl.Isolation[dir])
 				}
 			}
 			return plain
@@ -167,7 +166,7 @@ func (d *State) plain(p *PodState) (out []*acl.SourcedACL, fits bool) {
 	}
 	for dir, isolated := range p.Isolated() {
 		if isolated {
-			out = append(out, acl.Isolation(policy.Direction(dir)))
+			out = append(out, acl.Isolation[dir])
 		}
 	}
 	if !p.Tiered() {
@@ -229,7 +228,7 @@ func (ps *policyState) rulesFor(p *PodState, r policy.Rule) []acl.ResolvedRule {
 	doubt.Ports = policy.Fewest(doubt.Ports)
 	closed := acl.ResolvedRule{Direction: r.Direction, Action: policy.Deny, From: whole.From, Atoms: []acl.Atom{doubt}}
 	for _, peer := range r.Peers {
-		for _, v := range ps.views[acl.ReachOf(ps.own(), peer)] {
+		for _, v := range ps.views[acl.ReachOf(ps.namespace, peer)] {
 			if slices.Contains(named, v.port.named()) {
 				closed.Atoms = append(closed.Atoms, allPorts(peer, v.key.proto, v.above(ps.numbersOn(p)))...)
 			}
@@ -280,25 +279,9 @@ func (p *PodState) tieredIn(dir policy.Direction) bool {
 	})
 }
 
-// policyWarnings returns the warnings of the policies that select pods of this node and need too
-// many ACLs or numbers of named ports there. The texts have no counts, because other tenants could
-// change them all the time. A text may come several times.
-func (d *State) policyWarnings() (out []state.Warning) {
-	for _, p := range d.local {
-		for _, s := range p.selected {
-			if p.cut == 0 && !p.closed && !p.silent && len(s.views) == 0 {
-				continue // nothing is over a limit
-			}
-			for _, message := range d.excesses(p, s.policyState) {
-				object, kind := ObjectOf(s.Key)
-				out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: message})
-			}
-		}
-	}
-	return out
-}
-
-// excesses returns the texts of the warnings about a policy that exceeds a limit on a pod.
+// excesses returns the texts of the warnings about a policy that exceeds a limit of ACLs, or of
+// numbers of named ports, on a pod. They have no counts, because other tenants could change them all
+// the time.
 func (d *State) excesses(p *PodState, ps *policyState) (out []string) {
 	limit := d.cfg.Budgets.ACLs
 	if p.cut > 0 && len(ps.views) > 0 {
@@ -316,7 +299,7 @@ func (d *State) excesses(p *PodState, ps *policyState) (out []string) {
 	}
 	if over := ps.overNumbers(); over != "" {
 		surplus := "connections to the other numbers are blocked"
-		if ps.own() == "" {
+		if ps.namespace == "" {
 			surplus = "the other numbers are not accepted, and a rule that denies or passes the port denies all ports of that namespace"
 		}
 		out = append(out, fmt.Sprintf("a named port of its egress rules is served under more than %d numbers in one namespace: %s; "+
@@ -358,7 +341,7 @@ func (t podPorts) Served(at acl.Reach) (out []acl.ServedPort) {
 // numbersOn returns the limit of numbers per namespace other than the policy's own that holds for
 // the policy on a pod. A rule of a ClusterNetworkPolicy has one number at least.
 func (ps *policyState) numbersOn(pod *PodState) int {
-	if ps.own() == "" {
+	if ps.namespace == "" {
 		return max(1, numbersEach[pod.cut])
 	}
 	return numbersEach[pod.cut]

@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/winnpm/winnpm/pkg/acl"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -57,6 +58,7 @@ type State struct {
 	lost       map[netip.Addr]PodKey                  // lost pods (ownership.go)
 	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
+	nodeRule   []hns.ACL // that lets the node in
 	effects    Effects
 }
 
@@ -156,7 +158,7 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 		for _, addr := range slices.Concat(d.nodeAddrs, *in.nodeAddrs) {
 			addrs[addr] = d.whose(addr)
 		}
-		d.nodeAddrs = *in.nodeAddrs
+		d.nodeAddrs, d.nodeRule = *in.nodeAddrs, acl.Node(*in.nodeAddrs)
 		d.effects.All = true
 	}
 	if len(in.Nodes) > 0 {

@@ -15,8 +15,18 @@ import (
 // Warnings returns the warnings that follow from objects alone: objects over a limit, parts of
 // policies that cannot be expressed, and addresses that are contested or that no pod can have. A
 // warning may come several times.
-func (d *State) Warnings() []state.Warning {
-	out := d.policyWarnings()
+func (d *State) Warnings() (out []state.Warning) {
+	for _, p := range d.local {
+		for _, s := range p.selected {
+			if p.cut == 0 && !p.closed && !p.silent && len(s.views) == 0 {
+				continue // nothing is over a limit
+			}
+			for _, message := range d.excesses(p, s.policyState) {
+				object, kind := ObjectOf(s.Key)
+				out = append(out, state.Warning{Object: object, Kind: kind, Reason: state.ReasonOverBudget, Message: message})
+			}
+		}
+	}
 	if len(d.members.over) > 0 {
 		out = append(out, d.budgetWarnings()...)
 	}

@@ -65,7 +65,11 @@ func (d *Table) render(ep *Tracked) {
 		}
 		ep.desired = d.desired.ListOf(home, len(ep.ipv6) > 0)
 	}
-	d.hold(ep, ipsets.RefRule, ep.desired.Names())
+	var names []ipsets.Name
+	for _, a := range ep.desired.Without(nil) { // but those that are never reached
+		names = append(names, a.Names...)
+	}
+	d.hold(ep, ipsets.RefRule, names)
 	if len(ep.rejected) > 0 {
 		ep.forgetChanged()
 	}
@@ -107,7 +111,7 @@ func (d *Table) relist(ep *Tracked) {
 func (ep *Tracked) shield() []hns.ACL {
 	acls := ep.shared(ep.out)
 	for _, dir := range policy.Directions {
-		block := acl.Isolation(dir).ACL
+		block := acl.Isolation[dir].ACL
 		if ep.desired.Tiered {
 			block.Priority = hns.PriorityShield
 		}

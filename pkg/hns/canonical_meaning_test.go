@@ -393,7 +393,7 @@ func TestDecideReadsEverySpelling(t *testing.T) {
 			src := rapid.SampledFrom(probeAddrs).Draw(t, "src")
 			dst := rapid.SampledFrom(probeAddrs).Draw(t, "dst")
 			protocol, port := rapid.SampledFrom(probeProtocols).Draw(t, "protocol"), rapid.SampledFrom(probePorts).Draw(t, "port")
-			verdict, err := match.Decide(slices.Values([]*match.Rule{r}), dir, match.Packet{
+			verdict, err := match.Decide([]*match.Rule{r}, dir, match.Packet{
 				Src: netip.AddrFrom4([4]byte(src)), Dst: netip.AddrFrom4([4]byte(dst)), Protocol: uint8(protocol), DstPort: uint16(port),
 			})
 			require.NoError(t, err)

@@ -31,9 +31,10 @@ import (
 // otherwise; a reference that makes a nested set needed, or no longer so, costs
 // its members.
 type Cache struct {
+	Now time.Time // callers set it whenever time passed
+
 	byName map[Name]*set
 	byID   map[string]*set
-	now    time.Time
 	// observed: the sets in HNS were listed at least once.
 	observed bool
 
@@ -64,9 +65,6 @@ func NewCache() *Cache {
 		awaited: map[string][]Name{},
 	}
 }
-
-// Advance sets the time of the following calls.
-func (c *Cache) Advance(now time.Time) { c.now = now }
 
 // Has reports whether the set is defined, so that the caller sets its desired members. A set that
 // is only in HNS is not.

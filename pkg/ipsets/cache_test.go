@@ -118,12 +118,12 @@ func TestAppliedRefKeepsUndefinedSet(t *testing.T) {
 	require.False(t, ok)
 	require.Nil(t, c.Plan(), "nobody knows what should be in it")
 	require.True(t, c.Settled())
-	require.Nil(t, c.PlanRemovals(c.now, nil))
+	require.Nil(t, c.PlanRemovals(c.Now, nil))
 
 	n, _ := c.Lookup("azure-npm-77")
 	c.Release(n, onEP)
 	c.Release(leafA, onEP)
-	require.Equal(t, "set  delete  ns-x\nset  delete  podlabel-app:a", c.PlanRemovals(c.now, nil)[0].String())
+	require.Equal(t, "set  delete  ns-x\nset  delete  podlabel-app:a", c.PlanRemovals(c.Now, nil)[0].String())
 }
 
 func TestRefsAreSorted(t *testing.T) {

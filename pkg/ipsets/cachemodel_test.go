@@ -50,7 +50,7 @@ func (tk taken) check(t require.TestingT) {
 
 func newTrial() *trial {
 	tr := &trial{c: NewCache(), m: newModel(), h: newStrictHNS(), moved: map[Name]bool{}}
-	tr.c.Advance(time.Unix(0, 0))
+	tr.c.Now = time.Unix(0, 0)
 	tr.h.bad = func(_ string, values []string) bool {
 		return !tr.lenient && slices.Contains(values, poison.String()) ||
 			!tr.lenient && slices.Contains(values, leafA.ID()) && slices.Contains(values, nsY.ID())
@@ -202,9 +202,9 @@ func (tr *trial) use() {
 func (tr *trial) restart(t *rapid.T) {
 	calm := tr.m.settled() && len(tr.m.unknown) == 0
 	old := tr.m
-	now := tr.c.now
+	now := tr.c.Now
 	tr.c, tr.m = NewCache(), newModel()
-	tr.c.Advance(now)
+	tr.c.Now = now
 	for owner, what := range old.sights {
 		tr.c.See(owner, what)
 		tr.m.sights[owner] = what
@@ -348,7 +348,7 @@ func checkCacheModel(t *testing.T) {
 			"tamper":       func(t *rapid.T) { tr.tamper(t) },
 			"restart":      func(t *rapid.T) { tr.restart(t) },
 			"copy":         func(t *rapid.T) { tr.copy(t) },
-			"tick":         func(*rapid.T) { clock = clock.Add(time.Second); tr.c.Advance(clock) },
+			"tick":         func(*rapid.T) { clock = clock.Add(time.Second); tr.c.Now = clock },
 			"": func(t *rapid.T) {
 				tr.m.drop()
 				tr.m.forget()
@@ -456,7 +456,7 @@ func (tr *trial) converge(t *rapid.T) {
 		require.Equal(t, tr.m.allowed(n), slices.Sorted(slices.Values(s.values)), "%s is not what it may be", n)
 	}
 
-	for _, r := range tr.c.PlanRemovals(tr.c.now, nil) {
+	for _, r := range tr.c.PlanRemovals(tr.c.Now, nil) {
 		require.True(t, tr.send(t, r, ""))
 	}
 	for _, line := range tr.h.text() {

@@ -54,7 +54,7 @@ func (tr *trial) differences(t *rapid.T) {
 func TestDifferences(t *testing.T) {
 	c := NewCache()
 	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
-	c.Advance(at(1))
+	c.Now = at(1)
 	one, two := netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.10")
 	c.Hold(leafA, Ref{RefRule, "ep"})
 	c.AddAddr(leafA, one)
@@ -62,9 +62,9 @@ func TestDifferences(t *testing.T) {
 
 	c.Observe([]Observed{{ID: leafA.ID(), Name: leafA.String(), Values: []string{one.String()}}}, nil)
 	require.Empty(t, c.Copy().Differences())
-	c.Advance(at(2))
+	c.Now = at(2)
 	c.AddAddr(leafA, two)
-	c.Advance(at(3))
+	c.Now = at(3)
 	c.RemoveAddr(leafA, one)
 	require.Equal(t, map[string]Difference{
 		leafA.ID(): {Missing: []string{two.String()}, Surplus: []string{one.String()}, Since: at(2)},

@@ -336,7 +336,7 @@ func (m *model) checkPlans(t *rapid.T, c *Cache) {
 		}
 	}
 	require.Equal(t, m.planned(), namesOf(c.Plan()))
-	require.Equal(t, m.removable(), namesOf(c.PlanRemovals(c.now, nil)))
+	require.Equal(t, m.removable(), namesOf(c.PlanRemovals(c.Now, nil)))
 	for n := range m.view {
 		_, ok := c.Lookup(n.ID())
 		require.True(t, ok, "%s is in HNS", n)

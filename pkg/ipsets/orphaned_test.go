@@ -45,9 +45,9 @@ func TestOrphanIsToldOnce(t *testing.T) {
 	require.True(t, c.Has(leafA), "a pending update may need it")
 	c.Release(leafA, pin)
 	require.False(t, c.Has(leafA))
-	same(t, `set  delete  podlabel-app:a`, c.PlanRemovals(c.now, nil))
+	same(t, `set  delete  podlabel-app:a`, c.PlanRemovals(c.Now, nil))
 	mustBug(t, "no reference", func() { c.Define(leafA) })
-	done(c, c.PlanRemovals(c.now, nil)[0])
+	done(c, c.PlanRemovals(c.Now, nil)[0])
 	require.Empty(t, c.byID)
 }
 
@@ -117,5 +117,5 @@ func TestOrphanNested(t *testing.T) {
 	for _, n := range []Name{nested, leafA, leafB, Empty()} {
 		require.False(t, c.Has(n), "%s", n)
 	}
-	require.Len(t, c.PlanRemovals(c.now, nil), 2)
+	require.Len(t, c.PlanRemovals(c.Now, nil), 2)
 }

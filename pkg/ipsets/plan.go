@@ -41,12 +41,16 @@ type Request struct {
 	Search bool // for suspects of an earlier one that HNS rejected, or a probe
 }
 
+// MaxSets bounds the sets of an Add or a Remove, which no rule in HNS sees. An Update is never split,
+// because the changes of one event must become visible together.
+const MaxSets = 1000
+
 // Plan returns the requests that create and update sets, in order: leaves are created, then
-// updated, then nested sets created, then updated; each at most one request. They cover the
-// needed sets that differ from their desired members; sets with an unknown outcome or rejected content
-// are left out. Requests for suspects come last, group by group: see RejectRequest. A member that must
-// wait for another set stays as HNS has it: see HeldBack. A request requires the success of
-// those before it. Plan costs the size of what it writes.
+// updated, then nested sets created, then updated. Each is one request, unless more than MaxSets are
+// created. They cover the needed sets that differ from their desired members; sets with an unknown
+// outcome or rejected content are left out. Requests for suspects come last, group by group: see
+// RejectRequest. A member that must wait for another set stays as HNS has it: see HeldBack. A request
+// requires the success of those before it. Plan costs the size of what it writes.
 func (c *Cache) Plan() (plan []Request) {
 	sets := make([]*set, 0, len(c.pending))
 	waits := len(c.awaited) > 0 // a member may have to wait
@@ -76,7 +80,8 @@ func (c *Cache) Plan() (plan []Request) {
 		if !all && !s.moves(v) {
 			continue
 		}
-		if last == nil || s.group != last.group || s.step() != last.step() {
+		full := last != nil && !s.present && len(plan[len(plan)-1].Sets) == MaxSets
+		if last == nil || full || s.group != last.group || s.step() != last.step() {
 			plan = append(plan, s.request())
 		}
 		r := &plan[len(plan)-1]

@@ -86,7 +86,7 @@ func TestPlanOrder(t *testing.T) {
 		--
 		nest update  nestedlabel-app:a:b  -> empty-emptyhashset podlabel-app:b`, w.Plan())
 	w.apply()
-	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now, nil))
+	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.Now, nil))
 }
 
 // Neither order of adding and removing leaves anything behind.
@@ -111,7 +111,7 @@ func TestNetZero(t *testing.T) {
 			w.Observe(w.hns.list(), nil)
 			require.Nil(t, w.Plan())
 			require.True(t, w.Settled())
-			require.Nil(t, w.PlanRemovals(w.now, nil))
+			require.Nil(t, w.PlanRemovals(w.Now, nil))
 		})
 	}
 }
@@ -119,13 +119,13 @@ func TestNetZero(t *testing.T) {
 func TestRemovalsWaitForTheGracePeriod(t *testing.T) {
 	w := newWorld(t)
 	start := time.Unix(1000, 0)
-	w.Advance(start)
+	w.Now = start
 	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1})
 	w.Hold(nsX, rule)
 	w.apply()
-	w.Advance(start.Add(time.Minute))
+	w.Now = start.Add(time.Minute)
 	w.Release(nsX, rule)
-	w.Advance(start.Add(2 * time.Minute))
+	w.Now = start.Add(2 * time.Minute)
 	w.Release(nested, rule)
 
 	w.Hold(nsX, selector) // a mention is no need
@@ -142,7 +142,7 @@ func TestRemovalsWaitForTheGracePeriod(t *testing.T) {
 	same(t, all, w.PlanRemovals(start.Add(2*time.Minute), nil))
 
 	w.Hold(nsX, pin) // needed again: the time starts anew
-	w.Advance(start.Add(3 * time.Minute))
+	w.Now = start.Add(3 * time.Minute)
 	w.Release(nsX, pin)
 	require.NotContains(t, planText(w.PlanRemovals(start.Add(2*time.Minute), nil)), "ns-x")
 	plan := w.PlanRemovals(start.Add(3*time.Minute), nil)

@@ -53,7 +53,7 @@ func (c *Cache) Removed(n Name) {
 func (c *Cache) Used(n Name) {
 	if s := c.find(n); s != nil {
 		if _, spare := c.spare[s]; spare {
-			c.spare[s] = c.now
+			c.spare[s] = c.Now
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestOrphans(t *testing.T) {
 	w.nest(nested, rule, map[Name]netip.Addr{leafA: addr1, leafB: addr2})
 	require.Nil(t, w.Plan(), "nothing changed, nothing is written")
 
-	plan := w.PlanRemovals(w.now, nil)
+	plan := w.PlanRemovals(w.Now, nil)
 	same(t, `
 		nest delete  old list
 		--
@@ -142,7 +142,7 @@ func TestOrphans(t *testing.T) {
 	require.Equal(t, "azure-npm-123", plan[1].Sets[1].ID)
 	require.Equal(t, []string{"10.0.0.7"}, plan[1].Sets[1].Values)
 	require.NoError(t, w.hns.run(w.Cache, plan))
-	require.Nil(t, w.PlanRemovals(w.now, nil))
+	require.Nil(t, w.PlanRemovals(w.Now, nil))
 	require.Len(t, w.hns.sets, 4)
 }
 
@@ -173,7 +173,7 @@ func TestLateRecords(t *testing.T) {
 	require.NoError(t, w.hns.do(plan[0]))
 	w.Release(nsX, rule)
 	done(w.Cache, plan[0])
-	same(t, `set  delete  ns-x`, w.PlanRemovals(w.now, nil))
+	same(t, `set  delete  ns-x`, w.PlanRemovals(w.Now, nil))
 	w.Removed(nsX)
 	w.Removed(nsX)
 	require.Empty(t, w.Snapshot())
@@ -213,11 +213,11 @@ func TestOrphanChanges(t *testing.T) {
 	w.Observe([]Observed{o}, nil)
 	o.Name = "second"
 	w.Observe([]Observed{o}, nil)
-	same(t, `set  delete  second`, w.PlanRemovals(w.now, nil))
+	same(t, `set  delete  second`, w.PlanRemovals(w.Now, nil))
 	o.Nested, o.Values = true, nil
 	w.Observe([]Observed{o}, nil)
-	same(t, `nest delete  second`, w.PlanRemovals(w.now, nil))
-	require.Empty(t, w.PlanRemovals(w.now, nil)[0].Sets[0].Values)
+	same(t, `nest delete  second`, w.PlanRemovals(w.Now, nil))
+	require.Empty(t, w.PlanRemovals(w.Now, nil)[0].Sets[0].Values)
 	w.Observe(nil, nil)
 	require.Empty(t, w.Snapshot())
 	require.Empty(t, w.byName)
@@ -245,7 +245,7 @@ func TestLeafIsKeptUntilItIsGone(t *testing.T) {
 	})
 	w.apply()
 	require.False(t, w.Has(leafA))
-	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.now, nil))
+	same(t, `set  delete  podlabel-app:a`, w.PlanRemovals(w.Now, nil))
 }
 
 // A set that somebody unknown uses is idle from then on.
@@ -254,12 +254,12 @@ func TestUsed(t *testing.T) {
 	w.Hold(nsX, rule)
 	w.apply()
 	w.Release(nsX, rule)
-	before := w.now
-	w.Advance(before.Add(time.Minute))
+	before := w.Now
+	w.Now = before.Add(time.Minute)
 	w.Used(nsX)
 	w.Used(nsY) // not there
 	require.Nil(t, w.PlanRemovals(before, nil))
-	same(t, `set  delete  ns-x`, w.PlanRemovals(w.now, nil))
+	same(t, `set  delete  ns-x`, w.PlanRemovals(w.Now, nil))
 }
 
 // TestRejectionEnds: a set is rejected until its desired content changes, whatever to, or HNS takes it.

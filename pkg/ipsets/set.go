@@ -242,7 +242,7 @@ func (c *Cache) list(m map[*set]time.Time, s *set, in bool) {
 	if !in {
 		delete(m, s)
 	} else if _, was := m[s]; !was {
-		m[s] = c.now
+		m[s] = c.Now
 	}
 }
 

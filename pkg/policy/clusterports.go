@@ -68,7 +68,7 @@ func (c *compiler) destination(protocol Protocol, p *v1alpha2.Port, at *field.Pa
 	default:
 		first, last = p.Number, p.Number
 	}
-	if !portNumber(first) || !portNumber(last) || first > last {
+	if first < 1 || first > last || last > maxPort {
 		c.invalid(at, closes(action), "%d to %d are no ports, use 1 to 65535, the smaller one first", first, last)
 		return Port{}, false
 	}

@@ -26,8 +26,19 @@ func Compile(np *networkingv1.NetworkPolicy) Policy {
 	c.out.Isolates = c.isolates(&np.Spec, spec)
 	// A malformed subject matches all pods. The rules were not meant for all pods, so they are left
 	// out.
-	if c.out.Subject = subject.matcher(); ok {
-		c.rules(&np.Spec, spec)
+	if c.out.Subject = subject.matcher(); !ok {
+		return c.policy()
+	}
+	// By the API, rules of a direction that is not isolated have no effect.
+	if c.out.Isolates[Ingress] {
+		for i, r := range np.Spec.Ingress {
+			c.rule(Ingress, i, r.From, r.Ports, spec.Child("ingress").Index(i), "from")
+		}
+	}
+	if c.out.Isolates[Egress] {
+		for i, r := range np.Spec.Egress {
+			c.rule(Egress, i, r.To, r.Ports, spec.Child("egress").Index(i), "to")
+		}
 	}
 	return c.policy()
 }
@@ -42,33 +53,28 @@ type compiler struct {
 	closed bool
 }
 
-// policy returns the result, with the sets that its rules need, sorted by name.
+// policy returns the result, with the sets that its rules need, sorted by name. For a peer in a set, a
+// rule that may allow needs the set. A rule that may deny needs its deny twin, and Doubt if its
+// members are pods.
 func (c *compiler) policy() Policy {
 	sets := map[ipsets.Name]SetDef{}
 	for _, r := range c.out.Rules {
 		for _, p := range r.Peers {
 			for _, n := range p.Sets {
-				need(sets, n, r.Action)
+				if r.Action != Deny {
+					define(sets, n)
+				}
+				if r.Action != Accept {
+					define(sets, n.Deny())
+				}
+				if r.Action != Accept && n.Kind() != ipsets.KindNodes {
+					define(sets, ipsets.Doubt())
+				}
 			}
 		}
 	}
 	c.out.Sets = slices.SortedFunc(maps.Values(sets), func(a, b SetDef) int { return ipsets.Compare(a.Name, b.Name) })
 	return c.out
-}
-
-// need adds the definitions of the sets that a rule needs for a peer in set n: n itself if the rule
-// may allow, and its deny twin if the rule may deny.
-func need(sets map[ipsets.Name]SetDef, n ipsets.Name, action Action) {
-	if action != Deny {
-		define(sets, n)
-	}
-	if action == Accept {
-		return
-	}
-	define(sets, n.Deny())
-	if n.Kind() != ipsets.KindNodes {
-		define(sets, ipsets.Doubt())
-	}
 }
 
 // define adds the definitions of a set and of its members, which follow from their names.
@@ -119,21 +125,6 @@ func (c *compiler) isolates(spec *networkingv1.NetworkPolicySpec, at *field.Path
 		}
 	}
 	return directions(spec)
-}
-
-// rules compiles the rules of the directions that the policy isolates. By the API, rules of the
-// other direction have no effect.
-func (c *compiler) rules(spec *networkingv1.NetworkPolicySpec, at *field.Path) {
-	if c.out.Isolates[Ingress] {
-		for i, r := range spec.Ingress {
-			c.rule(Ingress, i, r.From, r.Ports, at.Child("ingress").Index(i), "from")
-		}
-	}
-	if c.out.Isolates[Egress] {
-		for i, r := range spec.Egress {
-			c.rule(Egress, i, r.To, r.Ports, at.Child("egress").Index(i), "to")
-		}
-	}
 }
 
 // rule compiles one entry. It drops a rule whose peers or ports were all left out.

@@ -56,11 +56,11 @@ func (c *compiler) port(p *networkingv1.NetworkPolicyPort, at *field.Path) (Port
 		return Port{Protocol: protocol, Name: p.Port.StrVal}, true
 	case p.Port.Type != intstr.Int:
 		c.invalid(portAt, portLeftOut, "a port is a number or a name")
-	case !portNumber(p.Port.IntVal):
+	case p.Port.IntVal < 1 || p.Port.IntVal > maxPort:
 		c.invalid(portAt, portLeftOut, "%d is no port, use 1 to 65535", p.Port.IntVal)
 	case p.EndPort == nil:
 		return Port{Protocol: protocol, First: uint16(p.Port.IntVal), Last: uint16(p.Port.IntVal)}, true
-	case !portNumber(*p.EndPort) || *p.EndPort < p.Port.IntVal:
+	case *p.EndPort < p.Port.IntVal || *p.EndPort > maxPort:
 		c.invalid(endAt, portLeftOut, "%d is no end for the range from %d, use %[2]d to 65535", *p.EndPort, p.Port.IntVal)
 	default:
 		return Port{Protocol: protocol, First: uint16(p.Port.IntVal), Last: uint16(*p.EndPort)}, true
@@ -70,8 +70,6 @@ func (c *compiler) port(p *networkingv1.NetworkPolicyPort, at *field.Path) (Port
 
 // maxPort is the last port number.
 const maxPort = 65535
-
-func portNumber(n int32) bool { return n >= 1 && n <= maxPort }
 
 // Fewest returns the smallest sorted list that covers the same ports, so that lists with equal
 // meaning become equal. It merges ranges that overlap or touch, turns the range 1 to 65535 into

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -58,7 +60,7 @@ func (s *Size) peers(peers []networkingv1.NetworkPolicyPeer) int {
 			s.Members += smallSetBytes
 		}
 		switch sel := p.PodSelector; {
-		case sel == nil || !excludes(sel):
+		case sel == nil || !slices.ContainsFunc(sel.MatchExpressions, excludes): // its sets are shared by all policies
 		case p.NamespaceSelector == nil:
 			s.Members += smallSetBytes
 		default:
@@ -68,15 +70,10 @@ func (s *Size) peers(peers []networkingv1.NetworkPolicyPeer) int {
 	return n
 }
 
-// excludes reports whether a selector has a negative term, so that it needs a set of its own. Other
-// pod selectors use sets of labels, which all policies share.
-func excludes(sel *metav1.LabelSelector) bool {
-	for i := range sel.MatchExpressions {
-		if op := sel.MatchExpressions[i].Operator; op == metav1.LabelSelectorOpNotIn || op == metav1.LabelSelectorOpDoesNotExist {
-			return true
-		}
-	}
-	return false
+// excludes reports whether a term of a selector is negative, so that the selector needs a set of its
+// own.
+func excludes(term metav1.LabelSelectorRequirement) bool {
+	return term.Operator == metav1.LabelSelectorOpNotIn || term.Operator == metav1.LabelSelectorOpDoesNotExist
 }
 
 // viewsOf returns the price of the named ports of an egress rule. All blocks of the rule count as
