@@ -112,20 +112,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForATenant: one that changes all its endpoints all the time has one of them served before that of another tenant.
-func TestNobodyWaitsForATenant(t *testing.T) {
-	t.Parallel()
-	q := newQueue()
-	for i := range 100 {
-		q.do(t, fmt.Sprint("change x/", i))
-	}
-	q.do(t, "serve", "serve", "change y/1")
-	for i := 0; !slices.Contains(q.served, "y/1"); i++ {
-		require.Less(t, i, 3, "served: %v", q.served[2:])
-		q.do(t, fmt.Sprint("change x/", 300+i), "serve")
-	}
-}
-
 // TestRepairsOfATransaction: of those that wait only because of somebody else so many are
 // due, and whatever else waits is due beside them.
 func TestRepairsOfATransaction(t *testing.T) {

@@ -46,6 +46,7 @@ func TestGetEndpoint(t *testing.T) {
 		"gone, and the enumeration says so too": {"Hcn", codeElementNotFound, always, true, hns.ErrNotFound, attempts, attempts},
 		"all fails for a moment":                {"Hcn", codeElementNotFound, 2, false, nil, 2, 1},
 		"gone by every read, yet listed":        {open, codeEndpointNotFound, always, false, hns.ErrNotFound, attempts, attempts},
+		"not found, the enumeration fails":      {listEp, codeRPC, always, true, hns.ErrUnavailable, 1, 1},
 		"RPC":                                   {open, codeRPC, always, false, hns.ErrUnavailable, 1, 0},
 		"RPC in the read":                       {query, codeRPC, always, false, hns.ErrUnavailable, 1, 0},
 		"record with S_OK":                      {open, 0, always, false, hns.ErrUnlisted, 1, 0},
@@ -71,16 +72,6 @@ func TestGetEndpoint(t *testing.T) {
 			require.Equal(t, errors.Is(test.class, hns.ErrNotFound), hns.EndpointGone(err))
 		})
 	}
-}
-
-// TestGoneUnlisted: whether an endpoint that is not found is gone is not known
-// when the enumeration that decides it fails.
-func TestGoneUnlisted(t *testing.T) {
-	a, f, s := onFaulty(t)
-	s.deleteEndpoint(t, "ep")
-	f.before = failing(listEp, codeRPC, always)
-	_, err := a.GetEndpoint(t.Context(), "ep")
-	wantError(t, err, hns.ErrUnavailable, "Endpoint/Get", hns.KindEndpoint, "ep", codeRPC)
 }
 
 // TestWriteNotFound: a code that may speak of the endpoint or of a set is
@@ -215,21 +206,4 @@ func TestRefusedBeforeACall(t *testing.T) {
 	err = a.AddACLs(t.Context(), "ep", nil)
 	wantError(t, err, hns.ErrInvalid, "ACL/Add", hns.KindNetwork, "ep", 0)
 	require.Empty(t, f.calls)
-}
-
-// TestForeignSurvives: what HNS shows is sent back with its bytes, but for blanks
-// between tokens.
-func TestForeignSurvives(t *testing.T) {
-	a, _, s := onFaulty(t)
-	shown := `{ "Exceptions" : ["10.0.0.0/8"], "Name":"<a & b>", "N":1.50 }`
-	require.NoError(t, s.sim.SetPolicies("ep", []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(shown)}}))
-	read := func() []hns.EndpointPolicy {
-		e := getEndpoint(t, a, "ep")
-		return e.Policies
-	}
-	first := read()
-	require.NoError(t, a.ReplacePolicies(t.Context(), "ep", first))
-	require.Equal(t, first, read())
-	require.Equal(t, first, s.sim.Endpoints()[0].Policies, "HNS has what was read, byte for byte")
-	require.Equal(t, `{"Exceptions":["10.0.0.0/8"],"Name":"<a & b>","N":1.50}`, string(first[0].Settings))
 }

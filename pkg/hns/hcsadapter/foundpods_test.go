@@ -71,9 +71,17 @@ func (p *plays) pod(addr, sandbox string) {
 	p.tx.SetPod(desired.Pod{Namespace: "x", Name: addr, UID: types.UID(addr), Addr: netip.MustParseAddr(addr), Local: true, Sandbox: state.Sandbox{ID: sandbox}})
 }
 
-func (p *plays) isOpen(network int, addr string) bool {
+// peer is a pod of another node, which the policy lets in.
+func (p *plays) peer(addr string) {
+	p.tx.SetPod(desired.Pod{Namespace: "x", Name: addr, UID: types.UID(addr), Addr: netip.MustParseAddr(addr)})
+}
+
+func (p *plays) isOpen(network int, addr string) bool { return p.passes("10.3.0.1", network, addr) }
+
+// passes reports whether a packet reaches a pod of this node.
+func (p *plays) passes(from string, network int, addr string) bool {
 	p.t.Helper()
-	v, err := p.nets[network].Trace("ep-"+addr, hns.In, match.Packet{Src: netip.MustParseAddr("10.3.0.1"), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
+	v, err := p.nets[network].Trace("ep-"+addr, hns.In, match.Packet{Src: netip.MustParseAddr(from), Dst: netip.MustParseAddr(addr), Protocol: 6, DstPort: 80})
 	require.NoError(p.t, err)
 	return v.Allowed
 }

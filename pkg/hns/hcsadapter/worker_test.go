@@ -56,20 +56,6 @@ func TestWorkerOneAtATime(t *testing.T) {
 	})
 }
 
-func TestWorkerReturnsWhatWasDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorker(time.Minute)
-		defer w.shut()
-		n, err := call(t.Context(), w, "x", func() (int, error) { return 7, nil })
-		require.NoError(t, err)
-		require.Equal(t, 7, n)
-		own := &failure{code: codeInvalidPolicy, err: errors.New("no")}
-		n, err = call(t.Context(), w, "x", func() (int, error) { return 7, own })
-		require.Equal(t, own, err)
-		require.Zero(t, n)
-	})
-}
-
 // TestWorkerDeadlineIsTheCallsOwn: waiting behind others does not count.
 func TestWorkerDeadlineIsTheCallsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
