@@ -24,8 +24,7 @@ type Cluster struct {
 	pods       map[string]*state.PodDump
 	owners     map[netip.Addr]*state.PodDump
 	hosts      map[netip.Addr]*state.PodDump // by node address: one of its host-network pods
-	namespaces map[string]map[string]string
-	relabeled  map[string]map[string]string // labels of namespaces that a Miss tries, instead of the dump's
+	namespaces map[string]namespace
 	endpoints  map[string]*state.EndpointDump
 	setByID    map[string]*state.SetDump
 	setByName  map[string]*state.SetDump
@@ -45,7 +44,7 @@ func New(dump state.Dump) *Cluster {
 	d := &dump
 	c := &Cluster{
 		dump: d, pods: map[string]*state.PodDump{}, owners: map[netip.Addr]*state.PodDump{}, hosts: map[netip.Addr]*state.PodDump{},
-		namespaces: map[string]map[string]string{}, endpoints: map[string]*state.EndpointDump{},
+		namespaces: map[string]namespace{}, endpoints: map[string]*state.EndpointDump{},
 		setByID: map[string]*state.SetDump{}, setByName: map[string]*state.SetDump{}, setNames: SetNames{},
 		isolated: map[hns.Direction]map[string][]string{hns.In: {}, hns.Out: {}},
 		lists:    map[listKey]parsed{}, clusterPolicies: compileClusterPolicies(dump.ClusterPolicies),
@@ -61,7 +60,7 @@ func New(dump state.Dump) *Cluster {
 	}
 	for _, ns := range d.Namespaces {
 		if ns.OverBudget == "" {
-			c.namespaces[ns.Name] = ns.Labels
+			c.namespaces[ns.Name] = namespace{ns.Labels, true}
 		}
 	}
 	for _, p := range d.Policies {
@@ -117,8 +116,16 @@ type End struct {
 	// named is the pod that the question names; nil if it names an address.
 	named *state.PodDump
 	note  string
+	namespace namespace // of pod
 	// endpoints are the endpoints of pod on this node.
 	endpoints []*state.EndpointDump
+}
+
+// namespace is the labels of a namespace. They are not known if there is no such object, or if it is over
+// its budget.
+type namespace struct {
+	labels map[string]string
+	known  bool
 }
 
 // Pod returns the owner of the address, else the pod that the question names, else nil.
@@ -173,7 +180,7 @@ func (c *Cluster) End(name string) (End, error) {
 func (c *Cluster) at(name string, addr netip.Addr) End {
 	e := End{Name: name, addr: addr, pod: c.owners[addr]}
 	if e.pod != nil {
-		e.endpoints = c.endpointsOf(e.pod)
+		e.namespace, e.endpoints = c.namespaces[namespaceOf(e.pod.Pod)], c.endpointsOf(e.pod)
 	}
 	host := c.hosts[addr]
 	switch {
@@ -195,15 +202,6 @@ func (c *Cluster) at(name string, addr netip.Addr) End {
 func namespaceOf(object string) string {
 	namespace, _, _ := strings.Cut(object, "/")
 	return namespace
-}
-
-// namespace returns the labels of a namespace, and false if they are unknown.
-func (c *Cluster) namespace(name string) (map[string]string, bool) {
-	set, ok := c.relabeled[name]
-	if !ok {
-		set, ok = c.namespaces[name]
-	}
-	return set, ok
 }
 
 // similarShown limits the names that are suggested.

@@ -30,65 +30,45 @@ func conditionOf(set string, nested bool) (condition, bool) {
 	if !ok {
 		return condition{}, false
 	}
-	c := condition{kind: n.Kind()}
+	c, text := condition{kind: n.Kind()}, n.Text()
 	switch n.Kind() {
 	case ipsets.KindNamespace:
-		c.namespace = n.Text()
-	case ipsets.KindPodLabel, ipsets.KindNestedLabel:
-		c.reqs, ok = labelTerms(n.Text())
+		c.namespace = text
 	case ipsets.KindPodSelector:
-		var selector string
-		c.namespace, selector, ok = strings.Cut(n.Text(), "/")
-		if ok {
-			c.reqs, ok = parseSelector(selector)
+		if c.namespace, text, ok = strings.Cut(text, "/"); ok {
+			c.reqs, ok = requirements(text)
 		}
 	case ipsets.KindNamespaceSelector:
-		switch text, braced := strings.CutPrefix(n.Text(), "{"); {
-		case n.Text() == ipsets.AllNamespaces().Text(): // or its deny twin
-		case braced:
-			c.reqs, ok = parseSelector(strings.TrimSuffix(text, "}"))
-		default:
-			c.reqs, ok = labelTerms(n.Text())
+		if text != ipsets.AllNamespaces().Text() { // or its deny twin
+			c.reqs, ok = requirements(strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}"))
 		}
-	case ipsets.KindNamedPort:
-		ok = c.namedPort(n.Text())
+	case ipsets.KindPodLabel, ipsets.KindNestedLabel, ipsets.KindNodes:
+		c.reqs, ok = requirements(text)
+	case ipsets.KindNamedPort: // NAME:PROTOCOL:NUMBER with an optional @BLOCK
+		text, c.block, _ = strings.Cut(text, "@")
+		parts := strings.Split(text, ":")
+		if ok = len(parts) == 3; ok {
+			c.port = fmt.Sprintf("%s:%s/%s", parts[0], parts[2], parts[1])
+		}
 	case ipsets.KindInBlocks:
-		c.block = n.Text()
-	case ipsets.KindNodes:
-		c.reqs, ok = parseSelector(n.Text())
+		c.block = text
 	default:
 	}
 	return c, ok
 }
 
-// labelTerms parses KEY, KEY:VALUE, KEY:VALUE:VALUE and so on.
-func labelTerms(text string) ([]labels.Requirement, bool) {
+// requirements parses a selector, or KEY:VALUE, KEY:VALUE:VALUE and so on.
+func requirements(text string) ([]labels.Requirement, bool) {
 	key, values, some := strings.Cut(text, ":")
-	op, list := selection.Exists, []string(nil)
-	if some {
-		op, list = selection.In, strings.Split(values, ":")
+	if !some {
+		reqs, err := labels.ParseToRequirements(text)
+		return reqs, err == nil
 	}
-	r, err := labels.NewRequirement(key, op, list)
+	r, err := labels.NewRequirement(key, selection.In, strings.Split(values, ":"))
 	if err != nil {
 		return nil, false
 	}
 	return []labels.Requirement{*r}, true
-}
-
-func parseSelector(text string) ([]labels.Requirement, bool) {
-	reqs, err := labels.ParseToRequirements(text)
-	return reqs, err == nil
-}
-
-// namedPort parses NAME:PROTOCOL:NUMBER with an optional @BLOCK.
-func (c *condition) namedPort(text string) bool {
-	text, c.block, _ = strings.Cut(text, "@")
-	parts := strings.Split(text, ":")
-	if len(parts) != 3 {
-		return false
-	}
-	c.port = fmt.Sprintf("%s:%s/%s", parts[0], parts[2], parts[1])
-	return true
 }
 
 // isMember reports whether an end meets the condition of a set, and why. It returns maybe if the dump does
@@ -99,7 +79,7 @@ func (c *Cluster) isMember(cond condition, e End) (truth, string) {
 		return inBlocks(e.addr, cond.block), fmt.Sprintf("the address is %s", e.addr)
 	case cond.kind == ipsets.KindNodes:
 		return c.isNode(cond.reqs, e.addr)
-	case cond.kind == ipsets.KindDoubt && c.unclear(e):
+	case cond.kind == ipsets.KindDoubt && e.unclear():
 		return yes, fmt.Sprintf("the sets that contain %s are not known", e.pod.Pod)
 	case cond.kind == ipsets.KindDoubt:
 		return no, "the sets that contain the address are known"
@@ -111,13 +91,13 @@ func (c *Cluster) isMember(cond condition, e End) (truth, string) {
 	namespace := namespaceOf(e.pod.Pod)
 	switch cond.kind {
 	case ipsets.KindNamespaceSelector:
-		switch set, ok := c.namespace(namespace); {
-		case !ok:
+		switch {
+		case !e.namespace.known:
 			return no, fmt.Sprintf("there is no Namespace object %s, or it is over its budget, so no namespaceSelector matches", namespace)
 		case len(cond.reqs) == 0:
 			return yes, fmt.Sprintf("every pod of every namespace is, and %s is one", e.pod.Pod)
 		default:
-			return facts("namespace "+namespace, set, cond.reqs)
+			return facts("namespace "+namespace, e.namespace.labels, cond.reqs)
 		}
 	case ipsets.KindNamespace:
 		return truthOf(namespace == cond.namespace), fmt.Sprintf("%s is in namespace %s", e.pod.Pod, namespace)
@@ -127,7 +107,7 @@ func (c *Cluster) isMember(cond condition, e End) (truth, string) {
 		}
 		return facts(e.pod.Pod, e.pod.Labels, cond.reqs)
 	case ipsets.KindNamedPort:
-		return c.isPortMember(cond, e)
+		return isPortMember(cond, e)
 	default:
 		return maybe, ""
 	}
@@ -155,7 +135,7 @@ func (c *Cluster) isNode(reqs []labels.Requirement, addr netip.Addr) (is truth, 
 }
 
 // isPortMember is isMember for named ports. It returns maybe if the set's name has a truncated block.
-func (c *Cluster) isPortMember(cond condition, e End) (truth, string) {
+func isPortMember(cond condition, e End) (truth, string) {
 	name, _, _ := strings.Cut(cond.port, ":")
 	var serves []string
 	for _, port := range e.pod.Ports {

@@ -79,8 +79,8 @@ type attempt struct {
 	ports     []policy.Port
 }
 
-// matches reports whether the policy selects the pod and the rule allows the connection.
-func (t attempt) matches() bool {
+// allows reports whether the policy selects the pod and the rule allows the connection.
+func (t attempt) allows() bool {
 	return t.subject.Matches(labels.Set(t.own.pod.Labels)) &&
 		anyPort(t.ports, destination(t.own, t.peer, t.q), t.q.packet) && t.c.isPeer(t.from, t.peer, false) == yes
 }
@@ -88,71 +88,50 @@ func (t attempt) matches() bool {
 // misses returns the single changes after which the rule allows the connection; none if it allows it
 // already.
 func (t attempt) misses() []Miss {
-	if t.matches() {
+	if t.allows() {
 		return nil
 	}
 	reqs, _ := t.subject.Requirements()
 	out := t.labelMisses(Miss{Kind: SubjectLabel, Object: t.own.pod.Pod, Words: "pod " + t.own.pod.Pod}, t.own.pod.Labels, reqs)
 	out = append(out, t.portMisses()...)
 	out = append(out, t.peerMisses()...)
-	return slices.DeleteFunc(out, func(m Miss) bool { return !t.helps(m) || !t.leftToPolicies(m) || t.foreignBlock(m) })
+	return slices.DeleteFunc(out, func(m Miss) bool { return !t.helps(m) })
 }
 
-// foreignBlock reports whether a rule of another program still blocks the connection after a change.
-func (t attempt) foreignBlock(m Miss) bool {
-	return slices.ContainsFunc(t.after(m), func(a attempt) bool {
-		desired := t.c.desired(a.own, a.q)
-		return desired.verdict == Blocked && slices.ContainsFunc(desired.traced.Matched, func(r hns.ACL) bool { return !r.Ours() && r.Action == hns.Block })
+// helps reports whether the connection is allowed after a change: the rule allows it, no rule of another
+// program blocks it, and NetworkPolicies decide it, rather than ClusterNetworkPolicies. For a pod that
+// ClusterNetworkPolicies select it returns false for changes other than of a label or a port number.
+func (t attempt) helps(m Miss) bool {
+	if slices.Contains([]Kind{PortName, OtherNamespace, Address}, m.Kind) && len(t.c.tierRules(t.own, t.q.dir)) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(t.after(m), func(a attempt) bool {
+		return !a.allows() || !a.c.evaluateTiers(a.own, a.peer, a.q, true).namespaced || a.foreignBlock()
 	})
 }
 
-// helps reports whether the rule allows the connection after a change.
-func (t attempt) helps(m Miss) bool {
-	return !slices.ContainsFunc(t.after(m), func(a attempt) bool { return !a.matches() })
-}
-
-// leftToPolicies reports whether NetworkPolicies decide the connection after a change, rather than
-// ClusterNetworkPolicies. For a pod that ClusterNetworkPolicies select it returns false for changes other
-// than of a label or a port number.
-func (t attempt) leftToPolicies(m Miss) bool {
-	if m.Kind == PortName || m.Kind == OtherNamespace || m.Kind == Address {
-		return len(t.c.tierRules(t.own.pod, t.q.dir)) == 0
-	}
-	return len(t.c.clusterPolicies) == 0 ||
-		!slices.ContainsFunc(t.after(m), func(a attempt) bool { return !a.c.evaluateTiers(a.own, a.peer, a.q, true).namespaced })
+// foreignBlock reports whether a rule of another program blocks the connection.
+func (t attempt) foreignBlock() bool {
+	return slices.ContainsFunc(t.c.desired(t.own, t.q).traced.Matched, func(r hns.ACL) bool { return !r.Ours() && r.Action == hns.Block })
 }
 
 // after returns the attempt as it is after a change. For PortNumber it returns one attempt for the first
 // and the last port of each range. For Address, PortName and PortNumber it drops the condition that the
 // change satisfies.
-func (t attempt) after(m Miss) []attempt {
-	changed := func(e End) End {
-		pod := *e.pod
-		pod.Labels = m.changed(pod.Labels)
-		e.pod = &pod
-		return e
-	}
-	c := *t.c
-	c.subjectRules = map[subjectKey][]tierRule{}
-	t.c = &c
+func (t attempt) after(m Miss) (out []attempt) {
 	switch m.Kind {
-	case PodLabel:
-		t.peer = changed(t.peer)
-	case SubjectLabel:
-		t.own = changed(t.own)
-	case NamespaceLabel:
-		c.relabeled = map[string]map[string]string{m.Object: m.changed(c.namespaces[m.Object])}
+	case PodLabel, SubjectLabel, NamespaceLabel:
+		t.own, t.peer = m.relabel(t.own), m.relabel(t.peer)
 	case OtherNamespace:
 		pod := *t.peer.pod
 		pod.Pod = m.Object + "/"
-		t.peer.pod = &pod
+		t.peer.pod, t.peer.namespace = &pod, t.c.namespaces[m.Object]
 	case Address:
 		t.from.Blocks = nil
 	case PortName:
 		t.ports = nil
 	case PortNumber:
 		t.ports = nil
-		var out []attempt
 		for _, p := range m.Ports {
 			for _, number := range []uint16{max(p.First, 1), max(p.Last, 1)} { // 0 means every port
 				t.q.packet.Protocol, t.q.packet.DstPort = protocolNumbers[p.Protocol], number
@@ -164,15 +143,27 @@ func (t attempt) after(m Miss) []attempt {
 	return []attempt{t}
 }
 
-// changed returns the labels after the change.
-func (m Miss) changed(set map[string]string) map[string]string {
-	out := map[string]string{}
-	maps.Copy(out, set)
-	out[m.Key] = m.Value
-	if m.Remove {
-		delete(out, m.Key)
+// relabel returns an end after a change of a label.
+func (m Miss) relabel(e End) End {
+	if e.pod == nil {
+		return e
 	}
-	return out
+	pod := *e.pod // also for a namespace, as Cluster.subjectRules is by pod
+	set := &pod.Labels
+	switch {
+	case m.Kind == NamespaceLabel && m.Object == namespaceOf(pod.Pod):
+		set = &e.namespace.labels
+	case m.Kind == NamespaceLabel || m.Object != pod.Pod:
+		return e
+	}
+	changed := map[string]string{}
+	maps.Copy(changed, *set)
+	changed[m.Key] = m.Value
+	if m.Remove {
+		delete(changed, m.Key)
+	}
+	*set, e.pod = changed, &pod
+	return e
 }
 
 // portMisses returns a Miss with the ports that the rule allows. It resolves named ports at the
@@ -234,11 +225,11 @@ func (t attempt) peerMisses() []Miss {
 	var onPod []labels.Requirement
 	for _, name := range t.from.Sets {
 		cond, _ := conditionOf(name.String(), name.Nested())
-		switch known, exists := t.c.namespaces[namespace]; {
+		switch {
 		case cond.kind != ipsets.KindNamespaceSelector:
 			onPod = append(onPod, cond.reqs...)
-		case exists:
-			out = append(out, t.labelMisses(Miss{Kind: NamespaceLabel, Object: namespace, Words: "namespace " + namespace}, known, cond.reqs)...)
+		case t.peer.namespace.known:
+			out = append(out, t.labelMisses(Miss{Kind: NamespaceLabel, Object: namespace, Words: "namespace " + namespace}, t.peer.namespace.labels, cond.reqs)...)
 		}
 		if cond.namespace != "" && cond.namespace != namespace {
 			out = append(out, Miss{

@@ -59,10 +59,11 @@ func compileClusterPolicies(dumped []state.ClusterPolicy) []*policy.Policy {
 	return out
 }
 
-// tierRules returns the ClusterNetworkPolicy rules for a pod in a direction, the Admin tier first. If the
+// tierRules returns the ClusterNetworkPolicy rules for the pod of an end in a direction, the Admin tier first. If the
 // labels of its namespace are unknown it does as the dataplane (ADR 24): every policy that may select the
 // pod applies, without its Accept rules, and with Deny instead of Pass.
-func (c *Cluster) tierRules(pod *state.PodDump, dir hns.Direction) []tierRule {
+func (c *Cluster) tierRules(own End, dir hns.Direction) []tierRule {
+	pod := own.pod
 	if len(c.clusterPolicies) == 0 || pod.HostNetwork {
 		return nil
 	}
@@ -71,9 +72,9 @@ func (c *Cluster) tierRules(pod *state.PodDump, dir hns.Direction) []tierRule {
 		return rules
 	}
 	var out []tierRule
-	labels, known := c.namespace(namespaceOf(pod.Pod))
+	known := own.namespace.known
 	for _, p := range c.clusterPolicies {
-		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(labels) {
+		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(own.namespace.labels) {
 			continue
 		}
 		name, _ := p.Key.Cluster()
@@ -109,7 +110,7 @@ type tierResult struct {
 // decides, other rules that may match are skipped. A Pass rule skips the rest of its tier.
 func (c *Cluster) evaluateTiers(own, peer End, q question, isolated bool) tierResult {
 	s, skipped := tierResult{namespaced: isolated}, policy.Namespaced
-	for _, r := range c.tierRules(own.pod, q.dir) {
+	for _, r := range c.tierRules(own, q.dir) {
 		if r.tier == skipped {
 			continue
 		}
@@ -147,7 +148,7 @@ func truthOf(is bool) truth {
 
 // ruleMatches reports whether a rule matches a connection.
 func (c *Cluster) ruleMatches(r policy.Rule, own, peer End, q question) truth {
-	who, unclear := no, c.unclear(peer)
+	who, unclear := no, peer.unclear()
 	for _, p := range r.Peers {
 		who = max(who, c.isPeer(p, peer, unclear))
 	}
@@ -205,12 +206,8 @@ func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 }
 
 // unclear reports whether the sets to which an end belongs are unknown.
-func (c *Cluster) unclear(e End) bool {
-	if e.pod == nil {
-		return false
-	}
-	_, known := c.namespace(namespaceOf(e.pod.Pod))
-	return !known || e.pod.InDoubt || e.pod.OverBudget != ""
+func (e End) unclear() bool {
+	return e.pod != nil && (!e.namespace.known || e.pod.InDoubt || e.pod.OverBudget != "")
 }
 
 // Decider returns the decider for Actual.
@@ -220,7 +217,7 @@ func (c *Cluster) Decider(h Half) Decider {
 	}
 	isolating := c.isolating(h.own.pod, h.q.dir)
 	switch {
-	case len(c.tierRules(h.own.pod, h.q.dir)) == 0:
+	case len(c.tierRules(h.own, h.q.dir)) == 0:
 		return namespaced(h, isolating, nil)
 	case h.own.pod.InDoubt: // the rules combine the policies of several pods
 		if d := namespaced(h, isolating, nil); d.Policy != "" {
