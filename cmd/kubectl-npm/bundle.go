@@ -10,13 +10,15 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/tool/bundle"
-	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/cluster"
 )
 
 // bundleOptions are the command line of `kubectl npm support-bundle`.
@@ -91,11 +93,28 @@ func (o *bundleOptions) run(ctx context.Context, std cli.Streams) error {
 
 func (o *bundleOptions) write(ctx context.Context, std cli.Streams, to io.Writer) error {
 	if len(o.manifests) > 0 {
-		return simulate.Bundle(ctx, o.simulation(std), to)
+		return o.simulate(ctx, std, to)
 	}
 	return o.fetch(ctx, debug.BundlePath, func(body io.Reader) error {
 		_, err := io.Copy(to, io.LimitReader(body, bundle.MaxSize+1)) // a larger file is not a bundle
 		return err
+	})
+}
+
+// simulate writes the bundle of a simulation of manifests.
+func (o *bundleOptions) simulate(ctx context.Context, std cli.Streams, to io.Writer) error {
+	w, err := cluster.Read(ctx, o.options(std))
+	if err != nil {
+		return err
+	}
+	rec := recorder.New(recorder.Config{Node: o.node, Agent: cli.Version(), Now: time.Now})
+	n, _, err := w.Run(ctx, rec)
+	if err != nil {
+		return err
+	}
+	return debug.WriteBundle(to, debug.Config{
+		Dump: n.Dataplane.Dump, Healthy: func() error { return nil }, Ready: func() error { return nil },
+		Recording: rec.Write, Version: cli.Version(), Settings: map[string]any{"simulated": true, "node": o.node},
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/cluster"
 )
 
 // twoNodes has a client and a database on nodes of their own, a policy at each
@@ -50,7 +50,7 @@ func fakeCluster(t *testing.T) *apiServer {
 	fake := newAPIServer(t)
 	fine := func() error { return nil }
 	for _, node := range []string{"win-1", "win-2"} {
-		d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{file}, Node: node})
+		d, _, err := cluster.Snapshot(t.Context(), cluster.Options{Manifests: []string{file}, Node: node})
 		require.NoError(t, err)
 		// Not exposed: the agent answers to its own node only.
 		server := httptest.NewServer(debug.Handler(debug.Config{Dump: func() state.Dump { return d }, Healthy: fine, Ready: fine}))

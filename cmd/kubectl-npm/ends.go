@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -13,16 +12,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/phrase"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // kindWords are the kinds of ends, as kubectl calls them.
@@ -138,7 +135,7 @@ func (query) question(from, to, port string, protocol policy.Protocol) (explain.
 
 // catalog looks up pods and Services.
 type catalog interface {
-	Pods(ctx context.Context, namespace string) ([]corev1.Pod, error)
+	Pods(ctx context.Context, namespace string) ([]cluster.Pod, error)
 	// Service returns nil if the Service does not exist.
 	Service(ctx context.Context, namespace, name string) (*corev1.Service, error)
 }
@@ -198,7 +195,7 @@ func (r *resolved) note(format string, args ...any) {
 // representative is an end that a question can name, with its pod if the pod was looked up.
 type representative struct {
 	name string
-	pod  *corev1.Pod
+	pod  *cluster.Pod
 }
 
 // pods returns one representative for each group of pods of the end that policies treat alike, and the
@@ -215,7 +212,7 @@ func (e end) pods(ctx context.Context, c asked, r *resolved) ([]representative, 
 		return nil, nil, err
 	}
 	var svc *corev1.Service
-	is := func(p *corev1.Pod) bool { return p.Name == e.name }
+	is := func(p *cluster.Pod) bool { return p.Name == e.name }
 	switch e.kind {
 	case "Pod":
 	case serviceKind:
@@ -223,13 +220,11 @@ func (e end) pods(ctx context.Context, c asked, r *resolved) ([]representative, 
 			return nil, nil, err
 		}
 		selector := labels.SelectorFromSet(svc.Spec.Selector)
-		is = func(p *corev1.Pod) bool { return runs(p) && selector.Matches(labels.Set(p.Labels)) }
+		is = func(p *cluster.Pod) bool { return p.Running() && selector.Matches(labels.Set(p.Labels)) }
 	default:
-		is = func(p *corev1.Pod) bool {
-			return runs(p) && slices.Contains(simulate.Owners(p, c.makers), e.kind+" "+p.Namespace+"/"+e.name)
-		}
+		is = func(p *cluster.Pod) bool { return p.Running() && slices.Contains(p.Owners, e.kind+" "+e.String()) }
 	}
-	var found []*corev1.Pod
+	var found []*cluster.Pod
 	for i := range all {
 		if is(&all[i]) {
 			found = append(found, &all[i])
@@ -245,20 +240,14 @@ func (e end) pods(ctx context.Context, c asked, r *resolved) ([]representative, 
 }
 
 // distinct returns one representative for all pods that differ only in their names and addresses.
-func (e end) distinct(found []*corev1.Pod, r *resolved) []representative {
-	slices.SortFunc(found, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+func (e end) distinct(found []*cluster.Pod, r *resolved) []representative {
+	slices.SortFunc(found, func(a, b *cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	count := map[string]int{}
-	key := func(p *corev1.Pod) string {
-		ports := []corev1.ContainerPort{}
-		for i := range p.Spec.Containers {
-			ports = append(ports, p.Spec.Containers[i].Ports...)
-		}
-		return fmt.Sprint(p.Spec.NodeName, p.Labels, ports, controllers.OnHostNetwork(p))
-	}
+	key := func(p *cluster.Pod) string { return fmt.Sprint(p.Node, p.Labels, p.Ports, p.HostNetwork) }
 	var out []representative
 	for _, p := range found {
 		if count[key(p)]++; count[key(p)] == 1 {
-			out = append(out, representative{p.Namespace + "/" + p.Name, p})
+			out = append(out, representative{p.Key().String(), p})
 		}
 	}
 	for _, s := range out {
@@ -287,21 +276,18 @@ func (e end) service(ctx context.Context, c catalog) (*corev1.Service, error) {
 }
 
 // suggestion returns a suggestion for the name of a workload that has no pod; "" if no name is similar.
-func (e end) suggestion(all []corev1.Pod) string {
-	names := map[string]bool{}
-	for i := range all {
-		if ref := metav1.GetControllerOf(&all[i]); ref != nil {
-			names[strings.TrimSuffix(ref.Name, "-"+all[i].Labels["pod-template-hash"])] = true
+func (e end) suggestion(all []cluster.Pod) string {
+	var names []string
+	for _, p := range all {
+		for _, owner := range p.Owners {
+			_, name, _ := strings.Cut(owner, "/")
+			names = append(names, name)
 		}
 	}
-	if like := phrase.Similar(e.name, slices.Sorted(maps.Keys(names))); like != "" && like != e.name {
+	if like := phrase.Similar(e.name, names); like != "" && like != e.name {
 		return "; did you mean " + like + "?"
 	}
 	return ""
-}
-
-func runs(p *corev1.Pod) bool {
-	return p.Status.PodIP != "" && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil
 }
 
 // portOf returns the number and protocol of the port on the pod of to.
@@ -325,16 +311,11 @@ func (a query) portOf(to representative, svc *corev1.Service) (string, policy.Pr
 		return "", "", fmt.Errorf("port %q is a name, and %s is no pod that is known: give the number", port.StrVal, to.name)
 	}
 	var names []string
-	for _, c := range to.pod.Spec.Containers {
-		for _, p := range c.Ports {
-			has := policy.Protocol(cmp.Or(p.Protocol, corev1.ProtocolTCP))
-			if p.Name == port.StrVal && (protocol == "" || protocol == has) {
-				return strconv.Itoa(int(p.ContainerPort)), has, nil
-			}
-			if p.Name != "" {
-				names = append(names, p.Name)
-			}
+	for _, p := range to.pod.Ports {
+		if p.Name == port.StrVal && (protocol == "" || protocol == p.Protocol) {
+			return strconv.Itoa(int(p.Number)), p.Protocol, nil
 		}
+		names = append(names, p.Name)
 	}
 	return "", "", fmt.Errorf("%s has no port called %q%s", to.name, port.StrVal, there(names))
 }

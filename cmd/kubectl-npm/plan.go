@@ -14,6 +14,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/manifest"
 	"github.com/winnpm/winnpm/tool/simulate"
 	"github.com/winnpm/winnpm/tool/whatif"
@@ -138,7 +139,7 @@ func (o *planOptions) fails(p whatif.Plan) bool {
 
 // objects reads the objects to apply or delete.
 func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []state.Warning, error) {
-	paths, from := o.files, manifest.Options{Stdin: std.In, Inputs: &o.inputs, Change: true, Recursive: o.recursive, Namespace: o.inNamespace()}
+	paths, from := o.files, manifest.Options{Stdin: std.In, Inputs: &o.inputs, Recursive: o.recursive, Namespace: o.inNamespace()}
 	if o.kustomize != "" {
 		built, err := kustomized(o.kustomize)
 		if err != nil {
@@ -167,13 +168,9 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 	if err != nil {
 		return whatif.Plan{}, false, err
 	}
-	how := simulate.ChangeOptions{Delete: o.remove, Prune: o.prune, OneNode: o.node != ""}
-	if len(o.manifests) > 0 {
-		how.Node = o.node
-	}
-	change, err := simulate.Apply(world, objects, how)
-	if gone, is := errors.AsType[simulate.GoneError](err); is {
-		err = fmt.Errorf("%s: %w", objects.Places[string(gone)], err)
+	change, err := cluster.Apply(world, objects, cluster.ChangeOptions{Delete: o.remove, Prune: o.prune})
+	if gone, is := errors.AsType[cluster.GoneError](err); is {
+		err = fmt.Errorf("%s: %w", objects.Place(string(gone)), err)
 	}
 	if err != nil {
 		return whatif.Plan{}, false, err

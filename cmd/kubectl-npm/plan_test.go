@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
@@ -134,7 +135,7 @@ func TestPlanOfAClustersObjects(t *testing.T) {
 		return p
 	}
 	p := plan(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: 2, template: {metadata: {labels: {app: web}}}}}`)
-	require.Equal(t, []whatif.ObjectChange{{Kind: "Deployment", Object: "x/web", Change: "changed", Pods: 2, New: 1}}, p.Objects)
+	require.Equal(t, []cluster.ObjectChange{{Kind: "Deployment", Object: "x/web", Change: "changed", Pods: 2, New: 1}}, p.Objects)
 	require.Equal(t, []string{"", "win-1"}, []string{p.Nodes[0].Node, p.Nodes[1].Node}, "nobody knows on which node the new one will be")
 	require.Zero(t, p.Flipped)
 	require.Len(t, *asked, 7, "no more is asked for than for policies")

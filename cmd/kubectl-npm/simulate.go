@@ -4,12 +4,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 func newSimulate(std cli.Streams) *cobra.Command {
-	o := simulate.Options{Stdin: std.In, Stdout: std.Out, Version: cli.Version()}
-	var cluster clusterOptions
+	o := simulate.Options{Options: cluster.Options{Stdin: std.In}, Stdout: std.Out}
+	var live clusterOptions
 	var level string
 	cmd := &cobra.Command{
 		Use:   "simulate (--manifests PATH)... | --kubeconfig FILE",
@@ -30,14 +31,14 @@ Exit code: 0 everything is programmed, 3 something was left out (see warnings),
 				return err
 			}
 			o.Logger = logger
-			o.Kubeconfig, o.Namespace, o.Connect = cluster.loading.ExplicitPath, cluster.overrides.Context.Namespace, cluster.config
+			o.Kubeconfig, o.Namespace, o.Connect = live.loading.ExplicitPath, live.overrides.Context.Namespace, live.config
 			return simulate.Run(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.Manifests, "manifests", nil, "folder, file or - (stdin) of `manifests`; may be repeated")
 	f.BoolVarP(&o.Recursive, "recursive", "R", false, "read also the folders below a folder")
-	cluster.kubectlFlags(cmd)
+	live.kubectlFlags(cmd)
 	clustersAlone(cmd)
 	f.StringVar(&o.Node, "node", "", "only the pods of this `node` have endpoints (default: every pod is local)")
 	f.Bool("once", true, "converge, print and exit, which simulate always does")

@@ -14,9 +14,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/bounded"
 	"github.com/winnpm/winnpm/tool/bundle"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/simulate"
-	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // source holds the flags for the source of a command's data.
@@ -72,7 +71,7 @@ func (s *source) listed() string {
 // read returns a saved dump, or the dump of a simulation with the places of its policies.
 func (s *source) read(ctx context.Context, std cli.Streams) (state.Dump, explain.Places, error) {
 	if len(s.manifests) > 0 {
-		return simulate.Snapshot(ctx, s.simulation(std))
+		return cluster.Snapshot(ctx, s.options(std))
 	}
 	text, b, err := readInput(s.dump, std)
 	switch {
@@ -116,35 +115,35 @@ func inFile(file string, err error) error {
 	return fmt.Errorf("%s: %w", file, err)
 }
 
-// simulation returns the options that name manifests, or a cluster whose objects are listed.
-func (s *source) simulation(std cli.Streams) simulate.Options {
-	return simulate.Options{
+// options return which manifests are read, or which cluster whose objects are listed.
+func (s *source) options(std cli.Streams) cluster.Options {
+	return cluster.Options{
 		Manifests: s.manifests, Namespace: s.cluster.overrides.Context.Namespace, Recursive: s.recursive, Node: s.node, Stdin: std.In, Inputs: &s.inputs,
-		Kubeconfig: s.listed(), Connect: s.cluster.config, Version: cli.Version(),
+		Kubeconfig: s.listed(), Connect: s.cluster.config,
 	}
 }
 
 // world returns the cluster of the source before the planned change.
-func (s *source) world(ctx context.Context, std cli.Streams) (whatif.World, error) {
+func (s *source) world(ctx context.Context, std cli.Streams) (cluster.World, error) {
 	if len(s.manifests) > 0 || s.listed() != "" {
-		return simulate.World(ctx, s.simulation(std))
+		return cluster.Read(ctx, s.options(std))
 	}
 	d, _, err := s.read(ctx, std)
 	if err != nil {
-		return whatif.World{}, err
+		return cluster.World{}, err
 	}
-	return whatif.FromDump(d)
+	return cluster.FromDump(d)
 }
 
 // fetch sends a GET of path to the agent on the node and passes the body of the response to use.
 func (s *source) fetch(ctx context.Context, path string, use func(io.Reader) error) error {
-	cluster, err := s.cluster.open()
+	live, err := s.cluster.open()
 	if err != nil {
 		return err
 	}
-	agent, err := cluster.Find(ctx, s.node)
+	agent, err := live.Find(ctx, s.node)
 	if err != nil {
 		return s.cluster.advise(err)
 	}
-	return cluster.Get(ctx, agent, path, use)
+	return live.Get(ctx, agent, path, use)
 }

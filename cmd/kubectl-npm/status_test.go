@@ -19,7 +19,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/cluster"
 )
 
 // answering is an agent with a dump.
@@ -33,7 +33,7 @@ func agentsInTrouble(t *testing.T) (*apiServer, func(change func(*state.Dump))) 
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "two.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(twoNodes), 0o600))
-	d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{file}, Node: "win-1"})
+	d, _, err := cluster.Snapshot(t.Context(), cluster.Options{Manifests: []string{file}, Node: "win-1"})
 	require.NoError(t, err)
 	var mu sync.Mutex
 	dump := func() state.Dump {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // The exit codes of `kubectl npm trace`, in addition to the codes for bad input and usage errors.
@@ -111,23 +111,18 @@ func (o *traceOptions) end(std cli.Streams, v explain.Verdict, answer any, text 
 // asked is the source that answers questions.
 type asked struct {
 	catalog // nil for a dump, which has no workloads
-	// makers are manifest.Objects.Makers; nil for a cluster, whose workloads are not listed.
-	makers map[string]string
-	answer func(context.Context, explain.Question) (explain.Answer, error)
+	answer  func(context.Context, explain.Question) (explain.Answer, error)
 }
 
 // open reads the manifests or the dump, or finds the cluster.
 func (o *traceOptions) open(ctx context.Context, std cli.Streams) (asked, error) {
 	switch {
 	case o.live():
-		cluster, err := o.cluster.open()
-		return asked{catalog: cluster, answer: func(ctx context.Context, q explain.Question) (explain.Answer, error) { return o.ask(ctx, cluster, q) }}, err
+		live, err := o.cluster.open()
+		return asked{inCluster{live}, func(ctx context.Context, q explain.Question) (explain.Answer, error) { return o.ask(ctx, live, q) }}, err
 	case len(o.manifests) > 0:
-		c, err := simulate.Read(ctx, o.simulation(std))
-		if err != nil {
-			return asked{}, err
-		}
-		return asked{inManifests{c.Objects}, c.Makers, c.Answer}, nil
+		w, err := cluster.Read(ctx, o.options(std))
+		return asked{inManifests{w}, w.Answer}, err
 	}
 	d, places, err := o.read(ctx, std)
 	return asked{answer: func(_ context.Context, q explain.Question) (explain.Answer, error) {

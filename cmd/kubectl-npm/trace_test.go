@@ -11,13 +11,13 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/simulate"
+	"github.com/winnpm/winnpm/tool/cluster"
 )
 
 // savedDump saves the dump of an agent that has the shop, as curl does.
 func savedDump(t *testing.T, change func(*state.Dump)) (file string) {
 	t.Helper()
-	d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{shop}})
+	d, _, err := cluster.Snapshot(t.Context(), cluster.Options{Manifests: []string{shop}})
 	require.NoError(t, err)
 	change(&d)
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, debug.ManagerPath, nil)

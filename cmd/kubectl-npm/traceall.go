@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/tool/agents"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/manifest"
 )
 
 // traces holds the answers to a question that names workloads, Services or named ports.
@@ -69,23 +71,28 @@ func (t traces) write(w io.Writer) error {
 }
 
 // inManifests is the catalog of the objects in manifests.
-type inManifests struct{ objects manifest.Objects }
+type inManifests struct{ world cluster.World }
 
-func (m inManifests) Pods(_ context.Context, namespace string) ([]corev1.Pod, error) {
-	var out []corev1.Pod
-	for _, p := range m.objects.Pods {
-		if p.Namespace == namespace {
-			out = append(out, *p)
-		}
-	}
-	return out, nil
+func (m inManifests) Pods(_ context.Context, namespace string) ([]cluster.Pod, error) {
+	return slices.DeleteFunc(slices.Clone(m.world.Pods), func(p cluster.Pod) bool { return p.Namespace != namespace }), nil
 }
 
 func (m inManifests) Service(_ context.Context, namespace, name string) (*corev1.Service, error) {
-	for _, s := range m.objects.Services {
+	for _, s := range m.world.Services {
 		if s.Namespace == namespace && s.Name == name {
 			return s, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // nil means that it does not exist
+}
+
+// inCluster is the catalog of the objects in a live cluster.
+type inCluster struct{ *agents.Cluster }
+
+func (c inCluster) Pods(ctx context.Context, namespace string) (out []cluster.Pod, err error) {
+	pods, err := c.Cluster.Pods(ctx, namespace)
+	for i := range pods {
+		out = append(out, cluster.PodOf(&pods[i], nil))
+	}
+	return out, err
 }

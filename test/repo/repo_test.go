@@ -85,7 +85,6 @@ var never = []struct{ pkg, banned, why string }{
 	{"tool/explain", module + "pkg/dataplane", "an explanation reads a dump"},
 	{"tool/explain", module + "tool/hnssim", "an explanation reads a dump"},
 	{"tool/explain", "k8s.io/client-go", "an explanation reads a dump"},
-	{"tool/whatif", "k8s.io/client-go", "a plan reads values"},
 	{"cmd/npm", module + "tool", "a node runs what protects it, and nothing that serves people"},
 	{"cmd/winnpm-cni", module + "tool", "a node runs what protects it, and nothing that serves people"},
 	{"cmd/npm", "k8s.io/client-go/kubernetes", "it costs a minute of compiling; use a rest client"},

@@ -22,9 +22,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/debug"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/hnssim"
 	"github.com/winnpm/winnpm/tool/simulate"
-	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 func main() {
@@ -50,7 +50,7 @@ func serve(ctx context.Context, kubeconfig, node string) error {
 	}
 	sim := hnssim.New(hnssim.Options{})
 	dp := dataplane.New(dataplane.Config{Node: node, Now: time.Now, Client: sim})
-	pods := &kubelet{dp: dp, sim: sim, pods: map[desired.PodKey]whatif.Pod{}}
+	pods := &kubelet{dp: dp, sim: sim, pods: map[desired.PodKey]cluster.Pod{}}
 	var recorder *controllers.Recorder
 	ctl := controllers.New(controllers.Config{
 		Source: source, Applier: pods, Progress: dp.Progress, Node: node, Logger: klog.Background(),
@@ -68,7 +68,7 @@ func serve(ctx context.Context, kubeconfig, node string) error {
 	pages.HandleFunc("GET /npm/v1/simulate", func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer // a slow client must not hold up the simulation
 		query := r.URL.Query()
-		o := simulate.Options{Node: node, Matrix: query["matrix"], Trace: query["trace"], All: query.Has("all")}
+		o := simulate.Options{Options: cluster.Options{Node: node}, Matrix: query["matrix"], Trace: query["trace"], All: query.Has("all")}
 		pods.mu.Lock()
 		err := simulate.WriteResult(r.Context(), &body, sim, dp.Dump(), o)
 		pods.mu.Unlock()
@@ -88,8 +88,8 @@ type kubelet struct {
 	dp  *dataplane.Dataplane
 	sim *hnssim.Sim
 
-	mu   sync.Mutex                    // guards pods, and is held during a transaction
-	pods map[desired.PodKey]whatif.Pod // of the node
+	mu   sync.Mutex                     // guards pods, and is held during a transaction
+	pods map[desired.PodKey]cluster.Pod // of the node
 }
 
 // ApplyDataplane implements controllers.Applier.
@@ -99,11 +99,11 @@ func (k *kubelet) ApplyDataplane(ctx context.Context, tx *dataplane.Transaction)
 	for key, pod := range tx.Pods {
 		delete(k.pods, key)
 		if pod != nil && pod.Local {
-			k.pods[key] = whatif.Pod{Pod: *pod}
+			k.pods[key] = cluster.Pod{Pod: *pod}
 		}
 	}
-	world := whatif.World{Pods: slices.Collect(maps.Values(k.pods))}
-	if err := world.SetEndpoints(k.sim, func(whatif.Pod) bool { return true }, true); err != nil {
+	world := cluster.World{Pods: slices.Collect(maps.Values(k.pods))}
+	if err := world.SetEndpoints(k.sim, func(cluster.Pod) bool { return true }, true); err != nil {
 		return state.Report{}, err
 	}
 	return k.dp.ApplyDataplane(ctx, tx)

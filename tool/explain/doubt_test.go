@@ -8,14 +8,14 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // snapshotOf returns the dump of manifests, as a node sees it.
 func snapshotOf(t *testing.T, node, manifests string) (state.Dump, explain.Places) {
 	t.Helper()
-	d, places, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(manifests), Node: node})
+	d, places, err := cluster.Snapshot(t.Context(), cluster.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(manifests), Node: node})
 	require.NoError(t, err)
 	return d, places
 }

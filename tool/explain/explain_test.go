@@ -15,8 +15,8 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -27,7 +27,7 @@ var taken = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // snapshot returns the dump of testdata/cluster.yaml, as node n1 sees it.
 func snapshot(t testing.TB) (state.Dump, explain.Places) {
 	t.Helper()
-	d, places, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{"testdata/cluster.yaml"}, Node: "n1"})
+	d, places, err := cluster.Snapshot(t.Context(), cluster.Options{Manifests: []string{"testdata/cluster.yaml"}, Node: "n1"})
 	require.NoError(t, err)
 	d.Time = taken
 	return d, places

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // dumpOf is what a node of the two says; "" says what one that has all pods
 // would.
 func dumpOf(t testing.TB, node string) state.Dump {
 	t.Helper()
-	d, _, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{"testdata/cluster.yaml", "testdata/far.yaml"}, Node: node})
+	d, _, err := cluster.Snapshot(t.Context(), cluster.Options{Manifests: []string{"testdata/cluster.yaml", "testdata/far.yaml"}, Node: node})
 	require.NoError(t, err)
 	d.Time = taken
 	return d

@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/policy"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/simulate"
 )
 
 // ask answers a question about manifests.
 func ask(t *testing.T, path, from, to string, port uint16) (explain.Answer, string) {
 	t.Helper()
-	d, places, err := simulate.Snapshot(t.Context(), simulate.Options{Manifests: []string{path}})
+	d, places, err := cluster.Snapshot(t.Context(), cluster.Options{Manifests: []string{path}})
 	require.NoError(t, err)
 	a, err := explain.Explain(d, explain.Question{From: from, To: to, Port: port, Protocol: policy.TCP}, places)
 	require.NoError(t, err)

@@ -11,9 +11,8 @@ import (
 	"github.com/winnpm/winnpm/tool/manifest"
 )
 
-// TestChange: what is to be applied is what the text says. Nothing is added that depends on
-// what is there.
-func TestChange(t *testing.T) {
+// TestObjects: the objects are what the text says. Nothing is added that depends on what is there.
+func TestObjects(t *testing.T) {
 	const text = `apiVersion: v1
 kind: Pod
 metadata: {name: bare, namespace: x}
@@ -47,7 +46,7 @@ apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: x}
 `
-	o, warnings, err := manifest.Load([]string{"-"}, manifest.Options{Change: true, Stdin: strings.NewReader(text)})
+	o, warnings, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(text)})
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	require.False(t, o.Empty())
@@ -59,8 +58,9 @@ metadata: {name: web, namespace: x}
 	for _, w := range o.Workloads {
 		got = append(got, w.Kind+" "+w.Namespace+"/"+w.Name)
 	}
-	require.Equal(t, []string{"StatefulSet x/db", "DaemonSet x/agent", "Deployment x/web"}, got, "the ReplicaSet is the Deployment's")
-	require.Equal(t, []string{"stdin:1", "stdin:10"}, []string{o.Places["Pod x/bare"], o.Places["Deployment x/web"]})
+	require.Equal(t, []string{"StatefulSet x/db", "DaemonSet x/agent", "Deployment x/web", "ReplicaSet x/web-1"}, got)
+	require.Equal(t, map[string]string{"StatefulSet x/db": "", "DaemonSet x/agent": "", "Deployment x/web": "", "ReplicaSet x/web-1": "Deployment x/web"}, o.Makers)
+	require.Equal(t, []string{"stdin:1", "stdin:10"}, []string{o.Place("Pod x/bare"), o.Place("Deployment x/web")})
 
 	db, agent, web := o.Workloads[0], o.Workloads[1], o.Workloads[2]
 	require.Equal(t, []int{3, 3, 1, 2}, []int{db.Wanted(0), db.Wanted(5), web.Wanted(0), web.Wanted(2)}, "a number that is not there is that of before")
@@ -71,15 +71,15 @@ metadata: {name: web, namespace: x}
 	require.NotEmpty(t, pod.UID)
 }
 
-func TestChangeOfNothing(t *testing.T) {
-	o, _, err := manifest.Load([]string{"-"}, manifest.Options{Change: true, Stdin: strings.NewReader("apiVersion: v1\nkind: Service\nmetadata: {name: web}\n")})
+func TestNoObject(t *testing.T) {
+	o, _, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader("apiVersion: v1\nkind: Service\nmetadata: {name: web}\n")})
 	require.NoError(t, err)
 	require.True(t, o.Empty())
 }
 
 // A slip in a number of replicas is no larger than a cluster, and is refused where it stands.
-func TestChangeOfTooMany(t *testing.T) {
-	o, _, err := manifest.Load([]string{"-"}, manifest.Options{Change: true, Stdin: strings.NewReader(workload("apps/v1", "Deployment", "web", "{replicas: 2000000000}")), StdinName: "kubectl kustomize x"})
+func TestTooMany(t *testing.T) {
+	o, _, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("apps/v1", "Deployment", "web", "{replicas: 2000000000}")), StdinName: "kubectl kustomize x"})
 	require.NoError(t, err)
 	require.Equal(t, 150_001, o.Workloads[0].Wanted(0))
 	require.NoError(t, o.Workloads[0].TooMany(150_000))
@@ -92,22 +92,23 @@ func TestChangeOfTooMany(t *testing.T) {
 // is skipped with a warning.
 func TestCronJob(t *testing.T) {
 	read := func(spec string) (manifest.Objects, []state.Warning, error) {
-		return manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("batch/v1", "CronJob", "report", spec)), AllMakers: true})
+		return manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("batch/v1", "CronJob", "report", spec))})
 	}
 	const spec = "{schedule: '0 3 * * *', jobTemplate: {spec: {parallelism: 2, template: {metadata: {labels: {app: report}}}}}}"
 	o, _, err := read(spec)
 	require.NoError(t, err)
-	require.Equal(t, []string{"x/report-0@", "x/report-1@"}, podNames(o.Pods))
-	require.Equal(t, "report", o.Pods[0].Labels["app"])
-	require.Equal(t, "CronJob", o.Pods[0].OwnerReferences[0].Kind)
+	require.Equal(t, 2, o.Workloads[0].Wanted(0))
+	pod := o.Workloads[0].Pod("report-0", "")
+	require.Equal(t, "report", pod.Labels["app"])
+	require.Equal(t, "CronJob", pod.OwnerReferences[0].Kind)
 	_, _, err = read("{jobTemplate: {spec: {parallelism: -1}}}")
 	require.EqualError(t, err, "stdin:4: document 1: CronJob x/report: spec.jobTemplate.spec.parallelism: -1 is negative; use 0 or more")
 	_, _, err = read("{jobTemplate: {spec: {template: {metadata: {labels: {app: -x}}}}}}")
 	require.ErrorContains(t, err, "CronJob x/report: spec.jobTemplate.spec.template.metadata.labels: ")
 
-	o, warnings, err := load(workload("batch/v1", "CronJob", "report", spec))
+	o, warnings, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("batch/v1", "CronJob", "report", spec)), SkipMakers: true})
 	require.NoError(t, err)
-	require.Empty(t, o.Pods)
+	require.Empty(t, o.Workloads)
 	require.Len(t, warnings, 1)
 	require.Equal(t, manifest.SkippedKind, warnings[0].Reason)
 	require.Equal(t, "stdin document 1: kind CronJob makes pods, which are left out, and is skipped", warnings[0].Message)

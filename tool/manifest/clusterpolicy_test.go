@@ -112,21 +112,19 @@ func TestClusterPolicyForms(t *testing.T) {
 // API server; to skip it would open.
 func TestMisspeltKindOfPolicy(t *testing.T) {
 	const cluster, namespaced = "policy.networking.k8s.io/v1alpha2", "networking.k8s.io/v1"
-	for _, o := range []manifest.Options{{}, {Change: true}} {
-		for _, tc := range [][3]string{
-			{cluster, "ClusterNetworkpolicy", "ClusterNetworkPolicy"},
-			{cluster, "ClusterNetworkPolicies", "ClusterNetworkPolicy"},
-			{cluster, "NetworkPolicy", ""}, // has its own words
-			{cluster, "AdminNetworkPolicy", "ClusterNetworkPolicy"},
-			{namespaced, "Networkpolicy", "NetworkPolicy"},
-			{namespaced, "NetworkPolicies", "NetworkPolicy"},
-			{namespaced, "NetworkPolcy", "NetworkPolicy"},
-		} {
-			_, _, err := manifest.Load([]string{"-"}, manifest.Options{Change: o.Change, Stdin: strings.NewReader("apiVersion: " + tc[0] + "\nkind: " + tc[1] + "\nmetadata: {name: p, namespace: x}\nspec: {}\n")})
-			require.Error(t, err, "%v", tc)
-			if tc[2] != "" {
-				require.ErrorContains(t, err, fmt.Sprintf("kind: %q is no kind of %s; use %s", tc[1], tc[0], tc[2]))
-			}
+	for _, tc := range [][3]string{
+		{cluster, "ClusterNetworkpolicy", "ClusterNetworkPolicy"},
+		{cluster, "ClusterNetworkPolicies", "ClusterNetworkPolicy"},
+		{cluster, "NetworkPolicy", ""}, // has its own words
+		{cluster, "AdminNetworkPolicy", "ClusterNetworkPolicy"},
+		{namespaced, "Networkpolicy", "NetworkPolicy"},
+		{namespaced, "NetworkPolicies", "NetworkPolicy"},
+		{namespaced, "NetworkPolcy", "NetworkPolicy"},
+	} {
+		_, _, err := load("apiVersion: " + tc[0] + "\nkind: " + tc[1] + "\nmetadata: {name: p, namespace: x}\nspec: {}\n")
+		require.Error(t, err, "%v", tc)
+		if tc[2] != "" {
+			require.ErrorContains(t, err, fmt.Sprintf("kind: %q is no kind of %s; use %s", tc[1], tc[0], tc[2]))
 		}
 	}
 	_, warnings, err := load("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: p}\n---\napiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: p}\n")
@@ -154,9 +152,7 @@ func TestNotEnforced(t *testing.T) {
 		{Object: "a", Kind: "NetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 5: kind NetworkPolicy of projectcalico.org/v3 is not enforced; verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"},
 		{Object: "a", Kind: "GlobalNetworkPolicy", Reason: manifest.NotEnforced, Message: "stdin document 6: kind GlobalNetworkPolicy of crd.projectcalico.org/v1 is not enforced; verdicts are without it; say the same with NetworkPolicy or ClusterNetworkPolicy"},
 	}
-	for _, only := range []bool{false, true} {
-		_, warnings, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(text), Change: only})
-		require.NoError(t, err)
-		require.Equal(t, want, warnings)
-	}
+	_, warnings, err := load(text)
+	require.NoError(t, err)
+	require.Equal(t, want, warnings)
 }

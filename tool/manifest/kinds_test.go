@@ -14,7 +14,8 @@ import (
 // meant to be of no interest.
 func TestMisspeltKinds(t *testing.T) {
 	read := func(version, kind string) state.Warning {
-		_, warnings, err := load("apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: a}\n")
+		text := "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: a}\n"
+		_, warnings, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(text), SkipMakers: true})
 		require.NoError(t, err, kind)
 		require.Len(t, warnings, 1, kind)
 		return warnings[0]
@@ -86,16 +87,16 @@ func TestNoSecretInErrors(t *testing.T) {
 // TestReplicationController is a workload as others are, for whoever asks.
 func TestReplicationController(t *testing.T) {
 	read := func(spec string) (manifest.Objects, error) {
-		o, _, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("v1", "ReplicationController", "old", spec)), AllMakers: true})
+		o, _, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(workload("v1", "ReplicationController", "old", spec))})
 		return o, err
 	}
 	o, err := read("{replicas: 2, selector: {app: a}, template: {metadata: {labels: {app: a}}}}")
 	require.NoError(t, err)
-	require.Equal(t, []string{"x/old-0@", "x/old-1@"}, podNames(o.Pods))
-	require.Equal(t, "ReplicationController", o.Pods[0].OwnerReferences[0].Kind)
+	require.Equal(t, 2, o.Workloads[0].Wanted(0))
+	require.Equal(t, "ReplicationController", o.Workloads[0].Pod("old-0", "").OwnerReferences[0].Kind)
 	o, err = read("{template: {metadata: {labels: {app: a}}}}")
 	require.NoError(t, err)
-	require.Len(t, o.Pods, 1)
+	require.Equal(t, 1, o.Workloads[0].Wanted(0))
 	_, err = read("{replicas: 1}")
 	require.EqualError(t, err, "stdin:4: document 1: ReplicationController x/old: spec.template: is missing; say which pods it makes")
 }

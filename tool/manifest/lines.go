@@ -71,9 +71,6 @@ func (l *loader) notePlaces(at place, name string, ingress, egress int) {
 	if at.lines == nil {
 		return
 	}
-	if l.objects.Places == nil {
-		l.objects.Places = map[string]string{}
-	}
 	l.objects.Places[name] = fmt.Sprintf("%s:%d", at.file, at.line(""))
 	rules := func(direction string, n int) {
 		for i := range n {

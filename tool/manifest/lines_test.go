@@ -79,7 +79,7 @@ items:
 `, map[string]string{"default/a": "stdin:1", "default/a spec.ingress[0]": "stdin:4"}},
 		"JSON values in a row": {`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}
 {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "a"}, "spec": {"podSelector": {}}}
-`, nil},
+`, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, _, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(tc.text)})

@@ -1,10 +1,10 @@
-// Package manifest reads Kubernetes manifests and returns the objects that a cluster would have after
-// applying them: with defaults, UIDs, addresses and statuses, and with the pods of workloads. It rejects
-// input that an API server would reject, if connections depend on it. ADR 34 says which libraries it uses.
+// Package manifest reads Kubernetes manifests and returns their objects, with the defaults that an API
+// server sets. It rejects input that an API server would reject, if connections depend on it. ADR 34 says which libraries it uses.
 package manifest
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,23 +18,28 @@ import (
 // Objects are the objects of the manifests, each kind sorted by namespace and name.
 // The objects are read-only: pods of one workload share labels, spec and owner.
 type Objects struct {
-	// Namespaces also holds the namespaces of other objects that no manifest defines.
 	Namespaces []*corev1.Namespace
 	Nodes      []*corev1.Node
-	// Pods holds the pods of the manifests and the pods of the workloads.
-	Pods     []*corev1.Pod
-	Policies []*networkingv1.NetworkPolicy
-	Services []*corev1.Service
+	Pods       []*corev1.Pod
+	Policies   []*networkingv1.NetworkPolicy
+	Services   []*corev1.Service
 	// ClusterPolicies holds policies of every tier.
 	ClusterPolicies []*v1alpha2.ClusterNetworkPolicy
-	// Workloads holds the workloads that no other workload owns, with Options.Change.
+	// Workloads holds the workloads, StatefulSets first, because their pods have fixed names.
 	Workloads []Workload
 	// Makers maps every workload, by kind and namespace/name, to its owner, or to "" if it has none.
 	Makers map[string]string
 	// Places holds file:line of the policies and their rules. Its keys are "namespace/name" and
-	// "namespace/name spec.ingress[0]", or with "ClusterNetworkPolicy/name"; with Options.Change also of
-	// all objects, by kind and name.
+	// "namespace/name spec.ingress[0]", or with "ClusterNetworkPolicy/name".
 	Places map[string]string
+
+	seen map[string]place // every object, by kind and name
+}
+
+// Place returns file:line of an object, which is named by kind and namespace/name or name.
+func (o Objects) Place(object string) string {
+	at := o.seen[object]
+	return fmt.Sprintf("%s:%d", at.file, at.line(""))
 }
 
 // Empty reports whether no object affects the connections of a cluster.
@@ -44,21 +49,15 @@ func (o Objects) Empty() bool {
 
 // Options say what Load reads, and how.
 type Options struct {
-	// Node is the node of the pods that name no node; empty leaves their spec.nodeName empty.
-	Node string
 	// Stdin is read for the path "-", and called StdinName in errors, or "stdin".
 	Stdin     io.Reader
 	StdinName string
 	// Inputs bounds the total size of all inputs. A caller that loads several times shares one
 	// value. nil means a new value for this call.
 	Inputs *bounded.Inputs
-	// Change reads objects that are to be applied to a cluster. Nothing is added to the text:
-	// workloads are in Objects.Workloads and make no pods, and pods without a status have no
-	// address.
-	Change bool
-	// AllMakers reads CronJobs, each of which has the pods of one of its Jobs while that runs, and
+	// SkipMakers skips CronJobs, each of which has the pods of one of its Jobs while that runs, and
 	// ReplicationControllers. The contract of kubectl npm simulate has no such kinds.
-	AllMakers bool
+	SkipMakers bool
 	// Recursive also reads the folders below a folder.
 	Recursive bool
 	// Namespace is the namespace of objects without one; empty means "default".
@@ -85,7 +84,7 @@ func Misleads(w state.Warning) bool {
 // the text. The error is an *Error, whose text is one line, or Errors for several errors; then Load returns
 // nothing else.
 func Load(paths []string, o Options) (Objects, []state.Warning, error) {
-	l := loader{Options: o, inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), seen: map[string]string{}}
+	l := loader{Options: o, inputs: cmp.Or(o.Inputs, &bounded.Inputs{}), objects: Objects{Makers: map[string]string{}, Places: map[string]string{}, seen: map[string]place{}}}
 	for _, path := range paths {
 		if err := l.open(path); err != nil {
 			return Objects{}, nil, err
@@ -94,9 +93,6 @@ func Load(paths []string, o Options) (Objects, []state.Warning, error) {
 	if err := l.failed(); err != nil {
 		return Objects{}, nil, err
 	}
-	objects, err := l.finish(o.Node)
-	if err != nil {
-		return Objects{}, nil, err
-	}
-	return objects, l.warnings, nil
+	l.finish()
+	return l.objects, l.warnings, nil
 }

@@ -28,24 +28,6 @@ func mustLoad(t *testing.T, text string, o manifest.Options) manifest.Objects {
 	return objects
 }
 
-// podLines describes each pod in a line: name, node or "-", address or "-",
-// phase.
-func podLines(pods []*corev1.Pod) []string {
-	or := func(s string) string {
-		if s == "" {
-			return "-"
-		}
-		return s
-	}
-	var out []string
-	for _, p := range pods {
-		out = append(out, strings.Join([]string{
-			p.Namespace + "/" + p.Name, or(p.Spec.NodeName), or(p.Status.PodIP), string(p.Status.Phase),
-		}, " "))
-	}
-	return out
-}
-
 // podNames returns namespace/name@node of each pod.
 func podNames(pods []*corev1.Pod) []string {
 	var out []string
@@ -192,10 +174,10 @@ func TestForms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := mustLoad(t, text, manifest.Options{})
-			require.Empty(t, cmp.Diff([]string{
-				"x/a - 10.224.205.150 Running",
-				"x/b - 10.232.223.109 Running",
-			}, podLines(o.Pods)))
+			require.Equal(t, []string{"x/a@", "x/b@"}, podNames(o.Pods))
+			for _, p := range o.Pods {
+				require.Empty(t, p.Status, "which a null and an empty one are as well")
+			}
 		})
 	}
 }
@@ -211,7 +193,7 @@ func utf16(order binary.AppendByteOrder, text string) string {
 
 func TestNothing(t *testing.T) {
 	for _, text := range []string{"apiVersion: v1\nkind: List\n", "null\n"} {
-		require.Empty(t, cmp.Diff(manifest.Objects{}, mustLoad(t, text, manifest.Options{})), text)
+		require.True(t, mustLoad(t, text, manifest.Options{}).Empty(), text)
 	}
 	for _, text := range []string{"", "\n", "# nothing\n---\n# at all\n"} {
 		_, _, err := load(text)
@@ -240,5 +222,4 @@ func TestWarnings(t *testing.T) {
 	block := o.Policies[0].Spec.Ingress[0].From[0].IPBlock
 	require.Equal(t, "10.1.0.0/16", block.CIDR)
 	require.Equal(t, []string{"10.1.2.0/24"}, block.Except)
-	require.Equal(t, []string{"x"}, namespaceNames(o), "skipped objects mention no namespace")
 }

@@ -28,14 +28,12 @@ import (
 // loader collects the objects of the documents.
 type loader struct {
 	Options
-	objects   Objects
-	workloads []Workload
-	seen      map[string]string // places by kind, namespace and name
-	warnings  []state.Warning
-	errs      Errors          // the first maxErrors errors
-	more      int             // the number of further errors
-	inputs    *bounded.Inputs // as Options.Inputs
-	empty     bool            // the last input had no document
+	objects  Objects
+	warnings []state.Warning
+	errs     Errors          // the first maxErrors errors
+	more     int             // the number of further errors
+	inputs   *bounded.Inputs // as Options.Inputs
+	empty    bool            // the last input had no document
 }
 
 // source is one object, not decoded yet.
@@ -69,7 +67,7 @@ var kinds = map[string]kind{
 	controllerKind: {"v1", true, validation.NameIsDNSSubdomain, func() metav1.Object { return &corev1.ReplicationController{} }},
 }
 
-// These kinds are read with Options.AllMakers only.
+// Options.SkipMakers skips these kinds.
 const (
 	cronJobKind    = "CronJob"
 	controllerKind = "ReplicationController"
@@ -105,7 +103,7 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 		}
 	}
 	known, ok := kinds[kind]
-	ok = ok && (l.Change || l.AllMakers || kind != cronJobKind && kind != controllerKind)
+	ok = ok && !(l.SkipMakers && (kind == cronJobKind || kind == controllerKind))
 	isPolicy := strings.HasSuffix(kind, namespacedKind)
 	switch meant := misspelt(version, kind); {
 	case meant != "":
@@ -241,14 +239,11 @@ func (l *loader) readObject(s source) *Error {
 	}
 	name := strings.TrimPrefix(into.GetNamespace()+"/"+into.GetName(), "/")
 	id := s.kind + " " + name
-	if first, ok := l.seen[id]; ok {
+	if first, ok := l.objects.seen[id]; ok {
 		return s.fail("metadata.name", "the object is there twice, first in %s; remove or rename one", first)
 	}
-	l.seen[id] = s.String()
+	l.objects.seen[id] = s.place
 	identify(s.kind, into)
-	if l.Change {
-		l.notePlaces(s.place, id, 0, 0)
-	}
 	return s.refuse(l.add(s, into, name))
 }
 

@@ -2,8 +2,6 @@ package manifest
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,8 +30,8 @@ type Workload struct {
 	template corev1.PodTemplateSpec
 }
 
-// id returns the kind and the full name.
-func (w *Workload) id() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+// ID returns the kind and the full name.
+func (w *Workload) ID() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
 
 // workload adds a workload. counter is the name of the field with its count, which is in the same struct as
 // the template: in spec, or in the nested fields that below names.
@@ -44,11 +42,8 @@ func (l *loader) workload(s source, meta metav1.Object, w Workload, counter stri
 	}
 	w.Kind, w.Namespace, w.Name, w.at, w.meta = s.kind, meta.GetNamespace(), meta.GetName(), s.place, meta
 	w.owner = []metav1.OwnerReference{*metav1.NewControllerRef(meta, schema.FromAPIVersionAndKind(kinds[w.Kind].version, w.Kind))}
-	l.workloads = append(l.workloads, w)
-	if l.objects.Makers == nil {
-		l.objects.Makers = map[string]string{}
-	}
-	l.objects.Makers[w.id()] = owner(meta)
+	l.objects.Workloads = append(l.objects.Workloads, w)
+	l.objects.Makers[w.ID()] = owner(meta)
 	template := spec.Child("template")
 	errs := metav1validation.ValidateLabels(w.template.Labels, template.Child("metadata", "labels"))
 	return append(errs, checkPodSpec(&w.template.Spec, template.Child("spec"))...)
@@ -60,78 +55,12 @@ func compareWorkloads(a, b Workload) int {
 	return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// expand creates the pods of the workloads, with unique names. It creates none for a workload whose pods or
-// replica sets are in the input, as in the output of kubectl get.
-func (l *loader) expand(node string) error {
-	taken := map[string]bool{}
-	for _, pod := range l.objects.Pods {
-		taken[pod.Namespace+"/"+pod.Name] = true
-	}
-	made := l.owners()
-	for i := range l.workloads {
-		w := &l.workloads[i]
-		if made[w.id()] {
-			continue
-		}
-		nodes := l.placements(w, node)
-		if err := w.TooMany(len(taken) + len(nodes)); err != nil {
-			return err
-		}
-		number := 0
-		for _, on := range nodes {
-			name := fmt.Sprintf("%s-%d", w.Name, number)
-			for ; taken[w.Namespace+"/"+name]; number++ {
-				name = fmt.Sprintf("%s-%d", w.Name, number+1)
-			}
-			taken[w.Namespace+"/"+name] = true
-			l.objects.Pods = append(l.objects.Pods, w.Pod(name, on))
-		}
-	}
-	return nil
-}
-
-// owners returns the controllers of all objects, as kind and full name.
-func (l *loader) owners() map[string]bool {
-	out := map[string]bool{}
-	for _, pod := range l.objects.Pods {
-		out[owner(pod)] = true
-	}
-	for i := range l.workloads {
-		out[owner(l.workloads[i].meta)] = true
-	}
-	return out
-}
-
 // owner returns the controller of an object, as kind and full name; "" for none.
 func owner(o metav1.Object) string {
 	if ref := metav1.GetControllerOf(o); ref != nil {
 		return ref.Kind + " " + o.GetNamespace() + "/" + ref.Name
 	}
 	return ""
-}
-
-// placements returns the node of each pod of w; "" means the node of the template.
-func (l *loader) placements(w *Workload, node string) []string {
-	if !w.PerNode {
-		n := 1
-		if w.Count != nil {
-			n = int(*w.Count)
-		}
-		// One more than allowed is enough for an error.
-		return slices.Repeat([]string{node}, min(n, maxPods+1))
-	}
-	var out []string
-	known := node == ""
-	for _, n := range l.objects.Nodes {
-		known = known || n.Name == node
-		if w.Matches(n.Labels) {
-			out = append(out, n.Name)
-		}
-	}
-	if !known || len(out) == 0 {
-		out = append(out, node)
-	}
-	return out
 }
 
 // Pod returns a pod of the workload, without a status. The pods of a workload share labels,

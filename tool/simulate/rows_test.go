@@ -9,16 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/tool/cluster"
 )
 
 // TestWorkloadsSpeakForTheirPods: a matrix of workloads says for every pair of pods what one
 // of pods says, and a person is shown what a program reads.
 func TestWorkloadsSpeakForTheirPods(t *testing.T) {
 	for _, o := range []Options{
-		{Manifests: []string{"../../examples/shop"}},
-		{Manifests: []string{"../../examples/shop"}, Node: "win-1"},
-		{Manifests: []string{"../../examples/tiers"}},
-		{Manifests: []string{"../explain/testdata/cluster.yaml"}},
+		{Options: cluster.Options{Manifests: []string{"../../examples/shop"}}},
+		{Options: cluster.Options{Manifests: []string{"../../examples/shop"}, Node: "win-1"}},
+		{Options: cluster.Options{Manifests: []string{"../../examples/tiers"}}},
+		{Options: cluster.Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}},
 	} {
 		o.Matrix = []string{"80/TCP", "53/UDP"}
 		_, few := onceJSON(t, o)
@@ -50,7 +51,7 @@ func TestWorkloadsSpeakForTheirPods(t *testing.T) {
 // TestMatrixIsCountedFirst: what would take minutes is refused before a line of it, and
 // workloads make it small.
 func TestMatrixIsCountedFirst(t *testing.T) {
-	o := Options{Manifests: []string{"-"}, Matrix: slices.Repeat([]string{"80/TCP"}, 100), All: true}
+	o := Options{Options: cluster.Options{Manifests: []string{"-"}}, Matrix: slices.Repeat([]string{"80/TCP"}, 100), All: true}
 	o.Stdin = strings.NewReader(thousands(200))
 	code, stdout, stderr := once(t, o)
 	require.Equal(t, cli.ExitBadInput, code)
@@ -66,9 +67,9 @@ func TestMatrixIsCountedFirst(t *testing.T) {
 
 // TestMatrixOfPodsIsAskedFor: one row for a Deployment, unless each pod is wanted.
 func TestMatrixOfPodsIsAskedFor(t *testing.T) {
-	_, d := onceJSON(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(thousands(3)), Matrix: []string{"80/TCP"}})
+	_, d := onceJSON(t, Options{Options: cluster.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(thousands(3))}, Matrix: []string{"80/TCP"}})
 	require.Equal(t, []string{"x/apart->x/d", "x/d->x/apart", "x/d->x/d"}, pairsOf(d.Verdicts))
-	_, d = onceJSON(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(thousands(3)), Matrix: []string{"80/TCP"}, All: true})
+	_, d = onceJSON(t, Options{Options: cluster.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(thousands(3))}, Matrix: []string{"80/TCP"}, All: true})
 	require.Len(t, d.Verdicts, 4*3)
 }
 

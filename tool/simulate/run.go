@@ -9,22 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
-	"time"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/debug"
-	"github.com/winnpm/winnpm/pkg/policy"
-	"github.com/winnpm/winnpm/pkg/recorder"
 	"github.com/winnpm/winnpm/pkg/state"
-	"github.com/winnpm/winnpm/tool/bounded"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
 	"github.com/winnpm/winnpm/tool/manifest"
-	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // ExitIncomplete is the exit code if a part of the input was omitted or could not be programmed. Package
@@ -52,16 +47,19 @@ func Run(ctx context.Context, o Options) error {
 
 // printResult prints the result of a simulation, and reports whether everything is programmed.
 func printResult(ctx context.Context, o Options, q questions) (bool, error) {
-	c, err := read(ctx, o, false)
+	o.SkipMakers = true
+	w, err := cluster.Read(ctx, o.Options)
 	if err != nil {
 		return false, err
 	}
-	sim, dump, err := c.simulate(ctx, nil)
+	n, report, err := w.Run(ctx, nil)
 	if err != nil {
 		return false, err
 	}
-	j := judge{cluster: explain.New(dump), node: o.Node, nodeAddrs: c.nodeAddrsOfPods()}
-	r, err := newResult(ctx, sim, j, c.loaded, q)
+	o.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
+		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
+	j := judge{cluster: explain.New(n.Dataplane.Dump()), node: o.Node, nodeAddrs: nodeAddrs(w)}
+	r, err := newResult(ctx, n.Sim, j, w.Warnings, q)
 	if err != nil {
 		return false, err
 	}
@@ -72,50 +70,18 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	return complete, r.writeText(o.Stdout)
 }
 
-// simulate programs the objects of a cluster. The recorder may be nil.
-func (c *Cluster) simulate(ctx context.Context, rec *recorder.Recorder) (*hnssim.Sim, state.Dump, error) {
-	o, w := c.options, c.world()
-	w.Policies = policy.DefaultBudgets().Fit(w.Policies)
-	local := func(p whatif.Pod) bool { return o.Node == "" || p.Node == o.Node }
-	s, report, err := w.Simulate(ctx, whatif.Setup{Node: o.Node, Addrs: c.nodeAddrs(), Local: local, Rivals: true, Recorder: rec})
-	switch {
-	case ctx.Err() != nil:
-		return nil, state.Dump{}, errors.New("interrupted before the first convergence")
-	case err != nil:
-		return nil, state.Dump{}, err
+// nodeAddrs maps pods to the addresses of their node, for manifests that have both.
+func nodeAddrs(w cluster.World) map[string][]netip.Addr {
+	nodes, out := map[string][]netip.Addr{}, map[string][]netip.Addr{}
+	for _, n := range w.Nodes {
+		nodes[n.Name] = n.Internal
 	}
-	o.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
-		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
-	return s.Sim, s.Dataplane.Dump(), nil
-}
-
-// Snapshot simulates like Run, and returns the dump and the places of the policies in the manifests. It
-// ignores the options about output and questions.
-func Snapshot(ctx context.Context, o Options) (state.Dump, explain.Places, error) {
-	c, err := Read(ctx, o)
-	if err != nil {
-		return state.Dump{}, nil, err
+	for i := range w.Pods {
+		if p := &w.Pods[i]; w.FromManifests {
+			out[p.Key().String()] = nodes[p.Node]
+		}
 	}
-	_, dump, err := c.simulate(ctx, nil)
-	return dump, c.Places, err
-}
-
-// Bundle simulates like Snapshot, and writes a support bundle.
-func Bundle(ctx context.Context, o Options, w io.Writer) error {
-	c, err := Read(ctx, o)
-	if err != nil {
-		return err
-	}
-	rec := recorder.New(recorder.Config{Node: o.Node, Agent: o.Version, Now: time.Now})
-	_, dump, err := c.simulate(ctx, rec)
-	if err != nil {
-		return err
-	}
-	return debug.WriteBundle(w, debug.Config{
-		Dump: func() state.Dump { return dump }, Healthy: func() error { return nil }, Ready: func() error { return nil },
-		Recording: rec.Write, Version: o.Version,
-		Settings: map[string]any{"simulated": true, "node": o.Node},
-	})
+	return out
 }
 
 // WriteResult writes as JSON the content of a simulator, whose state the dump d describes, with the
@@ -134,22 +100,14 @@ func WriteResult(ctx context.Context, w io.Writer, sim *hnssim.Sim, d state.Dump
 
 // Options are the command line of `kubectl npm simulate`.
 type Options struct {
-	Manifests  []string // files, folders, or - for Stdin
-	Namespace  string   // for objects in Manifests that name none; "": default
-	Recursive  bool     // also read subfolders of Manifests
-	Kubeconfig string   // of a live cluster, instead of Manifests
-	Node       string   // only this node's pods have endpoints; "": every pod
-	Output     string   // "text", "json", or "" for text
-	Matrix     []string // PORT/PROTO
-	All        bool     // the rows of Matrix are pods, not workloads
-	Trace      []string // ns/pod->ns/pod:PORT/PROTO
-	Version    string   // of the program, for recordings
+	cluster.Options
+	Output string   // "text", "json", or "" for text
+	Matrix []string // PORT/PROTO
+	All    bool     // the rows of Matrix are pods, not workloads
+	Trace  []string // ns/pod->ns/pod:PORT/PROTO
 
-	Connect func() (*rest.Config, error) // to the cluster of Kubeconfig
-	Inputs  *bounded.Inputs              // as manifest.Options.Inputs
-	Stdin   io.Reader
-	Stdout  io.Writer
-	Logger  klog.Logger
+	Stdout io.Writer
+	Logger klog.Logger
 }
 
 // questions are the questions that the verdicts of a result answer.

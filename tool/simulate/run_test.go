@@ -11,21 +11,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
 )
@@ -99,8 +95,9 @@ func golden(t *testing.T, file, got string) {
 
 func TestGolden(t *testing.T) {
 	o := Options{
-		Manifests: []string{small}, Matrix: []string{"5432/tcp", "80/TCP"},
-		Trace: []string{"x/web->x/db:5432/TCP", "10.9.0.1->x/db:1/UDP", "x/db->8.8.8.8:53/UDP"},
+		Options: cluster.Options{Manifests: []string{small}},
+		Matrix:  []string{"5432/tcp", "80/TCP"},
+		Trace:   []string{"x/web->x/db:5432/TCP", "10.9.0.1->x/db:1/UDP", "x/db->8.8.8.8:53/UDP"},
 	}
 	code, text, stderr := once(t, o)
 	require.Equal(t, cli.ExitOK, code)
@@ -118,39 +115,19 @@ func TestGolden(t *testing.T) {
 
 // TestExitCodes: what ends a run from without. The scripts of cmd/kubectl-npm have the others.
 func TestExitCodes(t *testing.T) {
-	code, _, stderr := once(t, Options{Manifests: []string{small}, Kubeconfig: "f"})
+	code, _, stderr := once(t, Options{Options: cluster.Options{Manifests: []string{small}, Kubeconfig: "f"}})
 	require.Equal(t, cli.ExitUsage, code)
 	require.Equal(t, "npm: simulate: --manifests and --kubeconfig exclude each other: give one of them\n", stderr)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	code, _, stderr = ended(ctx, Options{Manifests: []string{small}})
+	code, _, stderr = ended(ctx, Options{Options: cluster.Options{Manifests: []string{small}}})
 	require.Equal(t, cli.ExitBadInput, code)
 	require.Equal(t, "npm: simulate: interrupted before the first convergence\n", stderr)
 
-	code, _, stderr = once(t, Options{Manifests: []string{small}, Stdout: closed{}})
+	code, _, stderr = once(t, Options{Options: cluster.Options{Manifests: []string{small}}, Stdout: closed{}})
 	require.Equal(t, cli.ExitBadInput, code)
 	require.Equal(t, "npm: simulate: closed\n", stderr)
-}
-
-// TestNodeThatIsNotThere: a node that no manifest has is a slip, where there are nodes.
-func TestNodeThatIsNotThere(t *testing.T) {
-	const nodes = "{apiVersion: v1, kind: Node, metadata: {name: win-1}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: linux-22}}\n"
-	for node, want := range map[string]string{
-		"win-2": `no Node is called "win-2"; did you mean win-1?`,
-		"x":     `no Node is called "x"; did you mean linux-22?`,
-		"win-1": "",
-		"":      "",
-	} {
-		_, err := Read(t.Context(), Options{Manifests: []string{"-"}, Node: node, Stdin: strings.NewReader(nodes)})
-		if want == "" {
-			require.NoError(t, err)
-			continue
-		}
-		require.EqualError(t, err, want)
-	}
-	_, err := Read(t.Context(), Options{Manifests: []string{"-"}, Node: "any", Stdin: strings.NewReader("{apiVersion: v1, kind: Pod, metadata: {name: a}}")})
-	require.NoError(t, err)
 }
 
 type closed struct{}
@@ -158,7 +135,7 @@ type closed struct{}
 func (closed) Write([]byte) (int, error) { return 0, errors.New("closed") }
 
 func TestExamples(t *testing.T) {
-	code, d := onceJSON(t, Options{Manifests: []string{"../../examples/shop"}, Matrix: []string{"80/TCP"}, All: true})
+	code, d := onceJSON(t, Options{Options: cluster.Options{Manifests: []string{"../../examples/shop"}}, Matrix: []string{"80/TCP"}, All: true})
 	require.Equal(t, cli.ExitOK, code)
 	require.Empty(t, d.Warnings)
 	n := 0
@@ -168,7 +145,7 @@ func TestExamples(t *testing.T) {
 	}
 	require.Len(t, d.Verdicts, n*(n-1))
 
-	code, d = onceJSON(t, Options{Manifests: []string{"../../examples/limits"}})
+	code, d = onceJSON(t, Options{Options: cluster.Options{Manifests: []string{"../../examples/limits"}}})
 	require.Equal(t, ExitIncomplete, code)
 	require.NotEmpty(t, d.Warnings)
 }
@@ -176,38 +153,11 @@ func TestExamples(t *testing.T) {
 func TestWarningsOfTheLoaderCome(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: s}}"), 0o600))
-	code, d := onceJSON(t, Options{Manifests: []string{file}})
+	code, d := onceJSON(t, Options{Options: cluster.Options{Manifests: []string{file}}})
 	require.Equal(t, cli.ExitOK, code)
 	require.Len(t, d.Warnings, 1)
 	require.Equal(t, "ConfigMap", d.Warnings[0].Kind)
 	require.Equal(t, manifest.SkippedKind, d.Warnings[0].Reason)
-}
-
-// sourceOf is a cluster without objects, whose policies are listed by a function.
-func sourceOf(policies func(context.Context) error) controllers.Source {
-	list := func(do func(context.Context) error) cache.ListerWatcher {
-		return &cache.ListWatch{ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-			return &metav1.List{}, do(ctx)
-		}}
-	}
-	none := list(func(context.Context) error { return nil })
-	return controllers.Source{Pods: none, Namespaces: none, ClusterPolicies: none, Nodes: none, AllNodes: none, Policies: list(policies)}
-}
-
-// A server that never gives a list ends the command after 15 seconds, and one that refuses at once.
-func TestServerWithoutList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		_, err := list(t.Context(), sourceOf(func(context.Context) error { return errors.New("no route to host") }))
-		require.EqualError(t, err, "no route to host")
-		require.Equal(t, time.Duration(0), time.Since(began))
-		_, err = list(t.Context(), sourceOf(func(ctx context.Context) error {
-			<-ctx.Done()
-			return fmt.Errorf("list networkpolicies: %w", ctx.Err())
-		}))
-		require.EqualError(t, err, "no answer within 15s")
-		require.Equal(t, firstList, time.Since(began))
-	})
 }
 
 func TestManyPodsAreQuick(t *testing.T) {
@@ -215,7 +165,7 @@ func TestManyPodsAreQuick(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: %d, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}\n---\n", pods)
 	b.WriteString("{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {}}}\n")
-	code, d := onceJSON(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(b.String())})
+	code, d := onceJSON(t, Options{Options: cluster.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(b.String())}})
 	require.Equal(t, cli.ExitOK, code)
 	require.Len(t, d.Endpoints, pods)
 	require.Equal(t, pods, d.Calls["ACL/Add"])

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
@@ -269,44 +267,4 @@ func (j judge) grids(ctx context.Context, q questions, rows []gridRow) each[*gri
 		}
 		return nil
 	}
-}
-
-// Answer simulates manifests, and answers a question. If an end is the address of a node, it simulates only
-// the node of the pod at the other end, because a pod always allows connections from its own node.
-func (c *Cluster) Answer(ctx context.Context, q explain.Question) (explain.Answer, error) {
-	_, dump, err := c.simulate(ctx, nil)
-	if err == nil && c.options.Node == "" {
-		on := *c
-		if on.options.Node, err = c.nodeFor(explain.New(dump), q); on.options.Node != "" {
-			_, dump, err = on.simulate(ctx, nil)
-		}
-	}
-	if err != nil {
-		return explain.Answer{}, err
-	}
-	return explain.Explain(dump, q, c.Places)
-}
-
-// nodeFor returns the node to simulate for a question, "" for all nodes.
-func (c *Cluster) nodeFor(everywhere *explain.Cluster, q explain.Question) (string, error) {
-	from, err := everywhere.End(q.From)
-	to, err2 := everywhere.End(q.To)
-	isNode := func(e explain.End) bool {
-		return e.Pod() != nil && e.Pod().HostNetwork || slices.Contains(everywhere.Dump().NodeAddrs, e.Addr().String())
-	}
-	if err != nil || err2 != nil || len(c.Nodes) < 2 || isNode(from) == isNode(to) {
-		return "", nil // nothing is filtered on nodes
-	}
-	end, address := to, q.From
-	if isNode(to) {
-		end, address = from, q.To
-	}
-	i := slices.IndexFunc(c.Pods, func(p *corev1.Pod) bool { return end.Pod() != nil && p.Namespace+"/"+p.Name == end.Pod().Pod })
-	switch {
-	case i < 0:
-		return "", nil
-	case c.Pods[i].Spec.NodeName == "" && address != explain.Node:
-		return "", fmt.Errorf("%s is on no node yet, and %s is the address of one: say with --node where it is to run", end.Name, address)
-	}
-	return c.Pods[i].Spec.NodeName, nil
 }

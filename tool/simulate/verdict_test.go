@@ -15,6 +15,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -62,7 +63,7 @@ func TestVerdicts(t *testing.T) {
 			"x/web->x/db:5432/TCP allow in +x/also-db out +",
 			"x/web->x/probe:5432/TCP allow in + out +",
 		}},
-		{"two ports, then traces", Options{Node: "n1", Matrix: []string{"1/UDP", "2/SCTP"}, Trace: []string{"x/web->x/db:3/TCP"}}, []string{
+		{"two ports, then traces", Options{Options: cluster.Options{Node: "n1"}, Matrix: []string{"1/UDP", "2/SCTP"}, Trace: []string{"x/web->x/db:3/TCP"}}, []string{
 			"x/db->x/probe:1/UDP deny in null out -x/db",
 			"x/db->x/web:1/UDP deny in null out -x/db",
 			"x/probe->x/db:1/UDP deny in -x/also-db out null",
@@ -77,7 +78,7 @@ func TestVerdicts(t *testing.T) {
 			"10.9.0.1->x/db:80/TCP allow in + out +",
 			"10.9.0.2->x/db:80/TCP unknown in null out +",
 		}},
-		{"with --node only that one", Options{Node: "n1", Trace: []string{"10.9.0.1->x/db:80/TCP", "10.9.0.2->x/db:80/TCP"}}, []string{
+		{"with --node only that one", Options{Options: cluster.Options{Node: "n1"}, Trace: []string{"10.9.0.1->x/db:80/TCP", "10.9.0.2->x/db:80/TCP"}}, []string{
 			"10.9.0.1->x/db:80/TCP allow in + out +",
 			"10.9.0.2->x/db:80/TCP deny in -x/also-db out +",
 		}},
@@ -94,12 +95,12 @@ func TestVerdicts(t *testing.T) {
 			"x/agent->x/db:80/TCP unknown in null out +",
 			"x/web->x/agent:80/TCP allow in + out +",
 		}},
-		{"a host-network pod of another node", Options{Node: "n1", Trace: []string{"x/agent->x/db:80/TCP"}}, []string{
+		{"a host-network pod of another node", Options{Options: cluster.Options{Node: "n1"}, Trace: []string{"x/agent->x/db:80/TCP"}}, []string{
 			"x/agent->x/db:80/TCP deny in -x/also-db out null",
 		}},
 		{"a pod with itself", Options{Trace: []string{"x/db->x/db:80/TCP"}}, []string{"x/db->x/db:80/TCP allow in + out +"}},
-		{"no end on the node", Options{Node: "n1", Trace: []string{"x/web->x/probe:80/TCP"}}, []string{}},
-		{"a node without pods", Options{Node: "n3", Matrix: []string{"80/TCP"}}, []string{}},
+		{"no end on the node", Options{Options: cluster.Options{Node: "n1"}, Trace: []string{"x/web->x/probe:80/TCP"}}, []string{}},
+		{"a node without pods", Options{Options: cluster.Options{Node: "n3"}, Matrix: []string{"80/TCP"}}, []string{}},
 		{"the CNI's own block", Options{Trace: []string{"x/web->168.63.129.16:80/TCP"}}, []string{
 			"x/web->168.63.129.16:80/TCP deny in + out -",
 		}},
@@ -115,7 +116,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestEndpointsUnderNode(t *testing.T) {
 	pods := func(node string) []string {
-		_, d := onceJSON(t, Options{Manifests: []string{small}, Node: node})
+		_, d := onceJSON(t, Options{Options: cluster.Options{Manifests: []string{small}, Node: node}})
 		out := []string{}
 		for _, e := range d.Endpoints {
 			out = append(out, e.Pod+" "+e.IP)
@@ -145,9 +146,12 @@ func TestContestedAddress(t *testing.T) {
 		`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: z, name: all}, spec: {podSelector: {matchLabels: {app: other}}, ingress: [{from: [{namespaceSelector: {}}]}]}}` + "\n"
 	file := filepath.Join(t.TempDir(), "m.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	code, d := onceJSON(t, Options{Manifests: []string{file}, Trace: []string{
-		"z/other->x/victim:80/TCP", "z/other->t/thief:80/TCP", "x/victim->8.8.8.8:80/TCP", "10.0.0.1->z/other:80/TCP", "127.0.0.1->z/other:80/TCP",
-	}})
+	code, d := onceJSON(t, Options{
+		Options: cluster.Options{Manifests: []string{file}},
+		Trace: []string{
+			"z/other->x/victim:80/TCP", "z/other->t/thief:80/TCP", "x/victim->8.8.8.8:80/TCP", "10.0.0.1->z/other:80/TCP", "127.0.0.1->z/other:80/TCP",
+		},
+	})
 	require.Equal(t, ExitIncomplete, code)
 	require.Equal(t, []string{
 		"z/other->x/victim:80/TCP deny in -x/deny out +",
@@ -179,7 +183,7 @@ func TestTwoPodsWithOneAddress(t *testing.T) {
 		"{apiVersion: v1, kind: Pod, metadata: {name: other}, spec: {containers: [{name: c, image: i}]}, status: {phase: Running, podIP: 10.0.0.2}}\n"
 	file := filepath.Join(t.TempDir(), "m.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	code, d := onceJSON(t, Options{Manifests: []string{file}, Matrix: []string{"80/TCP"}})
+	code, d := onceJSON(t, Options{Options: cluster.Options{Manifests: []string{file}}, Matrix: []string{"80/TCP"}})
 	require.Equal(t, ExitIncomplete, code)
 	require.Len(t, d.Warnings, 1)
 	require.Equal(t, state.ReasonAddressContested, d.Warnings[0].Reason)
@@ -241,11 +245,11 @@ func TestSide(t *testing.T) {
 // does with the packets.
 func TestVerdictsAreTheSimulators(t *testing.T) {
 	traced, blocked := 0, 0
-	o := Options{Manifests: []string{"../explain/testdata/cluster.yaml"}}
-	c, err := read(t.Context(), o, true)
+	w, err := cluster.Read(t.Context(), cluster.Options{Manifests: []string{"../explain/testdata/cluster.yaml"}})
 	require.NoError(t, err)
-	sim, dump, err := c.simulate(t.Context(), nil)
+	n, _, err := w.Run(t.Context(), nil)
 	require.NoError(t, err)
+	sim, dump := n.Sim, n.Dataplane.Dump()
 	pods := map[string]state.PodDump{}
 	for _, p := range dump.Pods {
 		pods[p.Pod] = p
@@ -283,12 +287,12 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 
 func TestGridOfManyPodsIsASummary(t *testing.T) {
 	text := thousands(gridColumns)
-	code, stdout, _ := once(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text), Matrix: []string{"80/TCP"}})
+	code, stdout, _ := once(t, Options{Options: cluster.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text)}, Matrix: []string{"80/TCP"}})
 	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, "\nMATRIX 80/TCP, 2 workloads of 81 pods: ")
 	require.Contains(t, stdout, "\n   1 x/apart  .  I\n   2 x/d      +  +\n")
 
-	code, stdout, _ = once(t, Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text), Matrix: []string{"80/TCP"}, All: true})
+	code, stdout, _ = once(t, Options{Options: cluster.Options{Manifests: []string{"-"}, Stdin: strings.NewReader(text)}, Matrix: []string{"80/TCP"}, All: true})
 	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, "\n  x/apart  + 0  E 0  I 80  X 0\n")
 	require.Contains(t, stdout, "\n  x/d-0    + 80  E 0  I 0  X 0\n")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
@@ -55,7 +56,7 @@ type comparison struct {
 func newComparison(before, after *explain.Cluster, policies []PolicyChange) *comparison {
 	x := &comparison{before: before, after: after, addresses: outside(before, after), ends: workloads(before, after), changed: map[string]bool{}, touched: map[string]bool{}}
 	for _, p := range policies {
-		x.touched[p.Policy] = p.Change != Unchanged
+		x.touched[p.Policy] = p.Change != cluster.Unchanged
 	}
 	sets, old, now := changedSets(before.Dump(), after.Dump()), endpointsOf(before), endpointsOf(after)
 	for i := range x.ends {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
 
@@ -46,8 +47,8 @@ func (n NodeChange) Changes() bool {
 }
 
 // changeNode returns the writes of one node's agent for a change.
-func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange, error) {
-	n, _, err := w.Simulate(ctx, Setup{Node: node.Name, Addrs: node.Addrs, Local: func(p Pod) bool { return p.Node == node.Name }})
+func changeNode(ctx context.Context, w cluster.World, node cluster.Node, c cluster.Change) (*NodeChange, error) {
+	n, _, err := w.Simulate(ctx, cluster.Setup{Node: node.Name, Addrs: node.Internal, Local: func(p cluster.Pod) bool { return p.Node == node.Name }})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (w World) changeNode(ctx context.Context, node Node, c Change) (*NodeChange
 	}
 	sets, rules := setsInHNS(n.Sim), rulesInHNS(n.Sim)
 	n.Sim.ResetCalls()
-	if _, err := n.program(ctx, c.After); err != nil {
+	if _, err := n.Program(ctx, c.After); err != nil {
 		return nil, err
 	}
 	out := &NodeChange{Node: node.Name, Calls: n.Sim.Counts(), Bytes: n.Sim.Written()}
@@ -96,7 +97,7 @@ func (n *NodeChange) compareSets(before, after map[string]hns.SetPolicy) {
 			n.Sets = append(n.Sets, SetChange{Name: was.Name, Change: removed, Left: len(was.Values), Members: len(was.Values)})
 			continue
 		}
-		c := SetChange{Name: is.Name, Change: Changed, Joined: missing(was.Values, is.Values), Left: missing(is.Values, was.Values), Members: len(is.Values)}
+		c := SetChange{Name: is.Name, Change: cluster.Changed, Joined: missing(was.Values, is.Values), Left: missing(is.Values, was.Values), Members: len(is.Values)}
 		if c.Joined+c.Left > 0 {
 			n.Sets = append(n.Sets, c)
 		}

@@ -12,13 +12,19 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
+// node is a node of a name and some addresses.
+func node(name string, addrs ...netip.Addr) cluster.Node {
+	return cluster.Node{NodeDump: state.NodeDump{Name: name, Addrs: addrs}}
+}
+
 // pod is one at 10.0.0.N.
-func pod(name, app string, n byte) whatif.Pod {
-	return whatif.Pod{Node: "n1", Pod: desired.Pod{Namespace: "x", Name: name, Labels: map[string]string{"app": app}, Addr: netip.AddrFrom4([4]byte{10, 0, 0, n})}}
+func pod(name, app string, n byte) cluster.Pod {
+	return cluster.Pod{Node: "n1", Pod: desired.Pod{Namespace: "x", Name: name, Labels: map[string]string{"app": app}, Addr: netip.AddrFrom4([4]byte{10, 0, 0, n})}}
 }
 
 // fromTo isolates the pods of one label and lets in those of another.
@@ -30,19 +36,19 @@ func fromTo(name, from, to string) *networkingv1.NetworkPolicy {
 }
 
 // small is a cluster of three pods, one of which lets the web in.
-func small() whatif.World {
-	return whatif.World{
-		Nodes: []whatif.Node{{Name: "n1"}}, Namespaces: []desired.Namespace{{Name: "x"}},
-		Pods: []whatif.Pod{pod("web-0", "web", 1), pod("spy", "spy", 2), pod("db", "db", 3)}, Policies: []*networkingv1.NetworkPolicy{fromTo("db", "web", "db")},
+func small() cluster.World {
+	return cluster.World{
+		Nodes: []cluster.Node{node("n1")}, Namespaces: []desired.Namespace{{Name: "x"}},
+		Pods: []cluster.Pod{pod("web-0", "web", 1), pod("spy", "spy", 2), pod("db", "db", 3)}, Policies: []*networkingv1.NetworkPolicy{fromTo("db", "web", "db")},
 	}
 }
 
 // planned is the plan of other pods.
-func planned(t *testing.T, w whatif.World, pods ...whatif.Pod) whatif.Plan {
+func planned(t *testing.T, w cluster.World, pods ...cluster.Pod) whatif.Plan {
 	t.Helper()
 	after := w
 	after.Pods = pods
-	plan, err := whatif.New(t.Context(), w, whatif.Change{After: after, Objects: []whatif.ObjectChange{{Kind: "Namespace", Object: "x", Change: "unchanged"}}})
+	plan, err := whatif.New(t.Context(), w, cluster.Change{After: after, Objects: []cluster.ObjectChange{{Kind: "Namespace", Object: "x", Change: "unchanged"}}})
 	require.NoError(t, err)
 	return plan
 }
@@ -95,7 +101,7 @@ func TestPoliciesThatSelectNoLonger(t *testing.T) {
 	require.NoError(t, plan.WriteText(&b, false))
 	require.Contains(t, b.String(), "x/db: unchanged, selects no pod any more\nNamespace x: unchanged, 0 pods\nOPENED 2, 1 of them with addresses outside; none blocked.")
 	for i := range 20 {
-		plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Deployment", Object: fmt.Sprint("x/other-", i), Change: "unchanged"})
+		plan.Objects = append(plan.Objects, cluster.ObjectChange{Kind: "Deployment", Object: fmt.Sprint("x/other-", i), Change: "unchanged"})
 	}
 	b.Reset()
 	require.NoError(t, plan.WriteText(&b, false))
@@ -106,7 +112,7 @@ func TestPoliciesThatSelectNoLonger(t *testing.T) {
 func TestObjectsWithoutANamespace(t *testing.T) {
 	w := small()
 	after := w
-	plan, err := whatif.New(t.Context(), w, whatif.Change{After: after, Objects: []whatif.ObjectChange{
+	plan, err := whatif.New(t.Context(), w, cluster.Change{After: after, Objects: []cluster.ObjectChange{
 		{Kind: "Deployment", Object: "xx/web", Change: "new"}, {Kind: "Pod", Object: "x/web-0", Change: "unchanged"}, {Kind: "Node", Object: "n2", Change: "new"}, {Kind: "Pod", Object: "gone/p", Change: "deleted"},
 	}})
 	require.NoError(t, err)
@@ -117,9 +123,9 @@ func TestObjectsWithoutANamespace(t *testing.T) {
 func TestUnchangedObjectsAreFolded(t *testing.T) {
 	plan := whatif.Plan{Policies: []whatif.PolicyChange{{Policy: "x/p", Change: "changed"}}}
 	for i := range 20 {
-		plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Pod", Object: fmt.Sprintf("x/p%d", i), Change: "unchanged", Pods: 1})
+		plan.Objects = append(plan.Objects, cluster.ObjectChange{Kind: "Pod", Object: fmt.Sprintf("x/p%d", i), Change: "unchanged", Pods: 1})
 	}
-	plan.Objects = append(plan.Objects, whatif.ObjectChange{Kind: "Deployment", Object: "x/d", Change: "changed", Pods: 4, New: 2, Deleted: 1})
+	plan.Objects = append(plan.Objects, cluster.ObjectChange{Kind: "Deployment", Object: "x/d", Change: "changed", Pods: 4, New: 2, Deleted: 1})
 	for d, want := range map[bool]string{
 		false: "x/p: changed\nDeployment x/d: changed, 4 pods, 2 of them new, 1 of them deleted\n20 objects are unchanged; --all names them\nNothing changes",
 		true:  "Pod x/p18: unchanged, 1 pod\nPod x/p19: unchanged, 1 pod\nDeployment x/d: changed, 4 pods, 2 of them new, 1 of them deleted\nNothing changes",
@@ -128,17 +134,4 @@ func TestUnchangedObjectsAreFolded(t *testing.T) {
 		require.NoError(t, plan.WriteText(&b, d))
 		require.Contains(t, b.String(), want)
 	}
-}
-
-// Nodes of interest are those that somebody described, and those that pods say they are on.
-func TestAddNodes(t *testing.T) {
-	w := small()
-	w.Peers = []state.NodeDump{{Name: "linux"}, {Name: "n1"}}
-	on := pod("late", "web", 9)
-	on.Node = "n0"
-	other := pod("other", "web", 8)
-	other.Node = "linux"
-	w.Pods = append(w.Pods, on, other)
-	w.AddNodes()
-	require.Equal(t, []whatif.Node{{Name: "n0"}, {Name: "n1"}}, w.Nodes)
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
+	"github.com/winnpm/winnpm/tool/manifest"
 	"github.com/winnpm/winnpm/tool/phrase"
 )
 
@@ -17,7 +19,7 @@ import (
 type Plan struct {
 	Policies []PolicyChange `json:"policies"`
 	// Objects are the changes of objects other than policies.
-	Objects []ObjectChange `json:"objects"`
+	Objects []cluster.ObjectChange `json:"objects"`
 	// Pods counts the pods that own an address in the pod network before and after. Connections counts the
 	// ordered pairs of them. A connection flips if it flips on any port.
 	Pods        int `json:"pods"`
@@ -70,15 +72,15 @@ func (t *Tally) add(flips []Flip) {
 
 // New plans a change of a world. It fails with ErrNoNodes if a policy has nodes as peers and the world does
 // not know its nodes.
-func New(ctx context.Context, w World, c Change) (Plan, error) {
-	if err := w.checkPeers(c); err != nil {
+func New(ctx context.Context, w cluster.World, c cluster.Change) (Plan, error) {
+	if err := checkNodes(w, c); err != nil {
 		return Plan{}, err
 	}
-	policies := w.classify(c)
-	missing := w.noNamespaces(c, policies)
+	policies := classify(w, c)
+	missing := noNamespaces(w, c, policies)
 	b := policy.DefaultBudgets()
 	w.Policies, c.After.Policies = b.Fit(w.Policies), b.Fit(c.After.Policies)
-	before, after, err := w.everywhere(ctx, c)
+	before, after, err := everywhere(ctx, w, c)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -88,14 +90,16 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 		policies[i].SelectsNothing = now[policies[i].Policy]
 	}
 	if len(c.Objects) > 0 {
-		policies = w.noteLost(policies, idle(before.Dump()), now)
+		policies = noteLost(w, policies, idle(before.Dump()), now)
 	}
-	said := slices.Concat(w.Warnings, missing, c.Warnings, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
-	objects := append([]ObjectChange{}, c.Objects...)
-	slices.SortFunc(objects, func(a, b ObjectChange) int {
+	misleading := slices.DeleteFunc(slices.Clone(w.Warnings), func(w state.Warning) bool { return !manifest.Misleads(w) })
+	said := slices.Concat(misleading, missing, c.Warnings, warnings(before.Dump().Warnings, after.Dump().Warnings, c))
+	objects := append([]cluster.ObjectChange{}, c.Objects...)
+	slices.SortFunc(objects, func(a, b cluster.ObjectChange) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object))
 	})
-	plan := Plan{Policies: policies, Objects: objects, Warnings: append([]state.Warning{}, said...), NodesSeen: len(c.After.Nodes), Nodes: []NodeChange{}}
+	nodes := c.After.Planned()
+	plan := Plan{Policies: policies, Objects: objects, Warnings: append([]state.Warning{}, said...), NodesSeen: len(nodes), Nodes: []NodeChange{}}
 	x := newComparison(before, after, policies)
 	if err := plan.flips(ctx, x); err != nil {
 		return Plan{}, err
@@ -104,14 +108,14 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 	for _, p := range slices.Concat(w.Pods, c.After.Pods) {
 		writes[p.Node] = writes[p.Node] || x.changed[p.Key().String()]
 	}
-	for _, node := range c.After.Nodes {
+	for _, node := range nodes {
 		if !writes[node.Name] {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return Plan{}, err
 		}
-		n, err := w.changeNode(ctx, node, c)
+		n, err := changeNode(ctx, w, node, c)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -125,13 +129,13 @@ func New(ctx context.Context, w World, c Change) (Plan, error) {
 
 // everywhere returns the cluster before and after a change. It simulates all pods on one node without
 // addresses, so that policies alone decide.
-func (w World) everywhere(ctx context.Context, c Change) (before, after *explain.Cluster, err error) {
-	n, _, err := w.Simulate(ctx, Setup{Local: func(Pod) bool { return true }, Unchecked: true})
+func everywhere(ctx context.Context, w cluster.World, c cluster.Change) (before, after *explain.Cluster, err error) {
+	n, _, err := w.Simulate(ctx, cluster.Setup{Local: func(cluster.Pod) bool { return true }, Unchecked: true})
 	if err != nil {
 		return nil, nil, err
 	}
 	was := n.Dataplane.Snapshot()
-	if _, err := n.program(ctx, c.After); err != nil {
+	if _, err := n.Program(ctx, c.After); err != nil {
 		return nil, nil, err
 	}
 	is := n.Dataplane.Snapshot()

@@ -20,9 +20,9 @@ import (
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
-	"github.com/winnpm/winnpm/tool/simulate"
 	"github.com/winnpm/winnpm/tool/whatif"
 )
 
@@ -31,18 +31,18 @@ var update = flag.Bool("update", false, "write the golden files anew")
 const shop = "../../examples/shop"
 
 // change is that of a file of objects.
-func change(t testing.TB, w whatif.World, path string, remove bool) whatif.Change {
+func change(t testing.TB, w cluster.World, path string, remove bool) cluster.Change {
 	t.Helper()
-	objects, _, err := manifest.Load([]string{path}, manifest.Options{Change: true})
+	objects, _, err := manifest.Load([]string{path}, manifest.Options{})
 	require.NoError(t, err)
-	c, err := simulate.Apply(w, objects, simulate.ChangeOptions{Delete: remove})
+	c, err := cluster.Apply(w, objects, cluster.ChangeOptions{Delete: remove})
 	require.NoError(t, err)
 	return c
 }
 
 // setting is the change that sets policies and deletes those of some names.
-func setting(w whatif.World, policies []*networkingv1.NetworkPolicy, clusters []*v1alpha2.ClusterNetworkPolicy, remove ...string) whatif.Change {
-	c := whatif.Change{After: w, Named: remove}
+func setting(w cluster.World, policies []*networkingv1.NetworkPolicy, clusters []*v1alpha2.ClusterNetworkPolicy, remove ...string) cluster.Change {
+	c := cluster.Change{After: w, Named: remove}
 	for _, np := range policies {
 		c.Named = append(c.Named, np.Namespace+"/"+np.Name)
 	}
@@ -78,7 +78,7 @@ func TestTexts(t *testing.T) {
 		{"delete-sandbox", shop + "/50-sandbox.yaml", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			world, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{shop}})
+			world, err := cluster.Read(t.Context(), cluster.Options{Manifests: []string{shop}})
 			require.NoError(t, err)
 			c := change(t, world, tc.path, tc.remove)
 			plan, err := whatif.New(t.Context(), world, c)
@@ -101,10 +101,10 @@ func TestTexts(t *testing.T) {
 
 // TestNodesFlip: the addresses of nodes are told from others outside.
 func TestNodesFlip(t *testing.T) {
-	pod := whatif.Pod{Pod: desired.Pod{Namespace: "x", Name: "a", UID: "u", Addr: netip.MustParseAddr("10.0.0.1"), Local: true}, Node: "n1"}
-	w := whatif.World{
-		Pods: []whatif.Pod{pod}, Namespaces: []desired.Namespace{{Name: "x"}}, Nodes: []whatif.Node{{Name: "n1"}},
-		Peers: []state.NodeDump{{Name: "n1", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.4")}}, {Name: "n2", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.5"), netip.MustParseAddr("8.8.8.8")}}},
+	pod := cluster.Pod{Pod: desired.Pod{Namespace: "x", Name: "a", UID: "u", Addr: netip.MustParseAddr("10.0.0.1"), Local: true}, Node: "n1"}
+	w := cluster.World{
+		Pods: []cluster.Pod{pod}, Namespaces: []desired.Namespace{{Name: "x"}},
+		Nodes: []cluster.Node{node("n1", netip.MustParseAddr("10.240.0.4")), node("n2", netip.MustParseAddr("10.240.0.5"), netip.MustParseAddr("8.8.8.8"))},
 	}
 	everyNode := []v1alpha2.ClusterNetworkPolicyEgressPeer{{Nodes: &metav1.LabelSelector{}}}
 	rule := func(action v1alpha2.ClusterNetworkPolicyRuleAction, to []v1alpha2.ClusterNetworkPolicyEgressPeer) v1alpha2.ClusterNetworkPolicyEgressRule {
@@ -135,7 +135,7 @@ func TestChangesOfClusterPolicies(t *testing.T) {
 			Spec:       v1alpha2.ClusterNetworkPolicySpec{Tier: v1alpha2.AdminTier, Priority: priority},
 		}
 	}
-	w := whatif.World{
+	w := cluster.World{
 		ClusterPolicies: []*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 1), cnp("gone", 1)},
 		Policies:        []*networkingv1.NetworkPolicy{deny("x")},
 	}
@@ -175,7 +175,7 @@ func TestADumpIsOfOneNode(t *testing.T) {
 			{Action: hns.Allow, Direction: hns.In, RuleType: hns.Switch, Priority: 65500},
 		}}},
 	}
-	world, err := whatif.FromDump(d)
+	world, err := cluster.FromDump(d)
 	require.NoError(t, err)
 	plan, err := whatif.New(t.Context(), world, setting(world, []*networkingv1.NetworkPolicy{deny("x")}, nil))
 	require.NoError(t, err)
@@ -197,29 +197,29 @@ func TestNodesOfADump(t *testing.T) {
 	asks := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "asks"}, Spec: v1alpha2.ClusterNetworkPolicySpec{Tier: "Admin", Egress: nodes}}
 	asked := []*v1alpha2.ClusterNetworkPolicy{asks}
 	d := state.Dump{Node: "n1"}
-	w, err := whatif.FromDump(d)
+	w, err := cluster.FromDump(d)
 	require.NoError(t, err)
 	_, err = whatif.New(t.Context(), w, setting(w, nil, asked))
 	require.ErrorIs(t, err, whatif.ErrNoNodes)
 
 	d.ClusterPolicies = []state.ClusterPolicy{{Name: "other", Spec: &asks.Spec}}
 	d.Nodes = []state.NodeDump{{Name: "n1"}}
-	w, err = whatif.FromDump(d)
+	w, err = cluster.FromDump(d)
 	require.NoError(t, err)
-	require.Equal(t, d.Nodes, w.Peers)
+	require.Equal(t, []cluster.Node{node("n1")}, w.Nodes)
 	require.Equal(t, asks.Spec, w.ClusterPolicies[0].Spec)
 	plan, err := whatif.New(t.Context(), w, setting(w, nil, asked))
 	require.NoError(t, err)
 	require.Equal(t, []whatif.PolicyChange{{Policy: "ClusterNetworkPolicy/asks", Change: "new", SelectsNothing: true}}, plan.Policies)
 
 	d.ClusterPolicies[0].Spec = nil
-	_, err = whatif.FromDump(d)
+	_, err = cluster.FromDump(d)
 	require.EqualError(t, err, "what ClusterNetworkPolicy other says: the dump does not have it: ask a newer agent")
 }
 
 func TestADumpWithoutSpecs(t *testing.T) {
-	_, err := whatif.FromDump(state.Dump{Policies: []state.PolicyDump{{Policy: "x/p"}}})
-	require.ErrorIs(t, err, whatif.ErrNoSpec)
+	_, err := cluster.FromDump(state.Dump{Policies: []state.PolicyDump{{Policy: "x/p"}}})
+	require.ErrorIs(t, err, cluster.ErrNoSpec)
 }
 
 // TestWarnings: what the change leaves out counts, what was left out before by
@@ -231,7 +231,7 @@ func TestWarnings(t *testing.T) {
 		np.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "fd00::/8"}}}}}
 		return np
 	}
-	w := whatif.World{Policies: []*networkingv1.NetworkPolicy{six("old"), six("same")}}
+	w := cluster.World{Policies: []*networkingv1.NetworkPolicy{six("old"), six("same")}}
 	plan, err := whatif.New(t.Context(), w, setting(w, []*networkingv1.NetworkPolicy{six("new"), six("same")}, nil))
 	require.NoError(t, err)
 	var about []string
@@ -244,14 +244,14 @@ func TestWarnings(t *testing.T) {
 
 // large is a world of many pods, on ten nodes, in as many workloads as a policy
 // is for.
-func large(pods, each int) whatif.World {
-	w := whatif.World{Namespaces: []desired.Namespace{{Name: "x"}}}
+func large(pods, each int) cluster.World {
+	w := cluster.World{Namespaces: []desired.Namespace{{Name: "x"}}}
 	for i := range 10 {
-		w.Nodes = append(w.Nodes, whatif.Node{Name: fmt.Sprintf("n%d", i)})
+		w.Nodes = append(w.Nodes, node(fmt.Sprintf("n%d", i)))
 	}
 	for i := range pods {
 		app := fmt.Sprintf("w%d", i/each)
-		w.Pods = append(w.Pods, whatif.Pod{Node: fmt.Sprintf("n%d", i%10), Pod: desired.Pod{
+		w.Pods = append(w.Pods, cluster.Pod{Node: fmt.Sprintf("n%d", i%10), Pod: desired.Pod{
 			Namespace: "x", Name: fmt.Sprintf("%s-%d", app, i%each), Labels: map[string]string{"app": app},
 			Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}),
 		}})

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/cli"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/match"
 	"github.com/winnpm/winnpm/tool/phrase"
@@ -121,10 +122,10 @@ func (r *report) changesText() []string {
 		}
 	}
 	for _, c := range r.Policies {
-		add(c.Change == Unchanged && !c.NoLonger, c.Policy+": "+c.text())
+		add(c.Change == cluster.Unchanged && !c.NoLonger, c.Policy+": "+c.text())
 	}
 	for _, o := range r.Objects {
-		add(o.Change == Unchanged, o.Kind+" "+o.Object+": "+o.text())
+		add(o.Change == cluster.Unchanged, o.Kind+" "+o.Object+": "+objectText(o))
 	}
 	same := len(out) - len(changed)
 	if same <= r.most(shownUnchanged) {
@@ -133,12 +134,12 @@ func (r *report) changesText() []string {
 	return append(changed, fmt.Sprintf("%d objects are unchanged; --all names them", same))
 }
 
-func (o ObjectChange) text() string {
+func objectText(o cluster.ObjectChange) string {
 	text := o.Change
 	if o.Pods > 0 || o.Kind != "Node" {
 		text += ", " + phrase.Count(o.Pods, "pod")
 	}
-	if o.Change == IsNew || o.Change == Deleted {
+	if o.Change == cluster.IsNew || o.Change == cluster.Deleted {
 		return text
 	}
 	if o.New > 0 {
@@ -152,9 +153,9 @@ func (o ObjectChange) text() string {
 
 func (c PolicyChange) text() string {
 	switch {
-	case c.NoLonger && c.Change != Deleted:
+	case c.NoLonger && c.Change != cluster.Deleted:
 		return c.Change + ", selects no pod any more"
-	case c.SelectsNothing && c.Change != Deleted:
+	case c.SelectsNothing && c.Change != cluster.Deleted:
 		return c.Change + ", selects no pod"
 	}
 	return c.Change
@@ -287,7 +288,7 @@ func setsText(sets []SetChange) string {
 		counts[s.Change]++
 	}
 	var parts []string
-	for _, change := range []string{added, Changed, removed} {
+	for _, change := range []string{added, cluster.Changed, removed} {
 		if counts[change] > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", phrase.Count(counts[change], "set"), change))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/match"
 )
@@ -91,7 +92,7 @@ func TestLongListsAreCut(t *testing.T) {
 	for i := range 20 {
 		n := NodeChange{Node: fmt.Sprintf("n%02d", i), ACLsAdded: 1, Endpoints: 1}
 		for j := range 20 {
-			n.Sets = append(n.Sets, SetChange{Name: fmt.Sprintf("set-%d", j), Change: Changed, Joined: 1})
+			n.Sets = append(n.Sets, SetChange{Name: fmt.Sprintf("set-%d", j), Change: cluster.Changed, Joined: 1})
 		}
 		p.Nodes = append(p.Nodes, n)
 	}

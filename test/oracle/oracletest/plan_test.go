@@ -18,8 +18,10 @@ import (
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/dataplane"
 	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
 	"github.com/winnpm/winnpm/tool/whatif"
@@ -82,7 +84,7 @@ func TestPlan(t *testing.T) {
 
 // fromDump plans the change from a dump of the agent.
 func (x planned) fromDump() {
-	world, err := whatif.FromDump(x.w.dp.Dump())
+	world, err := cluster.FromDump(x.w.dp.Dump())
 	require.NoError(x.w.t, err)
 	plan, err := whatif.New(x.w.t.Context(), world, changeOf(world, x.before, x.after))
 	require.NoError(x.w.t, err)
@@ -112,11 +114,14 @@ func contested(c oracle.Cluster) bool {
 }
 
 // worldOf is what a plan knows of a cluster.
-func worldOf(c oracle.Cluster) whatif.World {
-	w := whatif.World{Now: c.Now, Nodes: []whatif.Node{{Name: gen.Node, Addrs: c.NodeAddrs}, {Name: "n2"}, {Name: "n3"}}}
+func worldOf(c oracle.Cluster) cluster.World {
+	w := cluster.World{Now: c.Now}
+	for name, addrs := range map[string][]netip.Addr{gen.Node: c.NodeAddrs, "n2": nil, "n3": nil} {
+		w.Nodes = append(w.Nodes, cluster.Node{NodeDump: state.NodeDump{Name: name}, Internal: addrs})
+	}
 	for i := range c.Pods {
 		p := &c.Pods[i]
-		w.Pods = append(w.Pods, whatif.Pod{Pod: controllers.PodFrom(p, gen.Node), Node: p.Spec.NodeName})
+		w.Pods = append(w.Pods, cluster.Pod{Pod: controllers.PodFrom(p, gen.Node), Node: p.Spec.NodeName})
 	}
 	for _, ns := range c.Namespaces {
 		w.Namespaces = append(w.Namespaces, desired.Namespace{Name: ns.Name, Labels: ns.Labels})
@@ -128,8 +133,8 @@ func worldOf(c oracle.Cluster) whatif.World {
 }
 
 // changeOf is the way of a world from one cluster's policies to another's.
-func changeOf(w whatif.World, before, after oracle.Cluster) whatif.Change {
-	c := whatif.Change{After: w}
+func changeOf(w cluster.World, before, after oracle.Cluster) cluster.Change {
+	c := cluster.Change{After: w}
 	for _, e := range events(before, after, false) {
 		if name, ok := strings.CutPrefix(e.name, "policy "); ok {
 			c.Named = append(c.Named, name)

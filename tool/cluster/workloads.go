@@ -1,20 +1,15 @@
-package simulate
+package cluster
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
-	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // setWorkload copies labels and ports from a workload's template to its pods, adds missing pods, and
@@ -23,16 +18,16 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 	pods, ran := a.podsOf(w)
 	surplus, lacking := a.compare(w, pods, ran)
 	there := len(pods)+ran > 0
-	if _, is := a.before.Makers[w.Kind+" "+w.Namespace+"/"+w.Name]; is || !a.before.FromManifests && len(lacking) == 0 {
+	if _, is := a.before.Makers[w.ID()]; is || !a.before.FromManifests && len(lacking) == 0 {
 		there = true
 	}
-	change := whatif.ObjectChange{Kind: w.Kind, Object: w.Namespace + "/" + w.Name, Change: whatif.ChangeOf(there, true, true)}
+	change := ObjectChange{Kind: w.Kind, Object: w.Namespace + "/" + w.Name, Change: ChangeOf(there, true, true)}
 	if err := w.TooMany(len(a.pods) + len(lacking)); err != nil {
 		return err
 	}
 	other := len(surplus)+len(lacking) > 0
 	for _, key := range pods {
-		other = a.setPod(w.Pod(key.Name, a.pods[key].Node)) != whatif.Unchanged || other
+		other = a.setPod(w.Pod(key.Name, a.pods[key].Node)) != Unchanged || other
 	}
 	number := 0
 	for _, node := range lacking {
@@ -44,14 +39,14 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 		a.setPod(w.Pod(key.Name, node))
 	}
 	for _, key := range surplus {
-		if !a.old[key] {
+		if _, was := a.old[key]; !was {
 			a.warn("Pod", key.String(), reasonNotPlanned, fmt.Sprintf("it is one more than %s %s/%s is to have, which deletes it at once, so its connections are not counted; "+
 				"take it out, or have that make more pods", w.Kind, w.Namespace, w.Name))
 		}
 		delete(a.pods, key)
 	}
-	if other && change.Change == whatif.Unchanged {
-		change.Change = whatif.Changed
+	if other && change.Change == Unchanged {
+		change.Change = Changed
 	}
 	change.Pods, change.New, change.Deleted = len(pods)+len(lacking), len(lacking), len(surplus)
 	a.objects = append(a.objects, change)
@@ -61,8 +56,7 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 // podsOf returns the running pods of a workload, and the number of its finished pods. Pods that are being
 // deleted are in neither.
 func (a *applying) podsOf(w *manifest.Workload) (pods []desired.PodKey, ran int) {
-	name := w.Kind + " " + w.Namespace + "/" + w.Name
-	for _, key := range a.podsWhere(func(p whatif.Pod) bool { return slices.Contains(p.Owners, name) }) {
+	for _, key := range a.podsWhere(func(p Pod) bool { return slices.Contains(p.Owners, w.ID()) }) {
 		switch p := a.pods[key]; {
 		case p.Finished:
 			a.kept[key] = true
@@ -95,9 +89,9 @@ func (a *applying) compare(w *manifest.Workload, pods []desired.PodKey, ran int)
 // pod at all, because a node without one may repel it with a taint.
 func (a *applying) perNode(w *manifest.Workload, pods []desired.PodKey) (surplus []desired.PodKey, lacking []string) {
 	wanted, known := map[string]bool{}, map[string]bool{}
-	for _, n := range a.after.Peers {
-		known[n.Name] = true
-		wanted[n.Name] = w.Matches(n.Labels)
+	for _, n := range a.after.Nodes {
+		known[n.Name] = !n.Unlisted
+		wanted[n.Name] = !n.Unlisted && w.Matches(n.Labels)
 	}
 	covered := map[string]bool{}
 	for _, key := range pods {
@@ -107,7 +101,7 @@ func (a *applying) perNode(w *manifest.Workload, pods []desired.PodKey) (surplus
 			surplus = append(surplus, key)
 		}
 	}
-	for _, n := range a.after.Peers {
+	for _, n := range a.after.Nodes {
 		if wanted[n.Name] && !covered[n.Name] && (len(pods) == 0 || a.before.FromManifests || slices.Contains(a.newNodes, n.Name)) {
 			lacking = append(lacking, n.Name)
 		}
@@ -130,38 +124,4 @@ func (a *applying) withControllers(labels, old map[string]string) map[string]str
 		}
 	}
 	return union(kept, labels)
-}
-
-// scheduled matches the name of a Job of a CronJob: the CronJob's name and the minutes since 1970, or the
-// seconds in older versions. It accepts the years from 2015 to about 2040, and so no date like 20260101 or
-// 2026010112.
-var scheduled = regexp.MustCompile(`^(.+)-((2[4-9]|3[0-7])\d{6}|1[4-9]\d{8})$`)
-
-// Owners returns the owners of a pod, as "ReplicaSet namespace/name", the controller first. If makers has
-// the controller, it gives the controller's own owner. Else the name of a ReplicaSet or Job is parsed to
-// find its Deployment or CronJob.
-func Owners(p *corev1.Pod, makers map[string]string) []string {
-	ref := metav1.GetControllerOf(p)
-	if ref == nil {
-		return nil
-	}
-	out := []string{ref.Kind + " " + p.Namespace + "/" + ref.Name}
-	if owner, ok := makers[out[0]]; ok {
-		if owner != "" {
-			out = append(out, owner)
-		}
-		return out
-	}
-	maker := func(kind, name string) { out = append(out, kind+" "+p.Namespace+"/"+name) }
-	switch ref.Kind {
-	case "ReplicaSet":
-		if hash := p.Labels["pod-template-hash"]; hash != "" && strings.HasSuffix(ref.Name, "-"+hash) {
-			maker("Deployment", strings.TrimSuffix(ref.Name, "-"+hash))
-		}
-	case "Job":
-		if m := scheduled.FindStringSubmatch(ref.Name); m != nil {
-			maker("CronJob", m[1])
-		}
-	}
-	return out
 }

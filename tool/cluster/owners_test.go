@@ -1,4 +1,4 @@
-package simulate_test
+package cluster_test
 
 import (
 	"fmt"
@@ -7,8 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/winnpm/winnpm/tool/simulate"
-	"github.com/winnpm/winnpm/tool/whatif"
+	"github.com/winnpm/winnpm/tool/cluster"
 )
 
 // ownedPod is the text of a pod of a workload.
@@ -16,7 +15,7 @@ func ownedPod(name, kind, owner, app string) string {
 	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: x, labels: {app: %s}, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: %s, uid: u, controller: true}]}}\n", name, app, kind, owner)
 }
 
-func warningsOf(c whatif.Change) (out []string) {
+func warningsOf(c cluster.Change) (out []string) {
 	for _, w := range c.Warnings {
 		out = append(out, fmt.Sprintf("%s %s %s: %s", w.Reason, w.Kind, w.Object, w.Message))
 	}
@@ -40,11 +39,11 @@ func TestOwnersInText(t *testing.T) {
 func TestPodOfNone(t *testing.T) {
 	w := worldOf(t, namespace("x", ""))
 	text := ownedPod("web-7", "Deployment", "web", "a") + made("Deployment", "web", "0", "a")
-	change := applied(t, w, text, simulate.ChangeOptions{})
+	change := applied(t, w, text, cluster.ChangeOptions{})
 	require.Empty(t, change.After.Pods)
 	require.Equal(t, []string{"NotPlanned Pod x/web-7: it is one more than Deployment x/web is to have, which deletes it at once, so its connections are not counted; take it out, or have that make more pods"}, warningsOf(change))
 	// One that was there goes with the others.
-	change = applied(t, worldOf(t, ownedPod("web-7", "Deployment", "web", "a")), text, simulate.ChangeOptions{})
+	change = applied(t, worldOf(t, ownedPod("web-7", "Deployment", "web", "a")), text, cluster.ChangeOptions{})
 	require.Empty(t, change.After.Pods)
 	require.Empty(t, change.Warnings)
 }
@@ -55,7 +54,7 @@ func TestNoneOfACluster(t *testing.T) {
 	w := worldOf(t, namespace("x", ""))
 	w.FromManifests, w.Makers = false, nil
 	for count, want := range map[string]string{"0": "unchanged", "1": "new"} {
-		change := applied(t, w, made("Deployment", "web", count, "a"), simulate.ChangeOptions{})
+		change := applied(t, w, made("Deployment", "web", count, "a"), cluster.ChangeOptions{})
 		require.Equal(t, want, change.Objects[0].Change)
 	}
 }

@@ -1,4 +1,4 @@
-package simulate_test
+package cluster_test
 
 import (
 	"fmt"
@@ -13,26 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/manifest"
-	"github.com/winnpm/winnpm/tool/simulate"
-	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // worldOf is the cluster of a text.
-func worldOf(t *testing.T, text string) whatif.World {
+func worldOf(t *testing.T, text string) cluster.World {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "cluster.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	w, err := simulate.World(t.Context(), simulate.Options{Manifests: []string{path}})
-	require.NoError(t, err)
-	return w
+	return worldOn(t, text, "")
 }
 
 // applied is what becomes of a world with the objects of a text.
-func applied(t *testing.T, w whatif.World, text string, how simulate.ChangeOptions) whatif.Change {
+func applied(t *testing.T, w cluster.World, text string, how cluster.ChangeOptions) cluster.Change {
 	t.Helper()
 	change, err := apply(t, w, text, how)
 	require.NoError(t, err)
@@ -40,15 +34,15 @@ func applied(t *testing.T, w whatif.World, text string, how simulate.ChangeOptio
 }
 
 // apply is applied for a text that may be refused.
-func apply(t *testing.T, w whatif.World, text string, how simulate.ChangeOptions) (whatif.Change, error) {
+func apply(t *testing.T, w cluster.World, text string, how cluster.ChangeOptions) (cluster.Change, error) {
 	t.Helper()
-	o, _, err := manifest.Load([]string{"-"}, manifest.Options{Change: true, Stdin: strings.NewReader(text)})
+	o, _, err := manifest.Load([]string{"-"}, manifest.Options{Stdin: strings.NewReader(text)})
 	require.NoError(t, err)
-	return simulate.Apply(w, o, how)
+	return cluster.Apply(w, o, how)
 }
 
 // podsOf says name, labels and node of all pods.
-func podsOf(w whatif.World) (out []string) {
+func podsOf(w cluster.World) (out []string) {
 	for _, p := range w.Pods {
 		out = append(out, strings.TrimSuffix(fmt.Sprintf("%s app=%s %s@%s", p.Key(), p.Labels["app"], p.Labels["pod-template-hash"], p.Node), "@"))
 	}
@@ -82,60 +76,60 @@ func TestApply(t *testing.T) {
 	ofJob := "---\n{apiVersion: v1, kind: Pod, metadata: {name: j-a, namespace: x, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: u, controller: true}]}, status: {phase: Succeeded, podIP: 10.0.0.1}}\n"
 	for _, c := range []struct {
 		name, before, apply string
-		how                 simulate.ChangeOptions
+		how                 cluster.ChangeOptions
 		want, said          []string
 	}{
 		{
-			"labels of a template", made("Deployment", "web", "2", "old"), made("Deployment", "web", "2", "new"), simulate.ChangeOptions{},
+			"labels of a template", made("Deployment", "web", "2", "old"), made("Deployment", "web", "2", "new"), cluster.ChangeOptions{},
 			[]string{"x/web-0 app=new ", "x/web-1 app=new "}, []string{"Deployment x/web changed 2"},
 		},
 		{
-			"nothing", made("Deployment", "web", "2", "old"), made("Deployment", "web", "2", "old"), simulate.ChangeOptions{},
+			"nothing", made("Deployment", "web", "2", "old"), made("Deployment", "web", "2", "old"), cluster.ChangeOptions{},
 			[]string{"x/web-0 app=old ", "x/web-1 app=old "}, []string{"Deployment x/web unchanged 2"},
 		},
 		{
-			"more", made("Deployment", "web", "1", "a"), made("Deployment", "web", "3", "a"), simulate.ChangeOptions{},
+			"more", made("Deployment", "web", "1", "a"), made("Deployment", "web", "3", "a"), cluster.ChangeOptions{},
 			[]string{"x/web-0 app=a ", "x/web-1 app=a ", "x/web-2 app=a "}, []string{"Deployment x/web changed 3 +2"},
 		},
 		{
-			"fewer, the last of them", made("StatefulSet", "db", "12", "a"), made("StatefulSet", "db", "2", "a"), simulate.ChangeOptions{},
+			"fewer, the last of them", made("StatefulSet", "db", "12", "a"), made("StatefulSet", "db", "2", "a"), cluster.ChangeOptions{},
 			[]string{"x/db-0 app=a ", "x/db-1 app=a "}, []string{"StatefulSet x/db changed 12 -10"},
 		},
 		{
-			"as many as there are", made("Deployment", "web", "2", "a"), made("Deployment", "web", "", "b"), simulate.ChangeOptions{},
+			"as many as there are", made("Deployment", "web", "2", "a"), made("Deployment", "web", "", "b"), cluster.ChangeOptions{},
 			[]string{"x/web-0 app=b ", "x/web-1 app=b "}, []string{"Deployment x/web changed 2"},
 		},
 		{
-			"a new one", "", made("Deployment", "web", "", "a"), simulate.ChangeOptions{Node: "n1"},
-			[]string{"x/web-0 app=a @n1"}, []string{"Deployment x/web new 1 +1"},
+			"a new one", "", made("Deployment", "web", "", "a"), cluster.ChangeOptions{},
+			[]string{"x/web-0 app=a "}, []string{"Deployment x/web new 1 +1"},
 		},
 		{
-			"one name, two kinds", made("StatefulSet", "web", "1", "a"), made("StatefulSet", "web", "1", "a") + made("Deployment", "web", "1", "b"), simulate.ChangeOptions{},
+			"one name, two kinds", made("StatefulSet", "web", "1", "a"), made("StatefulSet", "web", "1", "a") + made("Deployment", "web", "1", "b"), cluster.ChangeOptions{},
 			[]string{"x/web-0 app=a ", "x/web-1 app=b "}, []string{"StatefulSet x/web unchanged 1", "Deployment x/web new 1 +1"},
 		},
 		{
 			"a daemon of a new node", node("n1", "os: w") + object("DaemonSet", "d", "spec: {template: {spec: {nodeSelector: {os: w}}}}"),
-			node("n2", "os: w") + node("n3", "") + object("DaemonSet", "d", "spec: {template: {spec: {nodeSelector: {os: w}}}}"), simulate.ChangeOptions{},
+			node("n2", "os: w") + node("n3", "") + object("DaemonSet", "d", "spec: {template: {spec: {nodeSelector: {os: w}}}}"), cluster.ChangeOptions{},
 			[]string{"x/d-0 app= @n1", "x/d-1 app= @n2"}, []string{"Node n2 new 0", "Node n3 new 0", "DaemonSet x/d changed 2 +1"},
 		},
 		{
 			"a daemon of other nodes", node("n1", "os: w") + node("n2", "") + object("DaemonSet", "d", "spec: {template: {spec: {nodeSelector: {os: w}}}}"),
-			node("n1", "") + node("n2", "os: w") + object("DaemonSet", "d", "spec: {template: {spec: {nodeSelector: {os: w}}}}"), simulate.ChangeOptions{},
+			node("n1", "") + node("n2", "os: w") + object("DaemonSet", "d", "spec: {template: {spec: {nodeSelector: {os: w}}}}"), cluster.ChangeOptions{},
 			[]string{"x/d-1 app= @n2"}, []string{"Node n1 changed 0", "Node n2 changed 0", "DaemonSet x/d changed 2 +1 -1"},
 		},
-		{"a job that has run", ofJob, object("Job", "j", "spec: {template: {}}"), simulate.ChangeOptions{}, []string{"x/j-a app= "}, []string{"Job x/j unchanged 0"}},
-		{"a cron job", "", object("CronJob", "c", "spec: {jobTemplate: {spec: {template: {metadata: {labels: {app: c}}}}}}"), simulate.ChangeOptions{}, []string{"x/c-0 app=c "}, []string{"CronJob x/c new 1 +1"}},
-		{"a replication controller", made("ReplicationController", "rc", "2", "a"), made("ReplicationController", "rc", "1", "a"), simulate.ChangeOptions{}, []string{"x/rc-0 app=a "}, []string{"ReplicationController x/rc changed 2 -1"}},
-		{"none, as before", made("Deployment", "web", "0", "a"), made("Deployment", "web", "0", "a"), simulate.ChangeOptions{}, nil, []string{"Deployment x/web unchanged 0"}},
-		{"some, where there was none", made("Deployment", "web", "0", "a"), made("Deployment", "web", "1", "a"), simulate.ChangeOptions{}, []string{"x/web-0 app=a "}, []string{"Deployment x/web changed 1 +1"}},
-		{"a new one of none", "", made("Deployment", "web", "0", "a"), simulate.ChangeOptions{}, nil, []string{"Deployment x/web new 0"}},
-		{"a pod", object("Pod", "p", ""), strings.Replace(object("Pod", "p", ""), "namespace: x", "namespace: x, labels: {app: b}", 1), simulate.ChangeOptions{}, []string{"x/p app=b "}, []string{"Pod x/p changed 1"}},
-		{"a pod that has ended stays so", finished, object("Pod", "p", ""), simulate.ChangeOptions{}, []string{"x/p app= "}, []string{"Pod x/p unchanged 1"}},
-		{"delete a workload", made("Deployment", "web", "2", "a") + object("Pod", "p", ""), made("Deployment", "web", "2", "a"), simulate.ChangeOptions{Delete: true}, []string{"x/p app= "}, []string{"Deployment x/web deleted 2 -2"}},
-		{"delete a namespace", made("Deployment", "web", "2", "a"), namespace("x", ""), simulate.ChangeOptions{Delete: true}, nil, []string{"Namespace x deleted 2 -2"}},
+		{"a job that has run", ofJob, object("Job", "j", "spec: {template: {}}"), cluster.ChangeOptions{}, []string{"x/j-a app= "}, []string{"Job x/j unchanged 0"}},
+		{"a cron job", "", object("CronJob", "c", "spec: {jobTemplate: {spec: {template: {metadata: {labels: {app: c}}}}}}"), cluster.ChangeOptions{}, []string{"x/c-0 app=c "}, []string{"CronJob x/c new 1 +1"}},
+		{"a replication controller", made("ReplicationController", "rc", "2", "a"), made("ReplicationController", "rc", "1", "a"), cluster.ChangeOptions{}, []string{"x/rc-0 app=a "}, []string{"ReplicationController x/rc changed 2 -1"}},
+		{"none, as before", made("Deployment", "web", "0", "a"), made("Deployment", "web", "0", "a"), cluster.ChangeOptions{}, nil, []string{"Deployment x/web unchanged 0"}},
+		{"some, where there was none", made("Deployment", "web", "0", "a"), made("Deployment", "web", "1", "a"), cluster.ChangeOptions{}, []string{"x/web-0 app=a "}, []string{"Deployment x/web changed 1 +1"}},
+		{"a new one of none", "", made("Deployment", "web", "0", "a"), cluster.ChangeOptions{}, nil, []string{"Deployment x/web new 0"}},
+		{"a pod", object("Pod", "p", ""), strings.Replace(object("Pod", "p", ""), "namespace: x", "namespace: x, labels: {app: b}", 1), cluster.ChangeOptions{}, []string{"x/p app=b "}, []string{"Pod x/p changed 1"}},
+		{"a pod that has ended stays so", finished, object("Pod", "p", ""), cluster.ChangeOptions{}, []string{"x/p app= "}, []string{"Pod x/p unchanged 1"}},
+		{"delete a workload", made("Deployment", "web", "2", "a") + object("Pod", "p", ""), made("Deployment", "web", "2", "a"), cluster.ChangeOptions{Delete: true}, []string{"x/p app= "}, []string{"Deployment x/web deleted 2 -2"}},
+		{"delete a namespace", made("Deployment", "web", "2", "a"), namespace("x", ""), cluster.ChangeOptions{Delete: true}, nil, []string{"Namespace x deleted 2 -2"}},
 		{
 			"prune", namespace("x", "a: b") + namespace("other", "") + made("Deployment", "web", "1", "a") + made("StatefulSet", "db", "2", "a") + object("Pod", "p", "") + object("Pod", "q", ""),
-			namespace("x", "a: b") + made("Deployment", "web", "1", "a") + object("Pod", "p", ""), simulate.ChangeOptions{Prune: true},
+			namespace("x", "a: b") + made("Deployment", "web", "1", "a") + object("Pod", "p", ""), cluster.ChangeOptions{Prune: true},
 			[]string{"x/p app= ", "x/web-0 app=a "},
 			[]string{"Namespace x unchanged 5", "Pod x/p unchanged 1", "Deployment x/web unchanged 1", "Pod x/q deleted 1 -1", "StatefulSet x/db deleted 2 -2", "Namespace other deleted 0"},
 		},
@@ -167,7 +161,7 @@ func TestApply(t *testing.T) {
 func TestAPodKeepsItsAddress(t *testing.T) {
 	w := worldOf(t, object("Pod", "p", "spec: {nodeName: n1}, status: {podIP: 10.0.0.7}")+object("Pod", "q", ""))
 	w.Pods[0].Labels = map[string]string{"pod-template-hash": "abc", "app": "old"}
-	change := applied(t, w, object("Pod", "p", "spec: {nodeName: n2}, status: {podIP: 10.0.0.8}")+object("Pod", "r", "status: {podIP: 10.0.0.9}")+object("Pod", "s", ""), simulate.ChangeOptions{})
+	change := applied(t, w, object("Pod", "p", "spec: {nodeName: n2}, status: {podIP: 10.0.0.8}")+object("Pod", "r", "status: {podIP: 10.0.0.9}")+object("Pod", "s", ""), cluster.ChangeOptions{})
 	require.Equal(t, []string{"x/p app= abc@n1", "x/q app= ", "x/r app= ", "x/s app= "}, podsOf(change.After))
 	require.Equal(t, "10.0.0.7", change.After.Pods[0].Addr.String())
 	require.Equal(t, "10.0.0.9", change.After.Pods[2].Addr.String(), "what a manifest says of a new one")
@@ -180,7 +174,7 @@ func TestAPodKeepsItsAddress(t *testing.T) {
 // moves out gets one.
 func TestHostNetwork(t *testing.T) {
 	w := worldOf(t, object("Pod", "in", "status: {podIP: 10.0.0.7}")+object("Pod", "out", "spec: {hostNetwork: true}, status: {hostIP: 10.240.0.4, podIP: 10.240.0.4}"))
-	change := applied(t, w, object("Pod", "in", "spec: {hostNetwork: true}")+object("Pod", "out", ""), simulate.ChangeOptions{})
+	change := applied(t, w, object("Pod", "in", "spec: {hostNetwork: true}")+object("Pod", "out", ""), cluster.ChangeOptions{})
 	require.False(t, change.After.Pods[0].Addr.IsValid())
 	require.True(t, change.After.Pods[1].Addr.IsValid())
 	require.NotEqual(t, "10.240.0.4", change.After.Pods[1].Addr.String())
@@ -190,10 +184,10 @@ func TestHostNetwork(t *testing.T) {
 // said them all.
 func TestLabelsOfOthers(t *testing.T) {
 	w := worldOf(t, namespace("x", "team: a, zone: b"))
-	change := applied(t, w, namespace("x", "team: c"), simulate.ChangeOptions{})
+	change := applied(t, w, namespace("x", "team: c"), cluster.ChangeOptions{})
 	require.Equal(t, map[string]string{"team": "c", corev1.LabelMetadataName: "x"}, change.After.Namespaces[0].Labels)
 	w.OthersLabels = map[string]map[string]string{"x": {"zone": "b"}}
-	change = applied(t, w, namespace("x", "team: c"), simulate.ChangeOptions{})
+	change = applied(t, w, namespace("x", "team: c"), cluster.ChangeOptions{})
 	require.Equal(t, map[string]string{"team": "c", "zone": "b", corev1.LabelMetadataName: "x"}, change.After.Namespaces[0].Labels)
 }
 
@@ -201,49 +195,54 @@ func TestLabelsOfOthers(t *testing.T) {
 // which nodes there are.
 func TestNodesOfACluster(t *testing.T) {
 	w := worldOf(t, node("n1", "os: w")+node("bare", "")+"---\n{apiVersion: v1, kind: Node, metadata: {name: n2}, status: {addresses: [{type: InternalIP, address: 10.240.0.5}]}}\n")
-	w.FromManifests, w.Peers[0].Labels = false, nil
+	w.FromManifests, w.Nodes[0].Labels = false, nil
 	text := node("n1", "zone: a") + node("bare", "zone: b") + node("n2", "zone: c")
-	change := applied(t, w, text, simulate.ChangeOptions{})
+	change := applied(t, w, text, cluster.ChangeOptions{})
 	var got []string
-	for _, n := range change.After.Peers {
+	for _, n := range change.After.Nodes {
 		got = append(got, fmt.Sprintf("%s %v %v", n.Name, n.Labels, n.Addrs))
 	}
 	require.Equal(t, []string{"bare map[zone:b] []", "n1 map[os:w zone:a] []", "n2 map[zone:c] [10.240.0.5]"}, got)
-	w.PeersUnknown = true
+	w.NodesUnknown = true
 	for _, remove := range []bool{false, true} {
-		change = applied(t, w, text, simulate.ChangeOptions{Delete: remove})
+		change = applied(t, w, text, cluster.ChangeOptions{Delete: remove})
 		require.Empty(t, change.Objects)
 		require.Len(t, change.Warnings, 3)
 		require.EqualValues(t, "NotPlanned", change.Warnings[0].Reason)
 	}
 }
 
-// With one node alone of interest, that is so of new pods too.
+// With --node, new pods are on that node, and its writes alone are planned.
 func TestOneNode(t *testing.T) {
-	w := worldOf(t, node("n1", "")+made("Deployment", "web", "1", "a"))
-	w.Nodes = w.Nodes[:0]
-	for one, want := range map[bool]int{true: 0, false: 1} {
-		change := applied(t, w, made("Deployment", "web", "2", "a"), simulate.ChangeOptions{OneNode: one})
-		require.Len(t, change.After.Nodes, want)
+	for one, want := range map[string][]string{"n1": {"n1"}, "": {"", "n1", "n2"}} {
+		w := worldOf(t, node("n1", "")+node("n2", ""))
+		w.Node = one
+		change := applied(t, w, made("Deployment", "web", "1", "a"), cluster.ChangeOptions{})
+		require.Equal(t, []string{"x/web-0 app=a @" + one}, []string{podsOf(change.After)[0] + map[string]string{"": "@"}[one]})
+		var planned []string
+		for _, n := range change.After.Planned() {
+			planned = append(planned, n.Name)
+		}
+		require.Equal(t, want, planned)
 	}
 }
 
 // What a change leaves as it is, is said.
 func TestWarningsOfAChange(t *testing.T) {
-	reasons := func(c whatif.Change) (out []string) {
+	reasons := func(c cluster.Change) (out []string) {
 		for _, w := range c.Warnings {
 			out = append(out, fmt.Sprintf("%s %s %s", w.Reason, w.Kind, w.Object))
 		}
 		return out
 	}
 	w := worldOf(t, namespace("x", "a: b")+made("Deployment", "web", "1", "a"))
-	change := applied(t, w, made("Deployment", "wbe", "1", "a"), simulate.ChangeOptions{Delete: true})
+	change := applied(t, w, made("Deployment", "wbe", "1", "a"), cluster.ChangeOptions{Delete: true})
 	require.Equal(t, []string{"NoPods Deployment x/wbe"}, reasons(change))
-	change = applied(t, w, made("Deployment", "web", "1", "a"), simulate.ChangeOptions{Prune: true})
+	change = applied(t, w, made("Deployment", "web", "1", "a"), cluster.ChangeOptions{Prune: true})
 	require.Equal(t, []string{"NamespaceKept Namespace x"}, reasons(change))
 	require.Equal(t, "b", change.After.Namespaces[0].Labels["a"])
 	w.OwnersUnknown = true
-	change = applied(t, w, made("Deployment", "web", "3", "a")+namespace("x", "a: c"), simulate.ChangeOptions{})
+	change = applied(t, w, made("Deployment", "web", "3", "a")+namespace("x", "a: c"), cluster.ChangeOptions{})
 	require.Equal(t, []string{"NotPlanned Deployment x/web"}, reasons(change))
 	require.Equal(t, "c", change.After.Namespaces[0].Labels["a"], "the rest is planned")
 }
@@ -251,41 +250,14 @@ func TestWarningsOfAChange(t *testing.T) {
 func TestDeleteWhatIsNotThere(t *testing.T) {
 	w := worldOf(t, namespace("x", ""))
 	for text, want := range map[string]string{object("Pod", "p", ""): "Pod x/p", namespace("other", ""): "Namespace other", node("n1", ""): "Node n1"} {
-		_, err := apply(t, w, text, simulate.ChangeOptions{Delete: true})
-		require.ErrorIs(t, err, simulate.GoneError(want))
+		_, err := apply(t, w, text, cluster.ChangeOptions{Delete: true})
+		require.ErrorIs(t, err, cluster.GoneError(want))
 		require.EqualError(t, err, want+" is not there, so there is nothing to delete; check namespace and name")
 	}
-	_, err := apply(t, w, "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelector: {}}}", simulate.ChangeOptions{Delete: true})
+	_, err := apply(t, w, "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: x}, spec: {podSelector: {}}}", cluster.ChangeOptions{Delete: true})
 	require.EqualError(t, err, "NetworkPolicy x/p is not there, so there is nothing to delete; check namespace and name")
-	_, err = apply(t, w, made("Deployment", "web", "2000000000", "a"), simulate.ChangeOptions{})
+	_, err = apply(t, w, made("Deployment", "web", "2000000000", "a"), cluster.ChangeOptions{})
 	require.ErrorContains(t, err, "makes more than 150000 pods in total")
-}
-
-// TestOwners: a Deployment's pods are those of its ReplicaSets, a CronJob's those of its Jobs.
-func TestOwners(t *testing.T) {
-	yes := true
-	for _, c := range []struct {
-		kind, name, hash string
-		want             []string
-	}{
-		{"ReplicaSet", "web-abc", "abc", []string{"ReplicaSet x/web-abc", "Deployment x/web"}},
-		{"ReplicaSet", "web-abc", "abd", []string{"ReplicaSet x/web-abc"}},
-		{"ReplicaSet", "web", "", []string{"ReplicaSet x/web"}},
-		{"Job", "report-29384720", "", []string{"Job x/report-29384720", "CronJob x/report"}},
-		{"Job", "report-1763083200", "", []string{"Job x/report-1763083200", "CronJob x/report"}}, // of an older version
-		{"Job", "report-2", "", []string{"Job x/report-2"}},
-		{"Job", "backup-20260101", "", []string{"Job x/backup-20260101"}}, // a date is no time in minutes
-		{"Job", "backup-2026010112", "", []string{"Job x/backup-2026010112"}},
-		{"Job", "backup-20260101123000", "", []string{"Job x/backup-20260101123000"}},
-		{"Job", "report-31132026", "", []string{"Job x/report-31132026", "CronJob x/report"}},
-		{"Job", "backup-45678901", "", []string{"Job x/backup-45678901"}}, // of the year 2056
-		{"Job", "report-2938472x", "", []string{"Job x/report-2938472x"}},
-		{"StatefulSet", "db", "", []string{"StatefulSet x/db"}},
-	} {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Labels: map[string]string{"pod-template-hash": c.hash}, OwnerReferences: []metav1.OwnerReference{{Kind: c.kind, Name: c.name, Controller: &yes}}}}
-		require.Equal(t, c.want, simulate.Owners(p, nil))
-	}
-	require.Nil(t, simulate.Owners(&corev1.Pod{}, nil))
 }
 
 // TestPruneIsTheOtherFolder: held against a folder, one world becomes the other, but for made-up
@@ -307,10 +279,10 @@ func TestPruneIsTheOtherFolder(t *testing.T) {
 		}
 		part := strings.Join(slices.Delete(slices.Clone(texts), i, i+1), "\n---\n")
 		want := worldOf(t, part)
-		for text, becomes := range map[string][2]whatif.World{part: {whole, want}, strings.Join(texts, "\n---\n"): {want, whole}} {
+		for text, becomes := range map[string][2]cluster.World{part: {whole, want}, strings.Join(texts, "\n---\n"): {want, whole}} {
 			from, is := becomes[0], becomes[1]
-			change := applied(t, from, text, simulate.ChangeOptions{Prune: true})
-			ignored := []cmp.Option{cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.IgnoreFields(whatif.Pod{}, "Pod.Started", "Pod.Created"), cmpopts.EquateEmpty()}
+			change := applied(t, from, text, cluster.ChangeOptions{Prune: true})
+			ignored := []cmp.Option{cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.IgnoreFields(cluster.Pod{}, "Pod.Started", "Pod.Created"), cmpopts.EquateEmpty()}
 			require.Empty(t, cmp.Diff(is.Pods, change.After.Pods, ignored...), f.Name())
 			for _, ns := range is.Namespaces {
 				if !slices.ContainsFunc(change.Warnings, func(w state.Warning) bool { return w.Object == ns.Name }) {
@@ -335,7 +307,7 @@ func TestNotAsItSeems(t *testing.T) {
 		{"a workload in the network of the node", "", object("Deployment", "d", "spec: {replicas: 3, template: {spec: {hostNetwork: true}}}"), "x/d", "it may reach every pod of its node"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			change := applied(t, worldOf(t, namespace("x", "")+c.before), c.apply, simulate.ChangeOptions{})
+			change := applied(t, worldOf(t, namespace("x", "")+c.before), c.apply, cluster.ChangeOptions{})
 			require.Len(t, change.Warnings, 1)
 			require.Equal(t, c.object, change.Warnings[0].Object)
 			require.Contains(t, change.Warnings[0].Message, c.says)
@@ -346,7 +318,7 @@ func TestNotAsItSeems(t *testing.T) {
 // TestLabelsOfManifests: in manifests a label that controllers give as well goes with its text.
 func TestLabelsOfManifests(t *testing.T) {
 	w := worldOf(t, object("Deployment", "d", "spec: {template: {metadata: {labels: {app: d, job-name: guarded}}}}"))
-	change := applied(t, w, object("Deployment", "d", "spec: {template: {metadata: {labels: {app: d}}}}"), simulate.ChangeOptions{})
+	change := applied(t, w, object("Deployment", "d", "spec: {template: {metadata: {labels: {app: d}}}}"), cluster.ChangeOptions{})
 	require.Equal(t, map[string]string{"app": "d"}, change.After.Pods[0].Labels)
 }
 
@@ -357,9 +329,24 @@ func TestNodesOfAChange(t *testing.T) {
 		return "---\n{apiVersion: v1, kind: Node, metadata: {name: " + name + ", labels: {kubernetes.io/os: " + os + "}}, status: {addresses: [{type: InternalIP, address: " + address + "}]}}\n"
 	}
 	w := worldOf(t, at("n1", "windows", "10.240.0.1"))
-	change := applied(t, w, at("n1", "windows", "8.8.8.8")+at("n2", "windows", "10.240.0.2")+at("n3", "linux", "10.240.0.3"), simulate.ChangeOptions{})
-	require.Equal(t, []whatif.Node{{Name: "n1", Addrs: []netip.Addr{netip.MustParseAddr("8.8.8.8")}}, {Name: "n2", Addrs: []netip.Addr{netip.MustParseAddr("10.240.0.2")}}}, change.After.Nodes)
-	require.Equal(t, "10.240.0.1", w.Nodes[0].Addrs[0].String(), "before is before")
-	change = applied(t, w, at("n1", "windows", "10.240.0.1"), simulate.ChangeOptions{Delete: true})
+	change := applied(t, w, at("n1", "windows", "8.8.8.8")+at("n2", "windows", "10.240.0.2")+at("n3", "linux", "10.240.0.3"), cluster.ChangeOptions{})
+	var planned []string
+	for _, n := range change.After.Planned() {
+		planned = append(planned, fmt.Sprint(n.Name, n.Addrs, n.Internal))
+	}
+	require.Equal(t, []string{"n1[8.8.8.8] [8.8.8.8]", "n2[10.240.0.2] [10.240.0.2]"}, planned)
+	require.Equal(t, "10.240.0.1", w.Nodes[0].Internal[0].String(), "before is before")
+	change = applied(t, w, at("n1", "windows", "10.240.0.1"), cluster.ChangeOptions{Delete: true})
 	require.Empty(t, change.After.Nodes)
+}
+
+// TestAddNodes: nodes that only pods name are added, and are no peers of policies.
+func TestAddNodes(t *testing.T) {
+	w := worldOf(t, node("linux", "kubernetes.io/os: linux")+node("n1", "")+object("Pod", "a", "spec: {nodeName: n1}")+object("Pod", "late", "spec: {nodeName: n0}")+object("Pod", "other", "spec: {nodeName: linux}"))
+	var got []string
+	for _, n := range w.Planned() {
+		got = append(got, fmt.Sprint(n.Name, n.Unlisted))
+	}
+	require.Equal(t, []string{"n0true", "n1false"}, got)
+	require.Len(t, w.Nodes, 3)
 }

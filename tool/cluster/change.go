@@ -1,0 +1,535 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+
+	"github.com/winnpm/winnpm/pkg/desired"
+	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/manifest"
+)
+
+// Change is a change of a world.
+type Change struct {
+	// After is the world after the change.
+	After World
+	// Named are the policies that the change sets or deletes, named as the keys of World.Specs.
+	Named []string
+	// Objects are the changes of objects other than policies. Warnings are about objects that the plan
+	// treats otherwise than a user would expect.
+	Objects  []ObjectChange
+	Warnings []state.Warning
+}
+
+// ObjectChange is the change of an object other than a policy.
+type ObjectChange struct {
+	Kind   string `json:"kind"`
+	Object string `json:"object"` // namespace/name, or the name
+	// Change is new, changed, unchanged or deleted. Workloads of a live cluster are not listed: a workload
+	// without pods that gets some is new, and one without pods before and after is unchanged.
+	Change string `json:"change"`
+	// Pods counts the pods of the object or namespace after the change, plus the deleted ones. New and
+	// Deleted are included in it.
+	Pods    int `json:"pods"`
+	New     int `json:"new,omitempty"`
+	Deleted int `json:"deleted,omitempty"`
+}
+
+// The changes of an object.
+const (
+	IsNew     = "new"
+	Changed   = "changed"
+	Unchanged = "unchanged"
+	Deleted   = "deleted"
+)
+
+// ChangeOf returns the change of an object: had and has tell whether it exists before and after, and same
+// whether it is equal.
+func ChangeOf(had, has, same bool) string {
+	switch {
+	case !has:
+		return Deleted
+	case !had:
+		return IsNew
+	case same:
+		return Unchanged
+	}
+	return Changed
+}
+
+// The reasons of warnings about objects that a plan ignores or leaves unchanged.
+const (
+	reasonNotPlanned    state.Reason = "NotPlanned"
+	reasonNoPods        state.Reason = "NoPods"
+	reasonNamespaceKept state.Reason = "NamespaceKept"
+)
+
+// ChangeOptions say how Apply uses the objects.
+type ChangeOptions struct {
+	// Delete deletes the objects, and everything in their namespaces, instead of applying them.
+	Delete bool
+	// Prune deletes all objects of the world that are not among the objects to apply, except nodes.
+	Prune bool
+}
+
+// GoneError is the error for an object to delete that does not exist. It holds the kind and namespace/name
+// or the name, as the keys of manifest.Objects.Places do.
+type GoneError string
+
+func (e GoneError) Error() string {
+	if strings.HasPrefix(string(e), "ClusterNetworkPolicy ") {
+		return string(e) + " is not there, so there is nothing to delete; check its name"
+	}
+	return string(e) + " is not there, so there is nothing to delete; check namespace and name"
+}
+
+// Apply returns the change of a world by objects. An object replaces the existing one of its kind and name.
+// An existing pod keeps its address, its node and its phase. Apply fails with a GoneError, or with an error
+// of package manifest if a workload has too many pods.
+func Apply(w World, o manifest.Objects, how ChangeOptions) (Change, error) {
+	a := newApplying(w, o)
+	// The pods of an owned workload are those of its owner.
+	o.Workloads = slices.DeleteFunc(slices.Clone(o.Workloads), func(of manifest.Workload) bool { return o.Makers[of.ID()] != "" })
+	const dump = "it is left out, as a dump does not say %s; take the cluster of --kubeconfig or --manifests"
+	if w.OwnersUnknown {
+		for _, of := range o.Workloads {
+			a.warn(of.Kind, of.Namespace+"/"+of.Name, reasonNotPlanned, fmt.Sprintf(dump, "which pods are whose"))
+		}
+		o.Workloads = nil
+	}
+	if w.NodesUnknown {
+		for _, n := range o.Nodes {
+			a.warn("Node", n.Name, reasonNotPlanned, fmt.Sprintf(dump, "which nodes there are"))
+		}
+		o.Nodes = nil
+	}
+	var err error
+	if how.Delete {
+		err = a.delete(o)
+	} else {
+		err = a.set(o)
+	}
+	if err != nil {
+		return Change{}, err
+	}
+	if how.Prune {
+		a.prune(o)
+	}
+	return Change{After: a.world(), Named: slices.Sorted(maps.Keys(a.named)), Objects: a.objects, Warnings: a.warnings}, nil
+}
+
+// FromManifests returns the world that a cluster has after its objects were applied to an empty one. Only
+// the pods of workloads without any pod in the objects are made up. It fails with an error of package
+// manifest if a workload has too many pods.
+func FromManifests(o manifest.Objects, node string) (World, error) {
+	a := newApplying(World{FromManifests: true, Node: node, Services: o.Services, Places: o.Places}, o)
+	made := map[string]bool{}
+	for _, p := range o.Pods {
+		for _, owner := range owners(p, o.Makers) {
+			made[owner] = true
+		}
+	}
+	for _, owner := range o.Makers {
+		made[owner] = true
+	}
+	o.Workloads = slices.DeleteFunc(slices.Clone(o.Workloads), func(of manifest.Workload) bool { return made[of.ID()] })
+	if err := a.set(o); err != nil {
+		return World{}, err
+	}
+	a.addNamespaces(o)
+	return a.world(), nil
+}
+
+// specs returns the specs of the policies among objects, with the keys of World.Specs.
+func specs(o manifest.Objects) map[string]any {
+	return World{Policies: o.Policies, ClusterPolicies: o.ClusterPolicies}.Specs()
+}
+
+// removePolicies removes the policies with the given keys.
+func (a *applying) removePolicies(specs map[string]any) {
+	for name := range specs {
+		a.named[name] = true
+	}
+	gone := func(name string) bool { _, is := specs[name]; return is }
+	a.after.Policies = slices.DeleteFunc(slices.Clone(a.after.Policies), func(np *networkingv1.NetworkPolicy) bool { return gone(np.Namespace + "/" + np.Name) })
+	a.after.ClusterPolicies = slices.DeleteFunc(slices.Clone(a.after.ClusterPolicies), func(cnp *v1alpha2.ClusterNetworkPolicy) bool { return gone(ClusterPrefix + cnp.Name) })
+}
+
+func (a *applying) deletePolicies(o manifest.Objects) error {
+	remove, have := specs(o), a.before.Specs()
+	for _, name := range slices.Sorted(maps.Keys(remove)) {
+		if _, is := have[name]; !is {
+			return GoneError(strings.Replace("NetworkPolicy "+name, "NetworkPolicy "+ClusterPrefix, "ClusterNetworkPolicy ", 1))
+		}
+	}
+	for name, spec := range have {
+		namespace, _, _ := strings.Cut(name, "/")
+		if slices.ContainsFunc(o.Namespaces, func(ns *corev1.Namespace) bool { return ns.Name == namespace }) {
+			remove[name] = spec
+		}
+	}
+	a.removePolicies(remove)
+	return nil
+}
+
+// applying is a world while objects change it.
+type applying struct {
+	before     World
+	old        map[desired.PodKey]Pod // the pods of before
+	pods       map[desired.PodKey]Pod
+	kept       map[desired.PodKey]bool // pods that prune must not delete
+	named      map[string]bool         // the policies that the change sets or deletes
+	namespaces map[string]desired.Namespace
+	after      World // without its pods and namespaces, which world() adds
+	taken      map[netip.Addr]bool
+	newNodes   []string
+	objects    []ObjectChange
+	warnings   []state.Warning
+	warned     map[string]bool // by owner: warned about host-network pods
+}
+
+func newApplying(w World, o manifest.Objects) *applying {
+	a := &applying{
+		before: w, after: w, old: map[desired.PodKey]Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{}, named: map[string]bool{},
+		warned: map[string]bool{}, taken: map[netip.Addr]bool{},
+	}
+	for _, p := range w.Pods {
+		a.old[p.Key()], a.taken[p.Addr] = p, true
+	}
+	for _, ns := range w.Namespaces {
+		a.namespaces[ns.Name] = ns
+	}
+	a.pods, a.after.Nodes, a.after.Makers = maps.Clone(a.old), slices.Clone(w.Nodes), union(w.Makers, o.Makers)
+	for _, n := range o.Nodes {
+		a.take(nodeOf(n).Addrs...)
+	}
+	for _, n := range w.Nodes {
+		a.take(n.Addrs...)
+	}
+	for _, p := range o.Pods {
+		for _, ip := range append(p.Status.PodIPs, corev1.PodIP{IP: p.Status.PodIP}, corev1.PodIP{IP: p.Status.HostIP}) {
+			addr, _ := netip.ParseAddr(ip.IP) // the zero address is no pod's
+			a.take(addr)
+		}
+	}
+	return a
+}
+
+// take excludes addresses from those of new pods.
+func (a *applying) take(addrs ...netip.Addr) {
+	for _, addr := range addrs {
+		a.taken[addr] = true
+	}
+}
+
+// newAddr returns an address for a pod, and takes it. It is in 10.224.0.0/12, without the first and the last
+// of each 256. It is a function of the pod's name, unless that address is taken.
+func (a *applying) newAddr(pod desired.PodKey) netip.Addr {
+	const size = 1 << 12 * 254
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(pod.String())) // never fails
+	for i := h.Sum64() % size; ; i = (i + 1) % size {
+		high, low := i/254, i%254+1
+		addr := netip.AddrFrom4([4]byte{10, byte(224 + high>>8), byte(high), byte(low)})
+		if !a.taken[addr] {
+			a.taken[addr] = true
+			return addr
+		}
+	}
+}
+
+// union returns the entries of both maps. Entries of b replace entries of a.
+func union(a, b map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// world returns the world after the change. The nodes of new pods are part of it.
+func (a *applying) world() World {
+	a.after.Pods = slices.SortedFunc(maps.Values(a.pods), func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	a.after.Namespaces = slices.SortedFunc(maps.Values(a.namespaces), func(a, b desired.Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	a.after.AddNodes()
+	return a.after
+}
+
+// compareKeys sorts web-9 before web-10.
+func compareKeys(a, b desired.PodKey) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+}
+
+// podsWhere returns the sorted keys of the pods for which the given function returns true.
+func (a *applying) podsWhere(is func(Pod) bool) []desired.PodKey {
+	var out []desired.PodKey
+	for key, p := range a.pods {
+		if is(p) {
+			out = append(out, key)
+		}
+	}
+	slices.SortFunc(out, compareKeys)
+	return out
+}
+
+func (a *applying) warn(kind, object string, reason state.Reason, message string) {
+	a.warnings = append(a.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: message})
+}
+
+func (a *applying) set(o manifest.Objects) error {
+	a.removePolicies(specs(o))
+	a.after.Policies = append(a.after.Policies, o.Policies...)
+	a.after.ClusterPolicies = append(a.after.ClusterPolicies, o.ClusterPolicies...)
+	a.setNamespaces(o.Namespaces)
+	a.setNodes(o.Nodes)
+	for _, p := range o.Pods {
+		a.warnPod(p)
+		change := ObjectChange{Kind: "Pod", Object: p.Namespace + "/" + p.Name, Change: a.setPod(p), Pods: 1}
+		if change.Change == IsNew {
+			change.New = 1
+		}
+		a.objects = append(a.objects, change)
+	}
+	for i := range o.Workloads {
+		if err := a.setWorkload(&o.Workloads[i]); err != nil {
+			return err
+		}
+	}
+	// Count the pods of namespaces now that all pods are set.
+	for i := range a.objects {
+		if c := &a.objects[i]; c.Kind == "Namespace" {
+			c.Pods = len(a.podsWhere(func(p Pod) bool { return p.Namespace == c.Object }))
+		}
+	}
+	return nil
+}
+
+// setNamespaces sets the labels of namespaces. Labels that were not set by an earlier apply are kept.
+func (a *applying) setNamespaces(list []*corev1.Namespace) {
+	for _, n := range list {
+		ns := desired.Namespace{Name: n.Name, Labels: union(a.before.OthersLabels[n.Name], n.Labels)}
+		ns.Fit()
+		old, there := a.namespaces[ns.Name]
+		a.namespaces[ns.Name] = ns
+		a.objects = append(a.objects, ObjectChange{Kind: "Namespace", Object: ns.Name, Change: ChangeOf(there, true, old.Same(&ns))})
+	}
+}
+
+// addNamespaces adds the namespaces of objects that no object defines.
+func (a *applying) addNamespaces(o manifest.Objects) {
+	var names []string
+	for key := range a.pods {
+		names = append(names, key.Namespace)
+	}
+	for _, np := range o.Policies {
+		names = append(names, np.Namespace)
+	}
+	for of := range o.Makers {
+		_, name, _ := strings.Cut(of, " ")
+		names = append(names, strings.Split(name, "/")[0])
+	}
+	for _, name := range names {
+		if _, known := a.namespaces[name]; !known {
+			a.namespaces[name] = desired.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}
+		}
+	}
+}
+
+// setNodes sets the labels of nodes. In a cluster a node keeps its other labels and its addresses, which
+// its kubelet sets.
+func (a *applying) setNodes(list []*corev1.Node) {
+	for _, n := range list {
+		node, old := nodeOf(n), Node{Unlisted: true}
+		i := slices.IndexFunc(a.after.Nodes, func(o Node) bool { return o.Name == n.Name })
+		if i < 0 {
+			a.after.Nodes = append(a.after.Nodes, node)
+		} else {
+			old = a.after.Nodes[i]
+		}
+		if old.Unlisted {
+			a.newNodes = append(a.newNodes, node.Name)
+		} else if !a.before.FromManifests {
+			node.Labels, node.Addrs, node.Internal, node.Linux = union(old.Labels, node.Labels), old.Addrs, old.Internal, old.Linux
+		}
+		if i >= 0 {
+			a.after.Nodes[i] = node
+		}
+		a.objects = append(a.objects, ObjectChange{Kind: "Node", Object: node.Name, Change: ChangeOf(!old.Unlisted, true, old.Same(&node.NodeDump))})
+	}
+}
+
+// warnPod warns about a pod of the objects whose planned effects may differ from the real ones.
+func (a *applying) warnPod(p *corev1.Pod) {
+	said := PodOf(p, a.after.Makers)
+	old, there := a.pods[said.Key()]
+	switch {
+	case !there && !reflect.ValueOf(p.Status).IsZero() && !said.Running():
+		a.warn("Pod", said.Key().String(), reasonNotPlanned, "its status says that it has finished, or has no address, so its connections are not counted; what applies it drops the status: leave it out")
+	case a.before.FromManifests && len(old.Owners) > 0 && len(said.Owners) == 0:
+		a.warn("Pod", said.Key().String(), reasonNotPlanned, fmt.Sprintf("it has the name of a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))
+	}
+}
+
+// warnHostNetwork warns about a pod that is new in the host network, or moves into it. It warns once for
+// all pods of a workload.
+func (a *applying) warnHostNetwork(p *Pod) {
+	kind, object := "Pod", p.Key().String()
+	if len(p.Owners) > 0 { // one warning for all of its pods
+		kind, object, _ = strings.Cut(p.Owners[len(p.Owners)-1], " ")
+	}
+	if who := kind + " " + object; !a.warned[who] {
+		a.warned[who] = true
+		a.warn(kind, object, reasonNotPlanned, "it uses its node's network: no policy holds for it, it may reach every pod of its node, and its connections are not counted")
+	}
+}
+
+// setPod sets a pod of the world to the one of a manifest, and returns what the change is. A new pod without
+// a status runs at a made-up address. An existing pod keeps the labels that its controller added.
+func (a *applying) setPod(p *corev1.Pod) string {
+	filled, running := *p, reflect.ValueOf(p.Status).IsZero()
+	if running && a.before.FromManifests {
+		filled.Spec.NodeName = cmp.Or(p.Spec.NodeName, a.before.Node)
+	}
+	host := a.addrOfNode(filled.Spec.NodeName)
+	if !running && p.Status.HostIP == "" && len(p.Status.HostIPs) == 0 && host.IsValid() {
+		filled.Status.HostIP = host.String()
+	}
+	pod := PodOf(&filled, a.after.Makers)
+	old, there := a.pods[pod.Key()]
+	if there {
+		said := pod
+		pod = old
+		pod.Labels, pod.Ports, pod.HostNetwork, pod.OverBudget = a.withControllers(said.Labels, old.Labels), said.Ports, said.HostNetwork, ""
+		running, host = old.HostNetwork != pod.HostNetwork && !pod.Finished, a.addrOfNode(old.Node)
+	}
+	if pod.HostNetwork && (!there || !old.HostNetwork) {
+		a.warnHostNetwork(&pod)
+	}
+	switch {
+	case running && pod.HostNetwork:
+		pod.Addr = host
+	case running:
+		pod.Addr = a.newAddr(pod.Key())
+	}
+	pod.Fit()
+	a.pods[pod.Key()], a.kept[pod.Key()] = pod, true
+	return ChangeOf(there, true, old.Same(&pod.Pod))
+}
+
+// addrOfNode returns the first InternalIP of a node, or no address.
+func (a *applying) addrOfNode(name string) (addr netip.Addr) {
+	if i := slices.IndexFunc(a.after.Nodes, func(n Node) bool { return n.Name == name }); i >= 0 && len(a.after.Nodes[i].Internal) > 0 {
+		addr = a.after.Nodes[i].Internal[0]
+	}
+	return addr
+}
+
+// prune deletes the policies, pods and namespaces that are not among the objects.
+func (a *applying) prune(o manifest.Objects) {
+	old := a.before.Specs()
+	maps.DeleteFunc(old, func(name string, _ any) bool { return a.named[name] })
+	a.removePolicies(old)
+	gone := map[string][]desired.PodKey{} // pods to delete, by owner, or by the pod itself
+	for _, key := range a.podsWhere(func(p Pod) bool { return !a.kept[p.Key()] }) {
+		owner := "Pod " + key.String()
+		if owners := a.pods[key].Owners; len(owners) > 0 {
+			owner = owners[len(owners)-1]
+		}
+		gone[owner] = append(gone[owner], key)
+	}
+	for _, owner := range slices.Sorted(maps.Keys(gone)) {
+		kind, name, _ := strings.Cut(owner, " ")
+		a.remove(kind, name, gone[owner])
+	}
+	a.pruneNamespaces(o)
+}
+
+// pruneNamespaces deletes the namespaces that are not among the objects, except namespaces in which some of
+// the objects are.
+func (a *applying) pruneNamespaces(o manifest.Objects) {
+	used := map[string]bool{}
+	for _, np := range o.Policies {
+		used[np.Namespace] = true
+	}
+	for _, w := range o.Workloads {
+		used[w.Namespace] = true
+	}
+	for key := range a.pods {
+		used[key.Namespace] = true
+	}
+	for _, ns := range a.before.Namespaces {
+		switch {
+		case slices.ContainsFunc(o.Namespaces, func(n *corev1.Namespace) bool { return n.Name == ns.Name }):
+		case !used[ns.Name]:
+			delete(a.namespaces, ns.Name)
+			a.objects = append(a.objects, ObjectChange{Kind: "Namespace", Object: ns.Name, Change: Deleted})
+		case len(ns.Labels) > 1: // more than its name
+			a.warn("Namespace", ns.Name, reasonNamespaceKept, "it is in no file any more, and objects in it are: it is planned with the labels that it had; give its file, or take its objects out too")
+		}
+	}
+}
+
+func (a *applying) remove(kind, name string, pods []desired.PodKey) {
+	for _, key := range pods {
+		delete(a.pods, key)
+	}
+	change := ObjectChange{Kind: kind, Object: name, Change: Deleted, Pods: len(pods), Deleted: len(pods)}
+	has := func(o ObjectChange) bool { return o.Kind == kind && o.Object == name }
+	if i := slices.IndexFunc(a.objects, has); i >= 0 { // some of its pods stay
+		a.objects[i].Change, a.objects[i].Pods, a.objects[i].Deleted = Changed, a.objects[i].Pods+len(pods), a.objects[i].Deleted+len(pods)
+		return
+	}
+	a.objects = append(a.objects, change)
+}
+
+func (a *applying) delete(o manifest.Objects) error {
+	for i := range o.Workloads {
+		w := &o.Workloads[i]
+		pods, _ := a.podsOf(w)
+		if len(pods) == 0 {
+			a.warn(w.Kind, w.Namespace+"/"+w.Name, reasonNoPods, "it has no pods here, so deleting it changes nothing; check namespace and name")
+		}
+		a.remove(w.Kind, w.Namespace+"/"+w.Name, pods)
+	}
+	for _, p := range o.Pods {
+		key := desired.PodKey{Namespace: p.Namespace, Name: p.Name}
+		if _, was := a.old[key]; !was {
+			return GoneError("Pod " + key.String())
+		}
+		a.remove("Pod", key.String(), a.podsWhere(func(p Pod) bool { return p.Key() == key }))
+	}
+	if err := a.deleteNodes(o.Nodes); err != nil {
+		return err
+	}
+	for _, ns := range o.Namespaces {
+		if _, ok := a.namespaces[ns.Name]; !ok {
+			return GoneError("Namespace " + ns.Name)
+		}
+		delete(a.namespaces, ns.Name)
+		a.remove("Namespace", ns.Name, a.podsWhere(func(p Pod) bool { return p.Namespace == ns.Name }))
+	}
+	return a.deletePolicies(o)
+}
+
+func (a *applying) deleteNodes(list []*corev1.Node) error {
+	for _, n := range list {
+		i := slices.IndexFunc(a.after.Nodes, func(o Node) bool { return o.Name == n.Name && !o.Unlisted })
+		if i < 0 {
+			return GoneError("Node " + n.Name)
+		}
+		a.after.Nodes = slices.Delete(a.after.Nodes, i, i+1)
+		a.objects = append(a.objects, ObjectChange{Kind: "Node", Object: n.Name, Change: Deleted})
+	}
+	return nil
+}
