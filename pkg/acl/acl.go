@@ -71,7 +71,7 @@ func (l *List) Without(out map[policy.Key]bool) []*SourcedACL {
 			if blocked[is] {
 				continue
 			}
-			blocked[is], ended[a.Direction] = true, BlocksAll(a.ACL)
+			blocked[is], ended[a.Direction] = true, a.MatchesAll()
 		}
 		left = append(left, a)
 	}
