@@ -11,8 +11,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// SourcedACL is an SourcedACL of HNS, with the sets that it names and the rules that it came from. It is
-// immutable, as endpoints share it.
+// SourcedACL is an ACL of HNS, with the sets that it names and the rules that it came from. It is
+// immutable, because endpoints share it.
 type SourcedACL struct {
 	hns.ACL
 	Names []ipsets.Name
@@ -53,7 +53,7 @@ type List struct {
 }
 
 // Without returns the ACLs of policies in order and without duplicates, with some policies
-// quarantined: what they accept is left out, and each of their denies blocks everything of its
+// quarantined: their accepts are left out, and each of their denies blocks everything of its
 // direction. It omits all ACLs after one that blocks everything, because no packet reaches them.
 func (l *List) Without(out map[policy.Key]bool) []*SourcedACL {
 	left := make([]*SourcedACL, 0, len(l.ACLs))
@@ -71,7 +71,7 @@ func (l *List) Without(out map[policy.Key]bool) []*SourcedACL {
 			if blocked[is] {
 				continue
 			}
-			blocked[is], ended[a.Direction] = true, BlocksAll(a.ACL)
+			blocked[is], ended[a.Direction] = true, a.MatchesAll()
 		}
 		left = append(left, a)
 	}

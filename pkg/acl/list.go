@@ -28,9 +28,9 @@ type Options struct {
 // In a direction without rules of these tiers each rule is an ACL with the numbers of
 // NetworkPolicies. There is no order among them, so their ACLs may come from several calls.
 //
-// An ACL that allows matches a part of what it should when the plain sets hold less than what
-// belongs into them, and one that blocks at least what it should when the deny twins hold
-// more. So whatever sets are on their way, no packet is allowed that the rules deny.
+// While the plain sets lack members, an ACL that allows matches too few packets, never too many. While
+// the deny twins have surplus members, an ACL that blocks matches too many packets, never too few. So
+// no packet is allowed that the rules deny, whichever sets are being written.
 func Render(rules []ResolvedRule, o Options) (acls []*SourcedACL, fits bool) {
 	l := list{Options: o, work: maxSteps, seen: map[hns.ACL]*SourcedACL{}, ports: portTexts{}}
 	egress := slices.IndexFunc(rules, func(r ResolvedRule) bool { return r.Direction == policy.Egress })
@@ -118,8 +118,8 @@ func (l *list) tiers(rules []ResolvedRule) {
 	}
 }
 
-// cut returns the rules up to the first that matches everything, of which one atom is
-// left: what comes after it is never reached. It reports whether there is one.
+// cut returns the rules up to the first that matches everything, of which one atom is left, because
+// no packet reaches the rules after it. It reports whether a rule matches everything.
 func cut(rules []ResolvedRule) ([]ResolvedRule, bool) {
 	for i, r := range rules {
 		if at := slices.IndexFunc(r.Atoms, Atom.everything); at >= 0 {

@@ -134,7 +134,8 @@ const bytesPerACL = 192
 // longACL is the length of the JSON above which an ACL counts as several.
 const longACL = 320
 
-// Size returns as how many ACLs those of policies count. The block at the end does not count.
+// Size returns the size of a list in ACLs of usual length: a long ACL counts as several. It counts the
+// ACLs of policies only, so not the block at the end.
 func Size(all []*SourcedACL) (n int) {
 	for _, a := range all {
 		if !a.Unused && a.Owner() != (policy.Key{}) {

@@ -24,7 +24,7 @@ type Atom struct {
 	// Ports: one of them must match; none means everything, ICMP included. They are the
 	// fewest and have numbers, no names.
 	Ports []policy.Port
-	// Unused is as that of ACL.
+	// Unused: see SourcedACL.
 	Unused bool
 }
 
@@ -47,8 +47,8 @@ type ResolvedRule struct {
 	From      Source
 }
 
-// Source is the rule of a policy from which an ACL was made. Without a Key it is the block that all NetworkPolicies share,
-// or no policy.
+// Source is the rule of a policy from which an ACL was made. Without a Key it is the block that all
+// NetworkPolicies share, or no policy.
 type Source struct {
 	Tier  policy.Tier
 	Key   policy.Key
@@ -116,7 +116,7 @@ func Resolve(r policy.Rule, from Source, own string, ports Ports) ResolvedRule {
 	return out
 }
 
-// atomsOf returns the traffic to the pods that serve those of some ports that are asked for.
+// atomsOf returns the traffic to the pods that serve one of the ports that are asked for.
 func atomsOf(served []ServedPort, asked map[policy.Port]bool) (out []Atom) {
 	for _, s := range served {
 		if asked[s.Port] {
@@ -138,8 +138,8 @@ type Reach struct {
 	// displace them.
 	Own    string
 	Blocks string // as BlocksInName has them, "" for none
-	// Among is the set of the namespaces, or of the namespace, that the peers are in; of
-	// blocks and of everyone there is none.
+	// Among is the set of the namespaces, or of the namespace, that the peers are in. It is zero for
+	// blocks and for everyone.
 	Among ipsets.Name
 }
 
@@ -165,8 +165,8 @@ func (at Reach) String() string {
 	return "everyone"
 }
 
-// BlocksInName names blocks in a set's name. Many of them are cut short and
-// told apart by a hash, as the name of a set should stay readable.
+// BlocksInName returns the text of blocks for the name of a set. For more than four blocks it is the
+// first block, the number of the others and a hash, so that the name stays readable.
 func BlocksInName(blocks []netip.Prefix) string {
 	if len(blocks) == 0 {
 		return ""

@@ -8,9 +8,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/policy"
 )
 
-// Step is one HNS request for an endpoint. For Add, ACLs are what is added; for
-// Update they are the complete list of ours, the others' policies come from the
-// read right before.
+// Step is one HNS request for an endpoint. An Add has the ACLs to add. An Update has the complete
+// list of our ACLs; the policies of other programs come from the read right before it.
 type Step struct {
 	Verb hns.Verb
 	ACLs []hns.ACL
@@ -38,7 +37,7 @@ type Change struct {
 	// Shield closes an endpoint that is open. It is empty for any other endpoint.
 	Shield []hns.ACL
 	Batch  int  // the most ACLs of an Add
-	Whole  bool // an Add may add a second copy of what is there
+	Whole  bool // an Add may add a second copy of an ACL that is there
 }
 
 // Plan returns the requests that turn the actual ACLs into the desired ones, none if they mean the
@@ -102,8 +101,7 @@ func Canonical(acls []hns.ACL) []hns.ACL {
 	return out
 }
 
-// BlocksAll reports whether a rule closes its direction, but for rules that come
-// before it.
+// BlocksAll reports whether a rule closes its direction, except for the rules before it.
 func BlocksAll(a hns.ACL) bool { return a.Action == hns.Block && a.MatchesAll() }
 
 // DirectionOf has the directions of policies in the words of HNS.

@@ -217,8 +217,8 @@ func (o *Objects) SetNode(n state.NodeDump) { o.Nodes[n.Name] = &n }
 // DeleteNode records that a node was deleted.
 func (o *Objects) DeleteNode(name string) { o.Nodes[name] = nil }
 
-// SetNodeAddrs sets the addresses of this node, all InternalIPs. It omits those that are not
-// IPv4. Traffic from these addresses reaches every isolated pod, for the kubelet's
+// SetNodeAddrs sets the addresses of this node, all InternalIPs. It keeps the IPv4 addresses
+// only. Traffic from these addresses reaches every isolated pod, for the kubelet's
 // probes.
 func (o *Objects) SetNodeAddrs(addrs []netip.Addr) {
 	sorted := slices.Compact(slices.SortedFunc(slices.Values(IPv4(addrs)), netip.Addr.Compare))

@@ -90,8 +90,8 @@ func (d *Table) Begin(generation uint64, now time.Time) {
 	maps.DeleteFunc(d.lastTurns, func(_ string, turn uint64) bool { return turn <= d.turn })
 }
 
-// Writer returns what writes an endpoint, but for what makes the requests. An Add needs no other read
-// before if this transaction read the endpoint, and no write may have changed it since.
+// Writer returns a Writer for an endpoint; the caller sets Ask. Its Add makes no read before the write
+// if this transaction read the endpoint, and no write may have changed it since.
 func (d *Table) Writer(id string) versioned.Writer {
 	return versioned.Writer{Seen: d.fresh[id], Cut: d.Spellings.cut, Ours: d.Spellings.ours, Learn: d.Spellings.Learn}
 }

@@ -52,7 +52,7 @@ func (d *Table) read(e hns.Endpoint) *Tracked {
 	return ep
 }
 
-// address gives an endpoint its addresses, in place of those that it had.
+// address replaces the addresses of an endpoint.
 func (d *Table) address(ep *Tracked, addrs []netip.Addr) {
 	for _, addr := range ep.addrs {
 		d.byAddr[addr] = slices.DeleteFunc(d.byAddr[addr], func(o *Tracked) bool { return o == ep })

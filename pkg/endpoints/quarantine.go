@@ -67,7 +67,7 @@ func (d *Table) quarantine(ep *Tracked, key policy.Key, err error) {
 	d.pin(ep)
 }
 
-// forgetChanged ends the quarantines of policies whose rules are not those that HNS rejected.
+// forgetChanged ends the quarantines of policies whose rules changed since HNS rejected them.
 func (ep *Tracked) forgetChanged() {
 	maps.DeleteFunc(ep.rejected, func(key policy.Key, q quarantine) bool { return !slices.Equal(q.rules, ep.rulesOf(key)) })
 }

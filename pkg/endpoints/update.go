@@ -15,7 +15,7 @@ import (
 func (d *Table) steps(ep *Tracked) []acl.Step {
 	c := acl.Change{
 		Actual: ep.Actual, Desired: ep.list, Batch: d.cfg.MaxBatchedACLs,
-		Whole: ep.conflicts > quietConflicts, // what was added is not shown, or not all
+		Whole: ep.conflicts > quietConflicts, // HNS does not show all ACLs that were added
 	}
 	for _, a := range ep.desired.Unused {
 		// A rule that names a rejected set does not stay: pods that left the set may still be in it.

@@ -60,11 +60,6 @@ func CanonicalValue(text string) (string, bool) {
 	return value, true
 }
 
-// hasPrefixFold is strings.HasPrefix without regard to letter case. prefix must be ASCII.
-func hasPrefixFold(text, prefix string) bool {
-	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
-}
-
 // canonicalWord returns the word that equals the text without regard to letter case and surrounding
 // blanks, or the text itself.
 func canonicalWord[T ~string](text T, words ...T) T {
@@ -97,11 +92,12 @@ func canonicalProtocol(text string) string {
 // have no meaning.
 func canonicalAddresses(field string) string {
 	field = strings.TrimSpace(field)
-	if !hasPrefixFold(field, SetIDPrefix) {
+	lower := strings.ToLower(field)
+	if !strings.HasPrefix(lower, SetIDPrefix) {
 		field, _ = addressField.canonical(field)
 		return field
 	}
-	ids := strings.Split(strings.ToLower(field), ",")
+	ids := strings.Split(lower, ",")
 	for i, id := range ids {
 		if ids[i] = strings.TrimSpace(id); !strings.HasPrefix(ids[i], SetIDPrefix) {
 			return field

@@ -119,13 +119,13 @@ const EveryIPv6 = "::/0"
 const AnyProtocol = "256"
 
 // Ours reports whether the rule carries our Id prefix, in any letter case.
-func (a ACL) Ours() bool { return hasPrefixFold(a.ID, ACLIDPrefix) }
+func (a ACL) Ours() bool { return strings.HasPrefix(strings.ToLower(a.ID), ACLIDPrefix) }
 
 // SetIDs returns the Ids of the sets that the rule names, in canonical spelling.
 func (a ACL) SetIDs() []string {
 	var ids []string
 	for _, field := range []string{a.LocalAddresses, a.RemoteAddresses} {
-		if hasPrefixFold(strings.TrimSpace(field), SetIDPrefix) {
+		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(field)), SetIDPrefix) {
 			ids = append(ids, strings.Split(canonicalAddresses(field), ",")...)
 		}
 	}

@@ -110,7 +110,7 @@ func (t *tracker[K]) all(bits uint8) iter.Seq[K] {
 	}
 }
 
-// take returns the members that have the bit, but of stay those that are actual.
+// take returns the members that have the bit; a member of stay is returned if it is actual.
 func (t *tracker[K]) take(bit uint8, stay map[any]bool) []K {
 	out := make([]K, 0, len(t.bits))
 	for k, b := range t.bits {

@@ -236,7 +236,7 @@ func (s *set) stays(going map[*set]bool) bool {
 	return false
 }
 
-// value returns a set with the members that have the bit, but those of stay as HNS has them.
+// value returns a set with the members that have the bit; a member of stay is in it if HNS has it.
 func (s *set) value(bit uint8, stay map[any]bool) SetValue {
 	v := SetValue{ID: s.id, Name: s.name, Text: s.called}
 	if !s.nested {

@@ -51,7 +51,7 @@ func (l link) holds() bool { return l.desired || l.actual && l.needed }
 
 func (s *set) filler() bool { return s.name.kind == KindEmpty }
 
-// dirty reports whether HNS has something else than what is desired.
+// dirty reports whether the set in HNS differs from the desired one.
 func (s *set) dirty() bool { return s.defined && (!s.present || s.alien || s.missing+s.surplus > 0) }
 
 // find returns the entry of a name, also by the id, for a set that was read
