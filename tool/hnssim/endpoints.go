@@ -266,11 +266,8 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 			r = emptyRequest.of(string(hns.Add))
 		}
 		added := make([]policy, len(c.ACLs))
-		for i, a := range c.ACLs {
-			if r != nil {
-				break
-			}
-			added[i], r = s.readACL(e, a)
+		for i := 0; r == nil && i < len(added); i++ {
+			added[i], r = s.readPolicy(e, hns.NewACLPolicy(c.ACLs[i]))
 		}
 		if r != nil {
 			return r.in(c)
