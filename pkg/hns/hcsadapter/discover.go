@@ -64,7 +64,7 @@ func (a *Adapter) hasEndpoint(ctx context.Context, network string, counts func(e
 	for _, id := range ids {
 		e, err := a.findEndpoint(ctx, id)
 		switch {
-		case err != nil && !answered(err) && !errors.Is(err, errNoEndpoint):
+		case err != nil && errors.Is(unknown(err), hns.ErrUnavailable): // other reads would fail too
 			return false, err
 		case err == nil && !e.remote() && strings.EqualFold(e.HostComputeNetwork, network) && counts(e):
 			return true, nil
