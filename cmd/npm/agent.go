@@ -211,19 +211,16 @@ func (a *agent) work(ctx context.Context) error {
 // lock waits until no other agent of this node runs.
 func (a *agent) lock(ctx context.Context) (unlock func(), err error) {
 	const other = "another agent on this node to end"
-	began, waited := time.Now(), false
+	began := time.Now()
 	unlock, err = a.host.lock(ctx, func() {
-		waited = true
 		a.logger.Info("waiting for " + other)
 		a.waiting.set(other)
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("keeping other agents off this node: %w", err)
-	case waited:
-		a.waiting.set(a.network())
-		a.logger.Info("no other agent is on this node", "waited", time.Since(began))
 	}
+	a.waiting.set(a.network())
+	a.logger.Info("no other agent is on this node", "waited", time.Since(began))
 	return unlock, nil
 }
 

@@ -25,16 +25,6 @@ const (
 	Destroyed
 )
 
-var stateNames = [...]string{"Uninitialized", "Created", "Attached", "AttachedSharing", "Detached", "Degraded", "Destroyed"}
-
-// String returns the name that HNS uses.
-func (s EndpointState) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("EndpointState(%d)", s)
-}
-
 func (s EndpointState) attached() bool { return s == Attached || s == AttachedSharing }
 
 // NewEndpoint describes an endpoint that the CNI creates.
@@ -266,11 +256,8 @@ func (s *Sim) AddACLs(ctx context.Context, id string, acls []hns.ACL) error {
 			r = emptyRequest.of(string(hns.Add))
 		}
 		added := make([]policy, len(c.ACLs))
-		for i, a := range c.ACLs {
-			if r != nil {
-				break
-			}
-			added[i], r = s.readACL(e, a)
+		for i := 0; r == nil && i < len(added); i++ {
+			added[i], r = s.readPolicy(e, hns.NewACLPolicy(c.ACLs[i]))
 		}
 		if r != nil {
 			return r.in(c)
@@ -315,7 +302,7 @@ func (s *Sim) writable(id string) (*endpoint, *refused) {
 	case e.remote:
 		return nil, endpointRemote.of(id)
 	case !e.state.attached() && (!s.hooks.Early || e.state != Created):
-		return nil, endpointNotAttached.of(fmt.Sprintf("%s is %v", id, e.state))
+		return nil, endpointNotAttached.of(fmt.Sprintf("%s in state %d", id, e.state))
 	}
 	return e, nil
 }

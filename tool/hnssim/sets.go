@@ -215,5 +215,5 @@ func (s *Sim) removeSet(at *set) {
 	}
 	delete(s.sets, at.ID)
 	delete(s.names, at.Name)
-	s.shared.forget() // policies that name it
+	clear(s.shared) // it may have policies that name the set
 }

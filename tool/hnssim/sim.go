@@ -45,7 +45,7 @@ type Sim struct {
 	sets      map[string]*set
 	names     map[string]*set // by Name: HNS matches existing sets by it
 	endpoints map[string]*endpoint
-	shared    shared
+	shared    map[policyText]policy // parsed policies
 	hooks     Hooks
 	counts    map[string]int // of calls, by Op
 	written   int            // bytes of the content of all requests
@@ -62,7 +62,7 @@ func New(o Options) *Sim {
 		sets:      map[string]*set{},
 		names:     map[string]*set{},
 		endpoints: map[string]*endpoint{},
-		shared:    newShared(),
+		shared:    map[policyText]policy{},
 		counts:    map[string]int{},
 	}
 }

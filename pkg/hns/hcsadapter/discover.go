@@ -29,7 +29,7 @@ var errNoPodNetwork = fmt.Errorf("%w that pods have: none of type L2Bridge, L2Tu
 // switch of the node alive, and containers outside Kubernetes may have their own.
 func (a *Adapter) discover(ctx context.Context, known func(network) bool, counts func(endpoint) bool) ([]string, error) {
 	all, err := call(ctx, a.worker, hns.OpNetworkGet, func() ([]network, error) {
-		return a.service.networks(podNetworks)
+		return a.service.networks("", func(n network) bool { return slices.Contains(podNetworks, strings.ToLower(n.Type)) })
 	})
 	if err != nil {
 		return nil, err
@@ -64,34 +64,11 @@ func (a *Adapter) hasEndpoint(ctx context.Context, network string, counts func(e
 	for _, id := range ids {
 		e, err := a.findEndpoint(ctx, id)
 		switch {
-		case err != nil && !answered(err) && !errors.Is(err, errNoEndpoint):
+		case err != nil && errors.Is(unknown(err), hns.ErrUnavailable): // other reads would fail too
 			return false, err
 		case err == nil && !e.remote() && strings.EqualFold(e.HostComputeNetwork, network) && counts(e):
 			return true, nil
 		}
 	}
 	return false, nil
-}
-
-// networks returns the networks of some types, which are given in lower case.
-func (s service) networks(types []string) ([]network, error) {
-	ids, err := s.ids(kindNetwork, "")
-	if err != nil {
-		return nil, err
-	}
-	var out []network
-	for _, id := range ids {
-		var n network
-		err := s.with(kindNetwork, id, func(h handle) error { return s.show(kindNetwork, h, &n) })
-		if codeOf(err) == codeNetworkNotFound { // deleted in the meantime
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if slices.Contains(types, strings.ToLower(n.Type)) {
-			out = append(out, n)
-		}
-	}
-	return out, nil
 }

@@ -2,7 +2,6 @@ package hcsadapter
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -49,7 +48,3 @@ func (a *Adapter) NewEndpointIDs(ctx context.Context) ([]string, error) {
 func (a *Adapter) notListed(op string, err error) error {
 	return &hns.OpError{Op: op, Kind: hns.KindNetwork, ID: a.network, Code: codeOf(err), Err: unknown(err)}
 }
-
-// answered reports whether an error is an answer of HNS to this request, so that other requests may
-// succeed.
-func answered(err error) bool { return errors.Is(unknown(err), hns.ErrUnlisted) }

@@ -31,19 +31,19 @@ func (a *Adapter) networkID(ctx context.Context) (string, error) {
 // findNetwork reads our network and updates its ID, which changes when the network is deleted and
 // created again.
 func (a *Adapter) findNetwork(ctx context.Context) (network, error) {
-	n, err := call(ctx, a.worker, hns.OpNetworkGet, func() (*network, error) {
-		return a.service.network(filter("Name", a.network), a.network)
+	found, err := call(ctx, a.worker, hns.OpNetworkGet, func() ([]network, error) {
+		return a.service.networks(filter("Name", a.network), func(n network) bool { return n.Name == a.network })
 	})
 	switch {
 	case err != nil:
 		a.forgetNetwork(err)
 		return network{}, err
-	case n == nil:
+	case len(found) == 0:
 		a.setID("")
 		return network{}, errNoNetwork
 	}
-	a.setID(n.ID)
-	return *n, nil
+	a.setID(found[0].ID)
+	return found[0], nil
 }
 
 // forgetNetwork forgets the ID of our network if an error says that there is no network with this

@@ -95,23 +95,28 @@ func (s service) show(k kind, h handle, into any) error {
 	return nil
 }
 
-// network reads the first network that matches a filter and has the name, or returns nil. It
-// compares the name itself, because HNS may compare less strictly.
-func (s service) network(filter, name string) (*network, error) {
+// networks reads the networks that match a filter, and returns those that want accepts. HNS may
+// filter less strictly than want.
+func (s service) networks(filter string, want func(network) bool) ([]network, error) {
 	ids, err := s.ids(kindNetwork, filter)
+	if err != nil {
+		return nil, err
+	}
+	var out []network
 	for _, id := range ids {
 		var n network
-		if err := s.with(kindNetwork, id, func(h handle) error { return s.show(kindNetwork, h, &n) }); err != nil {
-			return nil, err
-		}
+		err := s.with(kindNetwork, id, func(h handle) error { return s.show(kindNetwork, h, &n) })
 		switch {
+		case codeOf(err) == codeNetworkNotFound: // deleted in the meantime
+		case err != nil:
+			return nil, err
 		case !strings.EqualFold(n.ID, id):
 			return nil, fmt.Errorf("HNS shows network %q for %s", n.ID, id)
-		case n.Name == name:
-			return &n, nil
+		case want(n):
+			out = append(out, n)
 		}
 	}
-	return nil, err
+	return out, nil
 }
 
 // changeNetwork changes the policies of a network with one Modify. Its error is the error of the
