@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds a real API server, its store and the agent, and runs the end-to-end
-# suite. Arguments go to "go test": hack/e2e.sh -run TestLoad
+# suite. Arguments go to "go test": hack/e2e.sh -run TestServerAway
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -156,16 +155,4 @@ func TestDeployReplacesPredecessor(t *testing.T) {
 			require.Len(t, service.Spec.Ports, 1)
 		})
 	}
-}
-
-// Another selector could not take the predecessor's place.
-func TestDeploySelectorIsThePredecessors(t *testing.T) {
-	installPredecessor(t)
-	object := render(t, overlays["azure"])["DaemonSet"]
-	for _, labels := range [][]string{{"spec", "selector", "matchLabels"}, {"spec", "template", "metadata", "labels"}} {
-		require.NoError(t, unstructured.SetNestedStringMap(object.Object, map[string]string{"k8s-app": "winnpm"}, labels...))
-	}
-	_, err := apply(t, object, metav1.DryRunAll)
-	require.True(t, apierrors.IsInvalid(err), "%v", err)
-	require.ErrorContains(t, err, "immutable")
 }

@@ -104,30 +104,6 @@ func TestDeployIsAccepted(t *testing.T) {
 	}
 }
 
-// What the API server checks is what the test above relies on.
-func TestDeployMistakesAreRefused(t *testing.T) {
-	pod := func(fields ...string) []string { return append([]string{"spec", "template", "spec"}, fields...) }
-	for _, c := range []struct {
-		name  string
-		field []string
-		value any
-		says  string
-	}{
-		{"unknown field", pod("nodeSelektor"), map[string]any{"a": "b"}, "nodeSelektor"},
-		{"wrong type", pod("hostNetwork"), "yes", "hostNetwork"},
-		{"a selector that misses the pods", []string{"spec", "selector", "matchLabels", "k8s-app"}, "npm", "selector"},
-		{"host process without the host's network", pod("hostNetwork"), false, "hostNetwork must be true"},
-		{"a field of Linux", pod("securityContext", "fsGroup"), int64(1), "fsGroup"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			object := render(t, overlays["azure"])["DaemonSet"]
-			require.NoError(t, unstructured.SetNestedField(object.Object, c.value, c.field...))
-			_, err := apply(t, object, metav1.DryRunAll)
-			require.ErrorContains(t, err, c.says)
-		})
-	}
-}
-
 // The pod of the DaemonSet passes admission: it gets its priority, and its
 // ServiceAccount is there.
 func TestDeployPodIsAdmitted(t *testing.T) {

@@ -92,40 +92,26 @@ type pod struct {
 	ports           string // "http=8080,..."
 }
 
-// makePod creates a pod and gives it the status that a kubelet would.
-func makePod(ctx context.Context, kube kubernetes.Interface, p pod) error {
-	podLabels, err := labels.ConvertSelectorToLabelsMap(p.labels)
-	if err != nil {
-		return err
-	}
-	container := corev1.Container{Name: "c", Image: "none"}
-	ports, err := labels.ConvertSelectorToLabelsMap(p.ports)
-	if err != nil {
-		return err
-	}
-	for name, number := range ports {
-		port := corev1.ContainerPort{Name: name}
-		if _, err := fmt.Sscan(number, &port.ContainerPort); err != nil {
-			return err
-		}
-		container.Ports = append(container.Ports, port)
-	}
-	object, err := kube.CoreV1().Pods(p.namespace).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: podLabels},
-		Spec:       corev1.PodSpec{NodeName: p.node, Containers: []corev1.Container{container}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	started := metav1.Now()
-	object.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &started, PodIP: p.ip, PodIPs: []corev1.PodIP{{IP: p.ip}}}
-	_, err = kube.CoreV1().Pods(p.namespace).UpdateStatus(ctx, object, metav1.UpdateOptions{})
-	return err
-}
-
+// pod creates a pod and gives it the status that a kubelet would.
 func (w *world) pod(p pod) {
 	w.t.Helper()
-	require.NoError(w.t, makePod(w.t.Context(), w.kube, p))
+	container := corev1.Container{Name: "c", Image: "none"}
+	for name, number := range parseLabels(w.t, p.ports) {
+		port := corev1.ContainerPort{Name: name}
+		_, err := fmt.Sscan(number, &port.ContainerPort)
+		require.NoError(w.t, err)
+		container.Ports = append(container.Ports, port)
+	}
+	pods := w.kube.CoreV1().Pods(p.namespace)
+	object, err := pods.Create(w.t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: parseLabels(w.t, p.labels)},
+		Spec:       corev1.PodSpec{NodeName: p.node, Containers: []corev1.Container{container}},
+	}, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	started := metav1.Now()
+	object.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &started, PodIP: p.ip, PodIPs: []corev1.PodIP{{IP: p.ip}}}
+	_, err = pods.UpdateStatus(w.t.Context(), object, metav1.UpdateOptions{})
+	require.NoError(w.t, err)
 }
 
 func (w *world) deletePod(namespace, name string) {

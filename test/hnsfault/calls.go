@@ -42,7 +42,7 @@ func (s *Sim) runHook(c *Call, when When) {
 	}
 }
 
-// Calls returns the last maxLogged calls since the last ResetCalls, in the order in which they began.
+// Calls returns the calls since the last ResetCalls, in the order in which they began.
 func (s *Sim) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,9 +61,6 @@ func (s *Sim) ResetCalls() {
 	s.calls, s.dll = nil, 0
 }
 
-// maxLogged limits the log of calls, as a simulated node may run for days.
-const maxLogged = 1 << 14
-
 // record counts the DLL calls of a call and adds it to the log.
 func (s *Sim) record(c *Call) {
 	if c.Policies != nil {
@@ -73,9 +70,7 @@ func (s *Sim) record(c *Call) {
 	defer s.mu.Unlock()
 	c.DLLCalls = s.dllCalls(c)
 	s.dll += c.DLLCalls
-	if s.calls = append(s.calls, c); len(s.calls) > maxLogged {
-		s.calls = s.calls[1:]
-	}
+	s.calls = append(s.calls, c)
 }
 
 // Hold implements hns.Client.

@@ -221,12 +221,3 @@ func TestCallLog(t *testing.T) {
 	require.Empty(t, s.Calls())
 	require.Empty(t, s.Counts())
 }
-
-// TestCallLogIsBounded: a simulated node may run for days.
-func TestCallLogIsBounded(t *testing.T) {
-	s := New(Options{})
-	for range maxLogged + 3 {
-		s.record(&Call{Call: hnssim.Call{Op: "read"}})
-	}
-	require.Len(t, s.calls, maxLogged)
-}

@@ -25,8 +25,8 @@ type Sim struct {
 	// mu guards everything below. The strict simulator takes it in its hooks, so it
 	// must not be held while the strict simulator is called.
 	mu      sync.Mutex
-	calls   []*Call // the last ones
-	dll     int     // calls of the DLLs
+	calls   []*Call
+	dll     int // calls of the DLLs
 	hook    func(Call, When)
 	faults  []*armedFault
 	rejects []func(hnssim.Call) bool

@@ -57,33 +57,6 @@ func TestNoAliasing(t *testing.T) {
 	require.Equal(t, []hns.ACL{allow(nil)}, again.Matched)
 }
 
-func TestRestart(t *testing.T) {
-	s := newTown(t)
-	theirs := hns.EndpointPolicy{Type: "ACL", Settings: []byte(`{"Action":"Allow","Direction":"In","Priority":65500}`)}
-	naming := allow(func(a *hns.ACL) { a.ID = "of-another-program" })
-	e, _ := s.Endpoint("ep-1")
-	require.NoError(t, s.SetPolicies("ep-1", append(e.Policies, theirs, hns.NewACLPolicy(naming))))
-	s.Restart()
-	require.Empty(t, s.Sets())
-	e, _ = s.Endpoint("ep-1")
-	require.Equal(t, []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`)}, theirs}, e.Policies)
-	require.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{leaf("web")}), "its name is free again")
-	require.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{leaf("web")}), "nothing names it any more")
-}
-
-func TestRejectionsCanBeLifted(t *testing.T) {
-	s := newTown(t)
-	s.RejectSet(func(hns.SetPolicy) bool { return true })
-	s.RejectACL(func(hns.ACL) bool { return true })
-	require.ErrorIs(t, s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web")}), hns.ErrInvalid)
-	require.ErrorIs(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil)}), hns.ErrInvalid)
-	require.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{leaf("lonely")}), "what goes is not refused")
-	s.RejectSet(nil)
-	s.RejectACL(nil)
-	require.NoError(t, s.ModifySets(t.Context(), hns.Update, []hns.SetPolicy{leaf("web")}))
-	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(nil)}))
-}
-
 // town is a small node: two leaves, a list of the first, a leaf that only a
 // rule names, and endpoints of every kind.
 const town = `network azure
@@ -193,24 +166,4 @@ func TestDLLCalls(t *testing.T) {
 			require.Zero(t, s.DLLCalls())
 		})
 	}
-}
-
-// TestDLLCallsOfHeldCalls: the first call opens, and only then is there
-// something to close.
-func TestDLLCallsOfHeldCalls(t *testing.T) {
-	s := newTown(t)
-	release := s.Hold(t.Context(), "ep-1")
-	for range 3 {
-		_, err := s.GetEndpoint(t.Context(), "ep-1")
-		require.NoError(t, err)
-	}
-	var calls []int
-	for _, c := range s.Calls() {
-		calls = append(calls, c.DLLCalls)
-	}
-	require.Equal(t, []int{2, 1, 1}, calls)
-	require.Equal(t, 4, s.DLLCalls())
-	require.Panics(t, func() { s.Hold(t.Context(), "ep-1") }, "held twice")
-	release()
-	require.Equal(t, 5, s.DLLCalls())
 }

@@ -7,14 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 )
@@ -172,54 +170,4 @@ func TestVerdictPolicyNamespace(t *testing.T) {
 metadata: {namespace: lost, name: peer, uid: "8"}
 status: {podIP: 10.0.0.8}`))
 	check(t, c, `in lost/peer -> lost/web 80/TCP: allowed by lost/p`)
-}
-
-func TestOwner(t *testing.T) {
-	on := func(minute int) metav1.Time {
-		return metav1.NewTime(time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC))
-	}
-	started := func(minute int) func(*corev1.Pod) {
-		return func(p *corev1.Pod) { v := on(minute); p.Status.StartTime = &v }
-	}
-	created := func(minute int) func(*corev1.Pod) {
-		return func(p *corev1.Pod) { p.CreationTimestamp = on(minute) }
-	}
-	deleted := func(p *corev1.Pod) { v := on(9); p.DeletionTimestamp = &v }
-	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
-	onHost := func(p *corev1.Pod) { p.Status.HostIP = p.Status.PodIP }
-	yes := true
-	hostProcess := func(p *corev1.Pod) {
-		p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}
-	}
-	field := func(p *corev1.Pod) { p.Spec.HostNetwork, p.Status.HostIP = true, "10.0.0.9" }
-	uid := func(s string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = types.UID(s) } }
-	for name, tc := range map[string]struct{ wins, loses []func(*corev1.Pod) }{
-		"a finished pod has no address":     {nil, []func(*corev1.Pod){failed, started(5)}},
-		"a host-network pod claims none":    {nil, []func(*corev1.Pod){onHost, started(5)}},
-		"a HostProcess pod claims none":     {nil, []func(*corev1.Pod){hostProcess, started(5)}},
-		"hostNetwork alone claims one":      {[]func(*corev1.Pod){field, started(5)}, []func(*corev1.Pod){started(4)}},
-		"not deleted beats started later":   {nil, []func(*corev1.Pod){deleted, started(5)}},
-		"started later beats created later": {[]func(*corev1.Pod){started(2)}, []func(*corev1.Pod){started(1), created(5)}},
-		"any start beats none":              {[]func(*corev1.Pod){started(1)}, []func(*corev1.Pod){created(5)}},
-		"created later beats greater UID":   {[]func(*corev1.Pod){created(2)}, []func(*corev1.Pod){created(1), uid("z")}},
-		"greater UID":                       {[]func(*corev1.Pod){uid("c")}, []func(*corev1.Pod){uid("b")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pod := func(name string, edits []func(*corev1.Pod)) corev1.Pod {
-				p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: "a"}}
-				p.Status.PodIP = "10.0.0.1"
-				for _, edit := range edits {
-					edit(&p)
-				}
-				return p
-			}
-			wins, loses := pod("wins", tc.wins), pod("loses", tc.loses)
-			for _, c := range []Cluster{{Pods: []corev1.Pod{wins, loses}}, {Pods: []corev1.Pod{loses, wins}}} {
-				require.Equal(t, "wins", Owner(c, netip.MustParseAddr("10.0.0.1")).Name)
-			}
-		})
-	}
-	require.Nil(t, Owner(base(t), netip.MustParseAddr("10.0.0.6")), "finished")
-	require.Nil(t, Owner(base(t), netip.MustParseAddr("192.168.0.9")), "host network")
-	require.Nil(t, Owner(base(t), netip.MustParseAddr("10.0.0.99")), "nobody")
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
@@ -128,27 +127,4 @@ func withoutIPv6(c oracle.Cluster) oracle.Cluster {
 	}
 	c.Pods = pods
 	return c
-}
-
-// TestPodWithIPv6: an address of IPv6 is none of a pod's, in whatever place,
-// and not when it has one of IPv4 in it.
-func TestPodWithIPv6(t *testing.T) {
-	for _, test := range []struct {
-		podIP  string
-		podIPs []string
-		want   netip.Addr
-	}{
-		{"10.0.0.1", []string{"10.0.0.1", "fd00::1"}, netip.MustParseAddr("10.0.0.1")},
-		{"fd00::1", []string{"fd00::1", "10.0.0.1"}, netip.MustParseAddr("10.0.0.1")},
-		{"::ffff:10.0.0.2", []string{"::ffff:10.0.0.2", "10.0.0.1"}, netip.MustParseAddr("10.0.0.1")},
-		{"::ffff:10.0.0.2", nil, netip.Addr{}},
-		{"fd00::1", []string{"fd00::1"}, netip.Addr{}},
-	} {
-		pod := localPod("1", "pod", test.podIP, 0)
-		for _, ip := range test.podIPs {
-			pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: ip})
-		}
-		require.Equal(t, test.want, oracle.Address(&pod))
-		require.Equal(t, test.want, controllers.PodFrom(&pod, gen.Node).Addr)
-	}
 }
