@@ -40,15 +40,12 @@ func compiled(t testing.TB, spec string) policy.Policy {
 	return policy.Compile(&np)
 }
 
-func resolved(c policy.Policy) (out []ResolvedRule) {
-	for _, r := range c.Rules {
-		out = append(out, Resolve(r, Source{Tier: policy.Namespaced, Key: c.Key, Index: r.Index}, c.Key.Namespace, fakePorts{}))
-	}
-	return out
-}
-
 func aclsOf(c policy.Policy, id func(ipsets.Name) string) []*SourcedACL {
-	acls, _ := Render(resolved(c), Options{ID: id, Limit: 1 << 20})
+	var rules []ResolvedRule
+	for _, r := range c.Rules {
+		rules = append(rules, Resolve(r, Source{Tier: policy.Namespaced, Key: c.Key, Index: r.Index}, c.Key.Namespace, fakePorts{}))
+	}
+	acls, _ := Render(rules, Options{ID: id, Limit: 1 << 20})
 	return acls
 }
 

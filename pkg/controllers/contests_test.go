@@ -130,12 +130,6 @@ func TestContestsWithoutNodes(t *testing.T) {
 	})
 }
 
-// TestPodsKeepTheirNode: Pod.Node is set for pods of other nodes only.
-func TestPodsKeepTheirNode(t *testing.T) {
-	require.Equal(t, "n2", PodFrom(podOn("n2", "a", "10.0.0.1"), "n1").Node)
-	require.Empty(t, PodFrom(podOn("n1", "a", "10.0.0.1"), "n1").Node)
-}
-
 // TestClusterNodeAddresses: a node has each of its IPv4 addresses once. With more than maxNodeAddrs
 // it is over its budget, so that no Accept matches it. It still has all of its addresses, so that
 // a Deny matches each of them.

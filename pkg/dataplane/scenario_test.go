@@ -255,7 +255,10 @@ func waitsIn(method string) bool {
 func dWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.do("endpoint ep-1 10.0.0.1", "endpoint ep-2 10.0.0.2", "endpoint ep-3 10.0.0.3")
-	dObjects(w)
+	w.do("namespace x team=x", "namespace y kind=evil", "namespace z",
+		"pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2 app=web", "pod x/w3 10.0.0.3 app=web",
+		"pod x/api 10.0.1.1 app=api remote", "pod x/db 10.0.1.2 app=db remote",
+		"pod y/evil 10.0.1.3 app=api remote", "pod z/z 10.0.1.4 remote")
 	w.do("apply")
 	return w
 }
@@ -298,32 +301,12 @@ func TestScenario_D1_PolicyEdited(t *testing.T) {
 				w.do("policy x/p "+specs[to], "apply")
 				require.Positive(t, stop())
 				for _, ep := range []string{"ep-1", "ep-2", "ep-3"} {
-					require.Equal(t, 1, aclWrites(w.sim, ep), ep)
+					require.Equal(t, 1, len(w.wrote(ep)), ep)
 				}
 				require.Empty(t, cmp.Diff(end.sim.Dump(), w.sim.Dump()))
 			})
 		}
 	}
-}
-
-// aclWrites counts the ACL writes of an endpoint since the last apply began.
-func aclWrites(sim *hnsfault.Sim, ep string) int {
-	n := 0
-	for _, c := range sim.Calls() {
-		if strings.HasPrefix(c.Op, "ACL/") && c.Target == ep {
-			n++
-		}
-	}
-	return n
-}
-
-// bytesOf is what the calls since the last apply began carried.
-func bytesOf(sim *hnsfault.Sim) int {
-	n := 0
-	for _, c := range sim.Calls() {
-		n += c.Bytes
-	}
-	return n
 }
 
 // TestScenario_D11_NamespaceDeleted with its pods and policies, events in any

@@ -18,14 +18,6 @@ import (
 	"github.com/winnpm/winnpm/test/hnsfault"
 )
 
-// starting is a node with a policy that lets only x/a into the pods of namespace x with app=web.
-func starting(t *testing.T) *world {
-	t.Helper()
-	w := newWorld(t)
-	w.do("namespace x", "policy x/p "+webFromAPI, "pod x/a 10.0.1.1 app=api remote", "apply")
-	return w
-}
-
 // notReady returns why a pod may not start with a sandbox, ID or ID/ROUND; "" when it may.
 func (w *world) notReady(pod, sandbox string) string {
 	w.t.Helper()
@@ -44,7 +36,8 @@ func (w *world) notReady(pod, sandbox string) string {
 // goes on with others.
 func TestWaitReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := starting(t)
+		w := newWorld(t)
+		w.do("namespace x", "policy x/p "+webFromAPI, "pod x/a 10.0.1.1 app=api remote", "apply")
 		began := time.Now()
 		told := map[string]time.Duration{}
 		var mu sync.Mutex

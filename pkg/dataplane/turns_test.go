@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,17 +78,7 @@ func TestNobodyStarves(t *testing.T) {
 		}
 	}
 	require.Len(t, rounds, pods)
-	require.Greater(t, slices.Min(slices.Collect(values(rounds))), 7*pods, "%v", rounds)
-}
-
-func values(m map[string]int) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for _, v := range m {
-			if !yield(v) {
-				return
-			}
-		}
-	}
+	require.Greater(t, slices.Min(slices.Collect(maps.Values(rounds))), 7*pods, "%v", rounds)
 }
 
 // TestOpenEndpointsAreAheadForAWhile: pods of one namespace that begin all the time have

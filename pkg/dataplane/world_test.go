@@ -149,11 +149,3 @@ func setsByName(sim *hnsfault.Sim) map[string]hns.SetPolicy {
 func packet(src, dst string, port uint16) hnssim.Packet {
 	return hnssim.Packet{Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst), Protocol: 6, DstPort: port}
 }
-
-// dObjects tells a dataplane of dWorld's pods and namespaces.
-func dObjects(w *world) {
-	w.do("namespace x team=x", "namespace y kind=evil", "namespace z",
-		"pod x/w1 10.0.0.1 app=web", "pod x/w2 10.0.0.2 app=web", "pod x/w3 10.0.0.3 app=web",
-		"pod x/api 10.0.1.1 app=api remote", "pod x/db 10.0.1.2 app=db remote",
-		"pod y/evil 10.0.1.3 app=api remote", "pod z/z 10.0.1.4 remote")
-}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -51,10 +50,7 @@ func sample() state.Dump {
 
 func get(t *testing.T, h http.Handler, method, path string) (int, string) {
 	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), method, path, nil)
-	req.RemoteAddr, req.Host = here, "localhost"
-	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, req)
+	rec := answer(t.Context(), h, method, path, here, "localhost")
 	return rec.Code, rec.Body.String()
 }
 

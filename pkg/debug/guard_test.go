@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -17,13 +18,18 @@ const (
 	there = "10.1.2.3:51234"
 )
 
-// ask sends a request from an address, to a host name.
-func ask(t *testing.T, h http.Handler, path, from, host string) (int, string) {
-	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+// answer is what a request from an address, to a host name, gets.
+func answer(ctx context.Context, h http.Handler, method, path, from, host string) *httptest.ResponseRecorder {
+	req := httptest.NewRequestWithContext(ctx, method, path, nil)
 	req.RemoteAddr, req.Host = from, host
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, req)
+	return rec
+}
+
+func ask(t *testing.T, h http.Handler, path, from, host string) (int, string) {
+	t.Helper()
+	rec := answer(t.Context(), h, http.MethodGet, path, from, host)
 	return rec.Code, rec.Body.String()
 }
 

@@ -27,11 +27,7 @@ func (b blocked) ServeHTTP(http.ResponseWriter, *http.Request) {
 
 // asks sends a request from this machine.
 func asks(ctx context.Context, h http.Handler, path string) *httptest.ResponseRecorder {
-	req := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
-	req.RemoteAddr, req.Host = here, "localhost"
-	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, req)
-	return rec
+	return answer(ctx, h, http.MethodGet, path, here, "localhost")
 }
 
 // Each kind of page has its own slots, so requests that wait for one kind do not delay other kinds.

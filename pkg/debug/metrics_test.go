@@ -133,26 +133,6 @@ func TestDescribed(t *testing.T) {
 	require.NotEmpty(t, gather(t, pedantic))
 }
 
-func TestHandlers(t *testing.T) {
-	t.Parallel()
-	m := NewMetrics(quiet())
-	for name, test := range map[string]struct {
-		handler    http.Handler
-		has, lacks string
-	}{
-		"node":    {m.NodePage(), "npm_hns_calls_total{operation=\"ACL/Add\"} 0\n", "npm_num_policies"},
-		"public":  {m.PublicClusterPage(), "\nnpm_num_policies 0\n", "npm_hns_calls_total"},
-		"cluster": {m.ClusterPage(), "\nnpm_num_policies 0\n", "npm_hns_calls_total"},
-	} {
-		rec := httptest.NewRecorder()
-		test.handler.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-		require.Equal(t, http.StatusOK, rec.Code, name)
-		require.Contains(t, rec.Body.String(), test.has, name)
-		require.NotContains(t, rec.Body.String(), test.lacks, name)
-		require.NotContains(t, rec.Body.String(), "go_goroutines", name)
-	}
-}
-
 // TestDocumented: docs/metrics.md has a row for each metric, and for no other,
 // with its type and labels.
 func TestDocumented(t *testing.T) {

@@ -85,23 +85,3 @@ func TestDifferenceOfAnUnfilledSet(t *testing.T) {
 	c.Observe([]Observed{{ID: nested.ID(), Name: nested.String(), Nested: true}}, nil)
 	require.Equal(t, map[string]Difference{nested.ID(): {Missing: []string{Empty().String()}}}, c.Copy().Differences())
 }
-
-// What a nested set is to contain is missing from it as long as HNS rejects the
-// leaf; what it contains and nobody asks for is surplus, needed or not.
-func TestDifferenceOfNestedSets(t *testing.T) {
-	c := NewCache()
-	listed := []Observed{
-		{ID: Empty().ID(), Name: Empty().String()},
-		{ID: leafA.ID(), Name: leafA.String()},
-		{ID: nested.ID(), Name: nested.String(), Nested: true, Values: []string{Empty().ID(), leafA.ID()}},
-	}
-	c.Observe(listed, nil)
-	c.Hold(nested, Ref{RefSelector, "p"})
-	require.Equal(t, map[string]Difference{nested.ID(): {Surplus: []string{leafA.String()}}}, c.Copy().Differences(), "nobody needs it")
-
-	c.AddMember(nested, leafA)
-	c.AddMember(nested, leafB)
-	c.Hold(nested, Ref{RefRule, "ep"})
-	c.Reject(leafB)
-	require.Equal(t, []string{leafB.String()}, c.Copy().Differences()[nested.ID()].Missing)
-}

@@ -83,11 +83,28 @@ func TestDefinition(t *testing.T) {
 	}
 }
 
+// comeBack checks that the sets of drawn policies are defined by their names, and that there are some
+// of each kind.
+func comeBack(t *testing.T, draw func(*rapid.T) policy.Policy, kinds ...ipsets.Kind) {
+	t.Helper()
+	seen := map[ipsets.Kind]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		for _, def := range draw(t).Sets {
+			seen[def.Name.Kind()]++
+			got, ok := policy.Definition(def.Name)
+			require.True(t, ok, "%s", def.Name)
+			require.Equal(t, def, got)
+		}
+	})
+	for _, kind := range kinds {
+		require.Positive(t, seen[kind], "kind %d", kind)
+	}
+}
+
 // TestEveryDefinitionComesBack: the sets of any policy are defined by their
 // names.
 func TestEveryDefinitionComesBack(t *testing.T) {
-	kinds := map[ipsets.Kind]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	comeBack(t, func(t *rapid.T) policy.Policy {
 		np := shape{}.policy(t)
 		np.Spec.PodSelector, np.Spec.PolicyTypes = metav1.LabelSelector{}, nil
 		key := pick(t, []string{"app", "in", "notin", "a.b/in", "all-namespaces", "X_y"}, "odd key")
@@ -103,24 +120,13 @@ func TestEveryDefinitionComesBack(t *testing.T) {
 			})
 		}
 		np.Spec.Ingress = append(np.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: peers})
-		for _, def := range policy.Compile(np).Sets {
-			kinds[def.Name.Kind()]++
-			got, ok := policy.Definition(def.Name)
-			require.True(t, ok, "%s", def.Name)
-			require.Equal(t, def, got)
-		}
-	})
-	for _, kind := range []ipsets.Kind{
-		ipsets.KindNamespace, ipsets.KindPodLabel, ipsets.KindPodSelector, ipsets.KindNestedLabel, ipsets.KindNamespaceSelector,
-	} {
-		require.Positive(t, kinds[kind], "kind %d", kind)
-	}
+		return policy.Compile(np)
+	}, ipsets.KindNamespace, ipsets.KindPodLabel, ipsets.KindPodSelector, ipsets.KindNestedLabel, ipsets.KindNamespaceSelector)
 }
 
 // TestEveryDefinitionOfAClusterComesBack: so are those of any cluster policy, twins too.
 func TestEveryDefinitionOfAClusterComesBack(t *testing.T) {
-	kinds := map[ipsets.Kind]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	comeBack(t, func(t *rapid.T) policy.Policy {
 		cnp := shape{}.clusterPolicy(t)
 		if len(cnp.Spec.Egress) > 0 { // several values of a label are seldom drawn
 			p := shape{}.namespacedPod(t)
@@ -130,18 +136,8 @@ func TestEveryDefinitionOfAClusterComesBack(t *testing.T) {
 			r := &cnp.Spec.Egress[0]
 			r.To = append(r.To, v1alpha2.ClusterNetworkPolicyEgressPeer{Pods: p})
 		}
-		for _, def := range policy.CompileCluster(cnp).Sets {
-			kinds[def.Name.Kind()]++
-			got, ok := policy.Definition(def.Name)
-			require.True(t, ok, "%s", def.Name)
-			require.Equal(t, def, got)
-		}
-	})
-	for _, kind := range []ipsets.Kind{
-		ipsets.KindPodLabel, ipsets.KindPodSelector, ipsets.KindNestedLabel, ipsets.KindNamespaceSelector, ipsets.KindNodes, ipsets.KindDoubt,
-	} {
-		require.Positive(t, kinds[kind], "kind %d", kind)
-	}
+		return policy.CompileCluster(cnp)
+	}, ipsets.KindPodLabel, ipsets.KindPodSelector, ipsets.KindNestedLabel, ipsets.KindNamespaceSelector, ipsets.KindNodes, ipsets.KindDoubt)
 }
 
 // TestDefinitionOfAnyText: whatever a foreign hand calls its sets, a definition

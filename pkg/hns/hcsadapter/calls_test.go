@@ -151,14 +151,20 @@ func TestAnswersThatAreNoJSON(t *testing.T) {
 	}
 }
 
-// TestAnotherObject: what is shown for an object has to be that object.
+// TestAnotherObject: what is shown for an object has to be that object, or its handle is no good: also
+// one that is held is closed.
 func TestAnotherObject(t *testing.T) {
 	for _, text := range []string{"{}", "null", `{"ID":"other"}`} {
-		a, f, _ := onThree(t)
+		a, f, s := onThree(t)
 		f.library = shows{f.library, text}
-		_, err := a.GetEndpoint(t.Context(), "ep")
-		wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
-		_, err = a.Network(t.Context())
+		release := a.Hold(t.Context(), "ep")
+		for _, id := range []string{"ep", "too"} {
+			_, err := a.GetEndpoint(t.Context(), id)
+			wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, id, 0)
+			require.Zero(t, s.OpenHandles())
+		}
+		release()
+		_, err := a.Network(t.Context())
 		wantError(t, err, hns.ErrUnlisted, "Network/Get", hns.KindNetwork, "azure", 0)
 	}
 }

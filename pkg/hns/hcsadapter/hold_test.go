@@ -74,17 +74,6 @@ func TestHoldAfterAnError(t *testing.T) {
 	}
 }
 
-// TestHoldOfAnother: what is shown for an object has to be that object, or its
-// handle is no good.
-func TestHoldOfAnother(t *testing.T) {
-	a, f, s := onThree(t)
-	defer a.Hold(t.Context(), "ep")()
-	f.library = shows{s, `{"ID":"other"}`}
-	_, err := a.GetEndpoint(t.Context(), "ep")
-	wantError(t, err, hns.ErrUnlisted, "Endpoint/Get", hns.KindEndpoint, "ep", 0)
-	require.Zero(t, s.OpenHandles())
-}
-
 func TestHoldTwice(t *testing.T) {
 	a, _, _ := onThree(t)
 	release := a.Hold(t.Context(), "ep")

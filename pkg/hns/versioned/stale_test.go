@@ -22,6 +22,7 @@ func TestStaleWrite(t *testing.T) {
 			for _, from := range []hns.Version{stale, ""} {
 				_, err := write(versioned.Writer{Ask: hns.Asking(t.Context(), sim)}, from)
 				require.ErrorIs(t, err, hns.ErrConflict)
+				require.EqualError(t, err, "hns: endpoint ep: before the write: changed since it was read")
 				require.False(t, hns.OutcomeUnknown(err))
 				var conflict *versioned.Conflict
 				require.ErrorAs(t, err, &conflict)

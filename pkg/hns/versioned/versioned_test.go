@@ -120,13 +120,6 @@ func TestErrorsOfAWrite(t *testing.T) {
 	}
 }
 
-// TestConflictText: one line for whoever reads a log.
-func TestConflictText(t *testing.T) {
-	sim, _ := start(t)
-	_, err := versioned.Writer{Ask: hns.Asking(t.Context(), sim)}.Add("ep", "", []hns.ACL{rule})
-	require.EqualError(t, err, "hns: endpoint ep: before the write: changed since it was read")
-}
-
 // forgetful is an HNS whose endpoints lack the policies of other programs from the second read on, as
 // after a write that removed them.
 type forgetful struct {
