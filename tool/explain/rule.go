@@ -104,11 +104,7 @@ func (x explainer) checkField(text string, field match.Addresses, v *view) []Che
 
 // shorten joins a list of blocks with "or", and replaces all but the first few by their number.
 func shorten(text string) string {
-	blocks := strings.Split(text, ",")
-	if len(blocks) > shownBlocks {
-		return fmt.Sprintf("%s or %d more", strings.Join(blocks[:shownBlocks-1], " or "), len(blocks)-shownBlocks+1)
-	}
-	return strings.Join(blocks, " or ")
+	return strings.Join(some(strings.Split(text, ","), shownBlocks), " or ")
 }
 
 // checkSet reports whether the other end is a member of a set, and why.

@@ -263,3 +263,12 @@ func list(words []string, last string) string {
 	n := len(words) - 1
 	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }
+
+// some returns at most the given number of words. If there are more, the last one is the number of the
+// others.
+func some(words []string, most int) []string {
+	if len(words) <= most {
+		return words
+	}
+	return append(slices.Clone(words[:most-1]), fmt.Sprintf("%d more", len(words)-most+1))
+}

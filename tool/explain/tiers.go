@@ -210,55 +210,33 @@ func (e End) unclear() bool {
 	return e.pod != nil && (!e.namespace.known || e.pod.InDoubt || e.pod.OverBudget != "")
 }
 
-// Decider returns the decider for Actual.
+// Decider returns the decider for Actual. If HNS does not have the desired rules, it is the first policy
+// that the rules in HNS name.
 func (c *Cluster) Decider(h Half) Decider {
-	if h.own.pod == nil || unfiltered(h.own, h.peer) != "" {
+	if h.Actual == Unknown || unfiltered(h.own, h.peer) != "" ||
+		slices.ContainsFunc(h.rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
 		return Decider{}
 	}
-	isolating := c.isolating(h.own.pod, h.q.dir)
+	by := c.isolating(h.own.pod, h.q.dir)
+	s := tierResult{namespaced: true}
+	if !h.own.pod.InDoubt { // otherwise the rules combine the policies of several pods
+		s = c.evaluateTiers(h.own, h.peer, h.q, len(by) > 0)
+	}
+	if h.Actual == Allowed {
+		// Rules of a tier that a Pass rule skipped may match too.
+		by = slices.DeleteFunc(policiesOf(h.rules), ofCluster)
+	}
 	switch {
-	case len(c.tierRules(h.own, h.q.dir)) == 0:
-		return namespaced(h, isolating, nil)
-	case h.own.pod.InDoubt: // the rules combine the policies of several pods
-		if d := namespaced(h, isolating, nil); d.Policy != "" {
-			return d
-		}
-		return byRule(h.rules)
-	}
-	if slices.ContainsFunc(h.rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
-		return Decider{}
-	}
-	switch s := c.evaluateTiers(h.own, h.peer, h.q, len(isolating) > 0); {
-	case s.namespaced:
-		return namespaced(h, isolating, s.passed)
-	case s.rule == nil && h.Actual == Allowed:
+	case s.namespaced && len(by) > 0:
+		return Decider{Policy: by[0], Tier: policy.Namespaced.String(), Passed: s.passed}
+	case !s.namespaced && s.rule == nil && h.Actual == Allowed:
 		return Decider{Passed: s.passed}
 	case s.rule != nil && (h.Actual == Allowed) == (s.rule.Action == policy.Accept):
 		return Decider{
 			Policy: s.rule.of, Tier: s.rule.tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
 		}
 	}
-	return byRule(h.rules)
-}
-
-// namespaced returns the decider when NetworkPolicies decide.
-func namespaced(h Half, isolating []string, passed []Passed) Decider {
-	d := Decider{Passed: passed}
-	by := isolating
-	if h.Actual == Allowed {
-		// Rules of a tier that a Pass rule skipped may match too.
-		by = slices.DeleteFunc(policiesOf(h.rules), ofCluster)
-	}
-	if h.Actual != Unknown && len(by) > 0 {
-		d.Policy, d.Tier = by[0], policy.Namespaced.String()
-	}
-	return d
-}
-
-// byRule returns the first policy that the rules in HNS name. It is the decider when HNS does not have the
-// desired rules.
-func byRule(rules []hns.ACL) Decider {
-	return Decider{Policy: append(policiesOf(rules), "")[0]}
+	return Decider{Policy: append(policiesOf(h.rules), "")[0]}
 }
 
 // policiesOf returns the policies that the Ids of rules name, sorted.
