@@ -115,8 +115,8 @@ func (t attempt) foreignBlock() bool {
 	return slices.ContainsFunc(t.c.desired(t.own, t.q).traced.Matched, func(r hns.ACL) bool { return !r.Ours() && r.Action == hns.Block })
 }
 
-// after returns the attempt as it is after a change. For PortNumber it returns one attempt for the first
-// and the last port of each range. For Address, PortName and PortNumber it drops the condition that the
+// after returns the attempt as it is after a change: for PortNumber one for the first and one for the last
+// port of each range. For Address, PortName and PortNumber it drops the condition that the
 // change satisfies.
 func (t attempt) after(m Miss) (out []attempt) {
 	switch m.Kind {

@@ -84,11 +84,7 @@ func (x explainer) checkField(text string, field match.Addresses, v *view) []Che
 	switch {
 	case len(field.Literals) > 0 || field.IPv6:
 		ok := field.Literals.Contain(x.peer.addr)
-		word := "is not in it"
-		if ok {
-			word = "is in it"
-		}
-		return []Check{{What: shorten(text), OK: ok, Why: fmt.Sprintf("%s %s", x.peer.addr, word)}}
+		return []Check{{What: shorten(text), OK: ok, Why: x.isIn(ok)}}
 	case len(field.Sets) == 0:
 		return nil
 	}
@@ -130,12 +126,18 @@ func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 		out.Why = why + ", but it is not in the set" + x.sinceText(d)
 	case is == no:
 		out.Why = why + ", and yet it is in the set" + x.sinceText(d)
-	case out.OK:
-		out.Why = fmt.Sprintf("%s is in it", x.peer.addr)
 	default:
-		out.Why = fmt.Sprintf("%s is not in it", x.peer.addr)
+		out.Why = x.isIn(out.OK)
 	}
 	return out
+}
+
+// isIn says whether the address of the other end is in a set or block.
+func (x explainer) isIn(is bool) string {
+	if is {
+		return fmt.Sprintf("%s is in it", x.peer.addr)
+	}
+	return fmt.Sprintf("%s is not in it", x.peer.addr)
 }
 
 // sinceText says since when HNS lacks a change of the set.
