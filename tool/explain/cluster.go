@@ -33,9 +33,8 @@ type Cluster struct {
 	views    [3]*view
 	lists    map[listKey]parsed
 	isolated map[hns.Direction]map[string][]string // the isolating policies by direction and pod
-	// clusterPolicies are in the order of evaluation; subjectRules caches their rules by pod.
+	// clusterPolicies are in the order of evaluation.
 	clusterPolicies []*policy.Policy
-	subjectRules    map[subjectKey][]tierRule
 }
 
 // New returns the cluster of a dump.
@@ -47,7 +46,6 @@ func New(dump state.Dump) *Cluster {
 		setByID: map[string]*state.SetDump{}, setByName: map[string]*state.SetDump{}, setNames: SetNames{},
 		isolated: map[hns.Direction]map[string][]string{hns.In: {}, hns.Out: {}},
 		lists:    map[listKey]parsed{}, clusterPolicies: compileClusterPolicies(dump.ClusterPolicies),
-		subjectRules: map[subjectKey][]tierRule{},
 	}
 	c.views = [...]*view{
 		viewEmpty:   {c: c, actual: true, sets: map[string]viewed{}},

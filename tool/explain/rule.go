@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/match"
@@ -112,10 +113,11 @@ func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 		out.Why = "what is in HNS is not known"
 		return out
 	}
-	cond, ok := conditionOf(name, d != nil && d.Type == string(hns.NestedIPSet))
 	is, why := maybe, ""
-	if ok {
-		is, why = x.c.isMember(cond, x.peer)
+	if n, ok := ipsets.ParseName(name, d != nil && d.Type == string(hns.NestedIPSet)); ok {
+		if cond, ok := conditionOf(n); ok {
+			is, why = x.c.isMember(cond, x.peer)
+		}
 	}
 	switch {
 	case is == truthOf(out.OK):

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -59,43 +60,30 @@ func compileClusterPolicies(dumped []state.ClusterPolicy) []*policy.Policy {
 	return out
 }
 
-// tierRules returns the ClusterNetworkPolicy rules for the pod of an end in a direction, the Admin tier first. If the
-// labels of its namespace are unknown it does as the dataplane (ADR 24): every policy that may select the
-// pod applies, without its Accept rules, and with Deny instead of Pass.
-func (c *Cluster) tierRules(own End, dir hns.Direction) []tierRule {
-	pod := own.pod
-	if len(c.clusterPolicies) == 0 || pod.HostNetwork {
-		return nil
-	}
-	key := subjectKey{pod, dir}
-	if rules, ok := c.subjectRules[key]; ok {
-		return rules
-	}
-	var out []tierRule
-	known := own.namespace.known
-	for _, p := range c.clusterPolicies {
-		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(own.namespace.labels) {
-			continue
-		}
-		name, _ := p.Key.Cluster()
-		for _, r := range p.Rules {
-			if (r.Direction == policy.Ingress) != (dir == hns.In) || !known && r.Action == policy.Accept {
+// tierRules yields the ClusterNetworkPolicy rules for the pod of an end in a direction, the Admin tier
+// first. If the labels of its namespace are unknown it does as the dataplane (ADR 24): every policy that may
+// select the pod applies, without its Accept rules, and with Deny instead of Pass.
+func (c *Cluster) tierRules(own End, dir hns.Direction) iter.Seq[tierRule] {
+	return func(yield func(tierRule) bool) {
+		known := own.namespace.known
+		for _, p := range c.clusterPolicies {
+			if own.pod.HostNetwork || !p.Subject.Matches(own.pod.Labels) || known && !p.Namespaces.Matches(own.namespace.labels) {
 				continue
 			}
-			if !known {
-				r.Action = policy.Deny
+			name, _ := p.Key.Cluster()
+			for _, r := range p.Rules {
+				if (r.Direction == policy.Ingress) != (dir == hns.In) || !known && r.Action == policy.Accept {
+					continue
+				}
+				if !known {
+					r.Action = policy.Deny
+				}
+				if !yield(tierRule{r, clusterPrefix + name, p.Tier}) {
+					return
+				}
 			}
-			out = append(out, tierRule{r, clusterPrefix + name, p.Tier})
 		}
 	}
-	c.subjectRules[key] = out
-	return out
-}
-
-// subjectKey is the key of Cluster.subjectRules.
-type subjectKey struct {
-	pod *state.PodDump
-	dir hns.Direction
 }
 
 // tierResult is the result of evaluating the tiers at one end.
@@ -110,7 +98,7 @@ type tierResult struct {
 // decides, other rules that may match are skipped. A Pass rule skips the rest of its tier.
 func (c *Cluster) evaluateTiers(own, peer End, q question, isolated bool) tierResult {
 	s, skipped := tierResult{namespaced: isolated}, policy.Namespaced
-	for _, r := range c.tierRules(own, q.dir) {
+	for r := range c.tierRules(own, q.dir) {
 		if r.tier == skipped {
 			continue
 		}
@@ -194,7 +182,7 @@ func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 		return truthOf(slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(e.addr) }))
 	}
 	for _, name := range p.Sets {
-		cond, ok := conditionOf(name.String(), name.Nested())
+		cond, ok := conditionOf(name)
 		if !ok || !cond.ofAddress() && unclear {
 			return maybe
 		}
