@@ -78,12 +78,8 @@ func Number(a netip.Addr) uint32 {
 // endpoint returns a key that is equal for endpoints with equal rules in any order.
 func (k *classes) endpoint(ep *state.EndpointDump) string {
 	text := fmt.Appendf(nil, " endpoint %t foreign %v wanted %v", ep.Tiered, k.numbers(ep.ForeignRules), k.numbers(ep.Wanted))
-	if ep.Known {
-		text = fmt.Appendf(text, " applied %v", k.numbers(ep.Applied))
-	} else {
-		for _, acls := range ep.Maybe {
-			text = fmt.Appendf(text, " maybe %v", k.numbers(acls))
-		}
+	for _, acls := range possibleLists(ep) {
+		text = fmt.Appendf(text, " actual %v", k.numbers(acls))
 	}
 	return string(text)
 }

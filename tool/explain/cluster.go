@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
@@ -34,9 +33,8 @@ type Cluster struct {
 	views    [3]*view
 	lists    map[listKey]parsed
 	isolated map[hns.Direction]map[string][]string // the isolating policies by direction and pod
-	// clusterPolicies are in the order of evaluation; subjectRules caches their rules by pod.
+	// clusterPolicies are in the order of evaluation.
 	clusterPolicies []*policy.Policy
-	subjectRules    map[subjectKey][]tierRule
 }
 
 // New returns the cluster of a dump.
@@ -48,7 +46,6 @@ func New(dump state.Dump) *Cluster {
 		setByID: map[string]*state.SetDump{}, setByName: map[string]*state.SetDump{}, setNames: SetNames{},
 		isolated: map[hns.Direction]map[string][]string{hns.In: {}, hns.Out: {}},
 		lists:    map[listKey]parsed{}, clusterPolicies: compileClusterPolicies(dump.ClusterPolicies),
-		subjectRules: map[subjectKey][]tierRule{},
 	}
 	c.views = [...]*view{
 		viewEmpty:   {c: c, actual: true, sets: map[string]viewed{}},
@@ -114,8 +111,8 @@ type End struct {
 	addr netip.Addr
 	pod  *state.PodDump // the owner of addr; nil if no pod owns it
 	// named is the pod that the question names; nil if it names an address.
-	named *state.PodDump
-	note  string
+	named     *state.PodDump
+	note      string
 	namespace namespace // of pod
 	// endpoints are the endpoints of pod on this node.
 	endpoints []*state.EndpointDump
@@ -140,13 +137,13 @@ func (c *Cluster) End(name string) (End, error) {
 	if name == Node {
 		for _, text := range c.dump.NodeAddrs {
 			if addr, err := netip.ParseAddr(text); err == nil && addr.Is4() {
-				return c.at(name, addr), nil
+				return c.at(name, addr, nil), nil
 			}
 		}
 		return End{}, fmt.Errorf("the node %w: no address of it is known", ErrNoEnd)
 	}
 	if addr, err := netip.ParseAddr(name); err == nil {
-		return c.at(name, addr), nil
+		return c.at(name, addr, nil), nil
 	}
 	p, ok := c.pods[name]
 	switch {
@@ -161,34 +158,29 @@ func (c *Cluster) End(name string) (End, error) {
 	if err != nil || !addr.Is4() {
 		return End{}, fmt.Errorf("%s %w: its address %q is none", name, ErrNoEnd, p.Addr)
 	}
-	e := c.at(name, addr)
-	e.named = p
-	switch {
-	case p.HostNetwork:
-		e.note = fmt.Sprintf("%s uses its node's network: no policy selects it, rules know it as %s", name, addr)
-	case c.doubt(e) != "":
-	case e.pod == nil:
-		e.note = fmt.Sprintf("%s is not the owner of its address %s", name, addr)
-	case e.pod.Pod != name:
-		e.note = fmt.Sprintf("%s and %s claim %s: it is %s that has it", name, e.pod.Pod, addr, e.pod.Pod)
-	}
-	return e, nil
+	return c.at(name, addr, p), nil
 }
 
-// at returns the end at an address. Its pod is the owner of the address, even if the question names another
-// pod.
-func (c *Cluster) at(name string, addr netip.Addr) End {
-	e := End{Name: name, addr: addr, pod: c.owners[addr]}
+// at returns the end at an address. named is the pod that the question names, if it names one. The pod of
+// the end is the owner of the address, which may be another pod.
+func (c *Cluster) at(name string, addr netip.Addr, named *state.PodDump) End {
+	e := End{Name: name, addr: addr, pod: c.owners[addr], named: named}
 	if e.pod != nil {
 		e.namespace, e.endpoints = c.namespaces[namespaceOf(e.pod.Pod)], c.endpointsOf(e.pod)
 	}
-	host := c.hosts[addr]
+	host, doubt := c.hosts[addr], c.doubt(e)
 	switch {
-	case c.doubt(e) != "":
-		e.note = c.doubt(e)
-	case e.pod != nil && e.pod.Pod != name:
-		e.note = fmt.Sprintf("%s is pod %s", name, e.pod.Pod)
+	case named != nil && named.HostNetwork:
+		e.note = fmt.Sprintf("%s uses its node's network: no policy selects it, rules know it as %s", name, addr)
+	case doubt != "":
+		e.note = doubt
+	case named != nil && e.pod == nil:
+		e.note = fmt.Sprintf("%s is not the owner of its address %s", name, addr)
+	case named != nil && e.pod.Pod != name:
+		e.note = fmt.Sprintf("%s and %s claim %s: it is %s that has it", name, e.pod.Pod, addr, e.pod.Pod)
+	case named != nil:
 	case e.pod != nil:
+		e.note = fmt.Sprintf("%s is pod %s", name, e.pod.Pod)
 	case slices.Contains(c.dump.NodeAddrs, addr.String()):
 		e.note = fmt.Sprintf("%s is the node: nothing is filtered there", addr)
 	case host != nil:
@@ -225,8 +217,8 @@ func (c *Cluster) similar(name string) string {
 	return "; there is " + list(found[:min(len(found), similarShown)], "and")
 }
 
-// namedRivals limits the pods that a message names as claiming an address.
-const namedRivals = 4
+// shownRivals limits the pods that a message names as claiming an address.
+const shownRivals = 5
 
 // rivals returns all pods that claim the pod's address, including itself, except pods that are finished,
 // being deleted, or in the host network.
@@ -248,18 +240,14 @@ func (c *Cluster) doubt(e End) string {
 		return ""
 	}
 	if until := e.pod.LostUntil; !until.IsZero() {
-		return fmt.Sprintf("%s, and its containers may run until %s: until then rules that deny include its address, and rules that allow do not", e.pod.Pod, until.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("%s, and its containers may run until %s: until then rules that deny include its address, and rules that allow do not", e.pod.Pod, timeText(until))
 	}
 	var names []string
-	rivals := c.rivals(e.pod)
-	for _, p := range rivals[:min(len(rivals), namedRivals)] {
+	for _, p := range c.rivals(e.pod) {
 		names = append(names, p.Pod)
 	}
-	if more := len(rivals) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
 	return fmt.Sprintf("%s is claimed by %s, of several namespaces: until only one of them claims it, it is in no set, and an endpoint that has it is blocked as the policies of each of them say",
-		e.addr, strings.Join(names, ", "))
+		e.addr, strings.Join(some(names, shownRivals), ", "))
 }
 
 // contested reports whether the question names a pod that is not known to own its address.

@@ -25,12 +25,9 @@ type condition struct {
 }
 
 // conditionOf parses the name of a set. It returns false if the name has another format.
-func conditionOf(set string, nested bool) (condition, bool) {
-	n, ok := ipsets.ParseName(set, nested)
-	if !ok {
-		return condition{}, false
-	}
-	c, text := condition{kind: n.Kind()}, n.Text()
+func conditionOf(n ipsets.Name) (c condition, ok bool) {
+	c.kind, ok = n.Kind(), true
+	text := n.Text()
 	switch n.Kind() {
 	case ipsets.KindNamespace:
 		c.namespace = text

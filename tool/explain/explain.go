@@ -197,7 +197,9 @@ func Join(egress, ingress Answer) Answer {
 	if egress.Time.IsZero() || !ingress.Time.IsZero() && ingress.Time.Before(egress.Time) {
 		out.Time = ingress.Time
 	}
-	out.Egress, out.Ingress = half(egress, egress.Egress), half(ingress, ingress.Ingress)
+	out.Egress.Node, out.Egress.Time = egress.Node, egress.Time
+	out.Ingress = ingress.Ingress
+	out.Ingress.Node, out.Ingress.Time = ingress.Node, ingress.Time
 	out.Verdict = Worse(out.Egress.verdict(), out.Ingress.verdict())
 	out.Warnings = append(append([]string{}, egress.Warnings...), ingress.Warnings...)
 	for _, end := range []struct{ name, here, there string }{
@@ -213,12 +215,6 @@ func Join(egress, ingress Answer) Answer {
 	slices.Sort(out.Warnings)
 	out.Warnings = slices.Compact(out.Warnings)
 	return out
-}
-
-// half returns a side of an answer, with the answer's node and time.
-func half(a Answer, s Side) Side {
-	s.Node, s.Time = a.Node, a.Time
-	return s
 }
 
 // Unanswered returns the answer for a node that filters at its end and did not answer. The verdict there is

@@ -102,8 +102,10 @@ func (t attempt) misses() []Miss {
 // program blocks it, and NetworkPolicies decide it, rather than ClusterNetworkPolicies. For a pod that
 // ClusterNetworkPolicies select it returns false for changes other than of a label or a port number.
 func (t attempt) helps(m Miss) bool {
-	if slices.Contains([]Kind{PortName, OtherNamespace, Address}, m.Kind) && len(t.c.tierRules(t.own, t.q.dir)) > 0 {
-		return false
+	if slices.Contains([]Kind{PortName, OtherNamespace, Address}, m.Kind) {
+		for range t.c.tierRules(t.own, t.q.dir) {
+			return false
+		}
 	}
 	return !slices.ContainsFunc(t.after(m), func(a attempt) bool {
 		return !a.allows() || !a.c.evaluateTiers(a.own, a.peer, a.q, true).namespaced || a.foreignBlock()
@@ -115,8 +117,8 @@ func (t attempt) foreignBlock() bool {
 	return slices.ContainsFunc(t.c.desired(t.own, t.q).traced.Matched, func(r hns.ACL) bool { return !r.Ours() && r.Action == hns.Block })
 }
 
-// after returns the attempt as it is after a change. For PortNumber it returns one attempt for the first
-// and the last port of each range. For Address, PortName and PortNumber it drops the condition that the
+// after returns the attempt as it is after a change: for PortNumber one for the first and one for the last
+// port of each range. For Address, PortName and PortNumber it drops the condition that the
 // change satisfies.
 func (t attempt) after(m Miss) (out []attempt) {
 	switch m.Kind {
@@ -148,7 +150,7 @@ func (m Miss) relabel(e End) End {
 	if e.pod == nil {
 		return e
 	}
-	pod := *e.pod // also for a namespace, as Cluster.subjectRules is by pod
+	pod := *e.pod
 	set := &pod.Labels
 	switch {
 	case m.Kind == NamespaceLabel && m.Object == namespaceOf(pod.Pod):
@@ -224,7 +226,7 @@ func (t attempt) peerMisses() []Miss {
 	var out []Miss
 	var onPod []labels.Requirement
 	for _, name := range t.from.Sets {
-		cond, _ := conditionOf(name.String(), name.Nested())
+		cond, _ := conditionOf(name)
 		switch {
 		case cond.kind != ipsets.KindNamespaceSelector:
 			onPod = append(onPod, cond.reqs...)

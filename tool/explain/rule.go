@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/match"
@@ -84,11 +85,7 @@ func (x explainer) checkField(text string, field match.Addresses, v *view) []Che
 	switch {
 	case len(field.Literals) > 0 || field.IPv6:
 		ok := field.Literals.Contain(x.peer.addr)
-		word := "is not in it"
-		if ok {
-			word = "is in it"
-		}
-		return []Check{{What: shorten(text), OK: ok, Why: fmt.Sprintf("%s %s", x.peer.addr, word)}}
+		return []Check{{What: shorten(text), OK: ok, Why: x.isIn(ok)}}
 	case len(field.Sets) == 0:
 		return nil
 	}
@@ -104,11 +101,7 @@ func (x explainer) checkField(text string, field match.Addresses, v *view) []Che
 
 // shorten joins a list of blocks with "or", and replaces all but the first few by their number.
 func shorten(text string) string {
-	blocks := strings.Split(text, ",")
-	if len(blocks) > shownBlocks {
-		return fmt.Sprintf("%s or %d more", strings.Join(blocks[:shownBlocks-1], " or "), len(blocks)-shownBlocks+1)
-	}
-	return strings.Join(blocks, " or ")
+	return strings.Join(some(strings.Split(text, ","), shownBlocks), " or ")
 }
 
 // checkSet reports whether the other end is a member of a set, and why.
@@ -120,10 +113,11 @@ func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 		out.Why = "what is in HNS is not known"
 		return out
 	}
-	cond, ok := conditionOf(name, d != nil && d.Type == string(hns.NestedIPSet))
 	is, why := maybe, ""
-	if ok {
-		is, why = x.c.isMember(cond, x.peer)
+	if n, ok := ipsets.ParseName(name, d != nil && d.Type == string(hns.NestedIPSet)); ok {
+		if cond, ok := conditionOf(n); ok {
+			is, why = x.c.isMember(cond, x.peer)
+		}
 	}
 	switch {
 	case is == truthOf(out.OK):
@@ -134,12 +128,18 @@ func (x explainer) checkSet(id string, s *match.Set, v *view) Check {
 		out.Why = why + ", but it is not in the set" + x.sinceText(d)
 	case is == no:
 		out.Why = why + ", and yet it is in the set" + x.sinceText(d)
-	case out.OK:
-		out.Why = fmt.Sprintf("%s is in it", x.peer.addr)
 	default:
-		out.Why = fmt.Sprintf("%s is not in it", x.peer.addr)
+		out.Why = x.isIn(out.OK)
 	}
 	return out
+}
+
+// isIn says whether the address of the other end is in a set or block.
+func (x explainer) isIn(is bool) string {
+	if is {
+		return fmt.Sprintf("%s is in it", x.peer.addr)
+	}
+	return fmt.Sprintf("%s is not in it", x.peer.addr)
 }
 
 // sinceText says since when HNS lacks a change of the set.

@@ -138,14 +138,8 @@ func (a Answer) writeState(p *cli.Page, s State) {
 	if s.Verdict == Blocked {
 		rules = s.Tried
 	}
-	shown := 0
-	for _, r := range rules {
-		if r.Policy == "" {
-			continue
-		}
-		if shown++; shown > shownRules {
-			continue
-		}
+	rules = slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return r.Policy == "" })
+	for _, r := range rules[:min(len(rules), shownRules)] {
 		where := r.name()
 		if len(r.Lines) > 0 {
 			where += " (" + strings.Join(r.Lines, ", ") + ")"
@@ -159,11 +153,8 @@ func (a Answer) writeState(p *cli.Page, s State) {
 			p.Line(2, "%s  %s: %s", word, c.What, c.Why)
 		}
 	}
-	switch more := shown - shownRules; {
-	case more == 1:
-		p.Line(1, "and 1 more rule that fits less")
-	case more > 1:
-		p.Line(1, "and %d more rules that fit less", more)
+	if more := len(rules) - shownRules; more > 0 {
+		p.Line(1, "and %s", cli.Count(more, "more rule"))
 	}
 }
 
@@ -173,16 +164,11 @@ func writeMisses(p *cli.Page, s Side, word string) {
 		return
 	}
 	p.Line(0, "One change would allow it %s %s:", word, s.End)
-	for i, m := range s.Misses {
-		if i == shownMisses {
-			if more := len(s.Misses) - i; more == 1 {
-				p.Line(1, "or one other")
-			} else {
-				p.Line(1, "or one of %d others", more)
-			}
-			break
-		}
+	for _, m := range s.Misses[:min(len(s.Misses), shownMisses)] {
 		p.Line(1, "%s, %s", m.Words, m.byText())
+	}
+	if more := len(s.Misses) - shownMisses; more > 0 {
+		p.Line(1, "or %s", cli.Count(more, "other change"))
 	}
 }
 
@@ -262,4 +248,13 @@ func list(words []string, last string) string {
 	}
 	n := len(words) - 1
 	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+}
+
+// some returns at most the given number of words. If there are more, the last one is the number of the
+// others.
+func some(words []string, most int) []string {
+	if len(words) <= most {
+		return words
+	}
+	return append(slices.Clone(words[:most-1]), fmt.Sprintf("%d more", len(words)-most+1))
 }

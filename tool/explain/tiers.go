@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -59,43 +60,30 @@ func compileClusterPolicies(dumped []state.ClusterPolicy) []*policy.Policy {
 	return out
 }
 
-// tierRules returns the ClusterNetworkPolicy rules for the pod of an end in a direction, the Admin tier first. If the
-// labels of its namespace are unknown it does as the dataplane (ADR 24): every policy that may select the
-// pod applies, without its Accept rules, and with Deny instead of Pass.
-func (c *Cluster) tierRules(own End, dir hns.Direction) []tierRule {
-	pod := own.pod
-	if len(c.clusterPolicies) == 0 || pod.HostNetwork {
-		return nil
-	}
-	key := subjectKey{pod, dir}
-	if rules, ok := c.subjectRules[key]; ok {
-		return rules
-	}
-	var out []tierRule
-	known := own.namespace.known
-	for _, p := range c.clusterPolicies {
-		if !p.Subject.Matches(pod.Labels) || known && !p.Namespaces.Matches(own.namespace.labels) {
-			continue
-		}
-		name, _ := p.Key.Cluster()
-		for _, r := range p.Rules {
-			if (r.Direction == policy.Ingress) != (dir == hns.In) || !known && r.Action == policy.Accept {
+// tierRules yields the ClusterNetworkPolicy rules for the pod of an end in a direction, the Admin tier
+// first. If the labels of its namespace are unknown it does as the dataplane (ADR 24): every policy that may
+// select the pod applies, without its Accept rules, and with Deny instead of Pass.
+func (c *Cluster) tierRules(own End, dir hns.Direction) iter.Seq[tierRule] {
+	return func(yield func(tierRule) bool) {
+		known := own.namespace.known
+		for _, p := range c.clusterPolicies {
+			if own.pod.HostNetwork || !p.Subject.Matches(own.pod.Labels) || known && !p.Namespaces.Matches(own.namespace.labels) {
 				continue
 			}
-			if !known {
-				r.Action = policy.Deny
+			name, _ := p.Key.Cluster()
+			for _, r := range p.Rules {
+				if (r.Direction == policy.Ingress) != (dir == hns.In) || !known && r.Action == policy.Accept {
+					continue
+				}
+				if !known {
+					r.Action = policy.Deny
+				}
+				if !yield(tierRule{r, clusterPrefix + name, p.Tier}) {
+					return
+				}
 			}
-			out = append(out, tierRule{r, clusterPrefix + name, p.Tier})
 		}
 	}
-	c.subjectRules[key] = out
-	return out
-}
-
-// subjectKey is the key of Cluster.subjectRules.
-type subjectKey struct {
-	pod *state.PodDump
-	dir hns.Direction
 }
 
 // tierResult is the result of evaluating the tiers at one end.
@@ -110,7 +98,7 @@ type tierResult struct {
 // decides, other rules that may match are skipped. A Pass rule skips the rest of its tier.
 func (c *Cluster) evaluateTiers(own, peer End, q question, isolated bool) tierResult {
 	s, skipped := tierResult{namespaced: isolated}, policy.Namespaced
-	for _, r := range c.tierRules(own, q.dir) {
+	for r := range c.tierRules(own, q.dir) {
 		if r.tier == skipped {
 			continue
 		}
@@ -194,7 +182,7 @@ func (c *Cluster) isPeer(p policy.Peer, e End, unclear bool) truth {
 		return truthOf(slices.ContainsFunc(p.Blocks, func(b netip.Prefix) bool { return b.Contains(e.addr) }))
 	}
 	for _, name := range p.Sets {
-		cond, ok := conditionOf(name.String(), name.Nested())
+		cond, ok := conditionOf(name)
 		if !ok || !cond.ofAddress() && unclear {
 			return maybe
 		}
@@ -210,55 +198,33 @@ func (e End) unclear() bool {
 	return e.pod != nil && (!e.namespace.known || e.pod.InDoubt || e.pod.OverBudget != "")
 }
 
-// Decider returns the decider for Actual.
+// Decider returns the decider for Actual. If HNS does not have the desired rules, it is the first policy
+// that the rules in HNS name.
 func (c *Cluster) Decider(h Half) Decider {
-	if h.own.pod == nil || unfiltered(h.own, h.peer) != "" {
+	if h.Actual == Unknown || unfiltered(h.own, h.peer) != "" ||
+		slices.ContainsFunc(h.rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
 		return Decider{}
 	}
-	isolating := c.isolating(h.own.pod, h.q.dir)
+	by := c.isolating(h.own.pod, h.q.dir)
+	s := tierResult{namespaced: true}
+	if !h.own.pod.InDoubt { // otherwise the rules combine the policies of several pods
+		s = c.evaluateTiers(h.own, h.peer, h.q, len(by) > 0)
+	}
+	if h.Actual == Allowed {
+		// Rules of a tier that a Pass rule skipped may match too.
+		by = slices.DeleteFunc(policiesOf(h.rules), ofCluster)
+	}
 	switch {
-	case len(c.tierRules(h.own, h.q.dir)) == 0:
-		return namespaced(h, isolating, nil)
-	case h.own.pod.InDoubt: // the rules combine the policies of several pods
-		if d := namespaced(h, isolating, nil); d.Policy != "" {
-			return d
-		}
-		return byRule(h.rules)
-	}
-	if slices.ContainsFunc(h.rules, func(a hns.ACL) bool { return a.Ours() && a.Priority == hns.PriorityNode }) {
-		return Decider{}
-	}
-	switch s := c.evaluateTiers(h.own, h.peer, h.q, len(isolating) > 0); {
-	case s.namespaced:
-		return namespaced(h, isolating, s.passed)
-	case s.rule == nil && h.Actual == Allowed:
+	case s.namespaced && len(by) > 0:
+		return Decider{Policy: by[0], Tier: policy.Namespaced.String(), Passed: s.passed}
+	case !s.namespaced && s.rule == nil && h.Actual == Allowed:
 		return Decider{Passed: s.passed}
 	case s.rule != nil && (h.Actual == Allowed) == (s.rule.Action == policy.Accept):
 		return Decider{
 			Policy: s.rule.of, Tier: s.rule.tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
 		}
 	}
-	return byRule(h.rules)
-}
-
-// namespaced returns the decider when NetworkPolicies decide.
-func namespaced(h Half, isolating []string, passed []Passed) Decider {
-	d := Decider{Passed: passed}
-	by := isolating
-	if h.Actual == Allowed {
-		// Rules of a tier that a Pass rule skipped may match too.
-		by = slices.DeleteFunc(policiesOf(h.rules), ofCluster)
-	}
-	if h.Actual != Unknown && len(by) > 0 {
-		d.Policy, d.Tier = by[0], policy.Namespaced.String()
-	}
-	return d
-}
-
-// byRule returns the first policy that the rules in HNS name. It is the decider when HNS does not have the
-// desired rules.
-func byRule(rules []hns.ACL) Decider {
-	return Decider{Policy: append(policiesOf(rules), "")[0]}
+	return Decider{Policy: append(policiesOf(h.rules), "")[0]}
 }
 
 // policiesOf returns the policies that the Ids of rules name, sorted.

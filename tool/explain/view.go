@@ -123,26 +123,23 @@ type question struct {
 type listKey struct {
 	endpoint *state.EndpointDump
 	view     int
-	maybe    int // index in EndpointDump.Maybe, if the view is of HNS and the rules there are unknown
+	maybe    int // index in possibleLists, if the view is of HNS
 }
 
 // acls returns the rules of the list.
 func (k listKey) acls() []hns.ACL {
-	switch {
-	case k.view == viewDesired:
+	if k.view == viewDesired {
 		return k.endpoint.Wanted
-	case k.endpoint.Known:
-		return k.endpoint.Applied
 	}
-	return k.endpoint.Maybe[k.maybe]
+	return possibleLists(k.endpoint)[k.maybe]
 }
 
-// possibleLists returns the number of lists of our rules that an endpoint may have in HNS.
-func possibleLists(ep *state.EndpointDump) int {
+// possibleLists returns the lists of our rules that an endpoint may have in HNS.
+func possibleLists(ep *state.EndpointDump) [][]hns.ACL {
 	if ep.Known {
-		return 1
+		return [][]hns.ACL{ep.Applied}
 	}
-	return len(ep.Maybe)
+	return ep.Maybe
 }
 
 // parsed is the rules of an endpoint, including rules of other programs.
@@ -151,8 +148,6 @@ type parsed struct {
 	doubt bool  // one of their sets is unknown in HNS
 	err   error // why their effect is unknown
 }
-
-var errTiered = errors.New("the endpoint has tiered rules, whose effect is not known")
 
 // parse parses the rules of an endpoint, once.
 func (c *Cluster) parse(key listKey) parsed {
@@ -173,7 +168,7 @@ func (c *Cluster) parse(key listKey) parsed {
 		l.rules = append(l.rules, r)
 	}
 	if l.err == nil && key.endpoint.Tiered {
-		l.err = errTiered
+		l.err = errors.New("the endpoint has tiered rules, whose effect is not known")
 	}
 	c.lists[key] = l
 	return l

@@ -18,8 +18,8 @@ import (
 // same namespace, the same first part of the name, the same ports, and the same labels except per-pod
 // labels of controllers.
 type Workload struct {
-	// Name is namespace/name, where name is the common beginning of the pods' names. Several workloads with
-	// the same name get the suffixes #2, #3 and so on, except the first.
+	// Name is namespace/name, where name is that of the pods' owner, or the first part of the pods' names. Several
+	// workloads with the same name get the suffixes #2, #3 and so on, except the first.
 	Name      string   `json:"name"`
 	Namespace string   `json:"namespace"`
 	Pods      []string `json:"pods"`  // namespace/name, sorted
@@ -89,16 +89,18 @@ var addedLabels = map[string]bool{
 	batchv1.JobCompletionIndexAnnotation:   true, // a label too
 }
 
-// workload makes a workload of similar pods.
+// workload makes a workload of similar pods. Pods of several owners get the first part of their names.
 func workload(group []*state.PodDump) Workload {
 	w := Workload{Namespace: namespaceOf(group[0].Pod), Local: group[0].Local}
-	var names []string
+	name := Owner(group[0])
 	for _, m := range group {
 		w.Pods = append(w.Pods, m.Pod)
-		names = append(names, Owner(m))
+		if Owner(m) != name {
+			name, _, _ = strings.Cut(name, "-")
+		}
 	}
 	slices.Sort(w.Pods)
-	w.Name = w.Namespace + "/" + commonPrefix(names)
+	w.Name = w.Namespace + "/" + name
 	return w
 }
 
@@ -134,22 +136,4 @@ func Owner(p *state.PodDump) string {
 		}
 	}
 	return name
-}
-
-// commonPrefix returns the leading dash-separated parts that names have in common, or the first name if
-// there are none.
-func commonPrefix(names []string) string {
-	slices.Sort(names)
-	parts := strings.Split(names[0], "-")
-	for _, name := range names[1:] {
-		n := 0
-		for part := range strings.SplitSeq(name, "-") {
-			if n == len(parts) || part != parts[n] {
-				break
-			}
-			n++
-		}
-		parts = parts[:n]
-	}
-	return cmp.Or(strings.Join(parts, "-"), names[0])
 }

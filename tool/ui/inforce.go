@@ -7,7 +7,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/match"
 )
 
 // verdict says whether a policy or a pod is in force, and why not.
@@ -106,13 +105,7 @@ func (t *findings) endpoint(ep *state.EndpointDump) {
 
 // policyOf returns the name of the policy that a rule belongs to; "" if it belongs to none.
 func policyOf(id string) string {
-	if key, ok := match.PolicyOfACL(id); ok {
-		return key.String()
-	}
-	if name, ok := match.ClusterPolicyOfACL(id); ok {
-		return name
-	}
-	return ""
+	return strings.TrimPrefix(explain.PolicyOf(id), kindClusterPolicy+"/")
 }
 
 // warning adds an active warning about a pod or policy.

@@ -60,7 +60,11 @@ func TestMatrix(t *testing.T) {
 					}
 					answer, err := explain.Explain(dump, explain.Question{From: from, To: to, Port: probe.Port, Protocol: policy.Protocol(probe.Protocol)}, nil)
 					require.NoError(w.t, err)
-					pair, err := m.Pair(workloads[a].Pods[0], workloads[b].Pods[0])
+					source, destination := workloads[a].Pods[0], workloads[b].Pods[0]
+					if a == b && len(workloads[a].Pods) > 1 {
+						destination = workloads[a].Pods[1]
+					}
+					pair, err := m.Pair(source, destination)
 					require.NoError(w.t, err)
 					egress, ingress := pair.Halves(probe.Port, policy.Protocol(probe.Protocol))
 					actual, wanted := egress.With(ingress)
