@@ -12,6 +12,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
+	"github.com/winnpm/winnpm/tool/phrase"
 )
 
 // shownRules limits the rules that are shown, and shownMisses the changes that would allow a connection.
@@ -154,7 +155,7 @@ func (a Answer) writeState(p *cli.Page, s State) {
 		}
 	}
 	if more := len(rules) - shownRules; more > 0 {
-		p.Line(1, "and %s", cli.Count(more, "more rule"))
+		p.Line(1, "and %s", phrase.Count(more, "more rule"))
 	}
 }
 
@@ -168,7 +169,7 @@ func writeMisses(p *cli.Page, s Side, word string) {
 		p.Line(1, "%s, %s", m.Words, m.byText())
 	}
 	if more := len(s.Misses) - shownMisses; more > 0 {
-		p.Line(1, "or %s", cli.Count(more, "other change"))
+		p.Line(1, "or %s", phrase.Count(more, "other change"))
 	}
 }
 
