@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -179,4 +181,20 @@ func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, b
 	complete := len(p.Warnings) == 0 && !slices.ContainsFunc(loaded, manifest.Misleads)
 	p.Warnings = append(p.Warnings, loaded...)
 	return p, complete, err
+}
+
+// kustomized returns the objects of a kustomization, built with the library and the options that
+// kubectl has. A kustomization that names a repository has git fetch it.
+func kustomized(dir string) ([]byte, error) {
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionLegacy
+	objects, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("-k %s: %s", dir, cli.Printable(err.Error()))
+	}
+	text, err := objects.AsYaml()
+	if err != nil {
+		return nil, fmt.Errorf("-k %s: %s", dir, cli.Printable(err.Error()))
+	}
+	return text, nil
 }
