@@ -12,7 +12,7 @@ import (
 	"github.com/winnpm/winnpm/test/oracle"
 	"github.com/winnpm/winnpm/test/oracle/gen"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/whatif"
+	"github.com/winnpm/winnpm/tool/plan"
 )
 
 // headline counts anew what the first lines of a plan count, from the oracle's verdicts alone:
@@ -22,7 +22,7 @@ import (
 func (x planned) headline() {
 	ports, addrs := x.points()
 	p := x.population(addrs)
-	var between, with whatif.Tally
+	var between, with plan.Tally
 	for _, pod := range p.stay {
 		for _, other := range p.stay {
 			if pod != other {
@@ -34,7 +34,7 @@ func (x planned) headline() {
 	}
 	require.Equal(x.w.t, between, x.plan.Between, "between pods")
 	require.Equal(x.w.t, with, x.plan.WithOutside, "with addresses outside")
-	all := whatif.Tally{Flipped: between.Flipped + with.Flipped, Opened: between.Opened + with.Opened, Blocked: between.Blocked + with.Blocked}
+	all := plan.Tally{Flipped: between.Flipped + with.Flipped, Opened: between.Opened + with.Opened, Blocked: between.Blocked + with.Blocked}
 	require.Equal(x.w.t, all, x.plan.Tally, "in all")
 	require.Equal(x.w.t, []int{len(p.stay), len(p.stay) * max(len(p.stay)-1, 0)}, []int{x.plan.Pods, x.plan.Connections})
 	come, gone := x.others(x.after, p.come, p, ports), x.others(x.before, p.gone, p, ports)
@@ -89,8 +89,8 @@ func (x planned) population(addrs []netip.Addr) (p population) {
 }
 
 // others counts what passes, in a cluster in which they are there, between some pods and all.
-func (x planned) others(c oracle.Cluster, some []netip.Addr, p population, ports []gen.Probe) whatif.Others {
-	out := whatif.Others{Pods: len(some)}
+func (x planned) others(c oracle.Cluster, some []netip.Addr, p population, ports []gen.Probe) plan.Others {
+	out := plan.Others{Pods: len(some)}
 	for _, pod := range some {
 		for _, other := range p.stay {
 			x.pass(&out, c, []netip.Addr{pod}, []netip.Addr{other}, ports, 0)
@@ -114,7 +114,7 @@ const neither = -1
 
 // pass counts one connection, if it passes between any two of the addresses, and whether it
 // does on some port because a policy of the end that stays lets it.
-func (x planned) pass(to *whatif.Others, c oracle.Cluster, from, into []netip.Addr, ports []gen.Probe, stays int) {
+func (x planned) pass(to *plan.Others, c oracle.Cluster, from, into []netip.Addr, ports []gen.Probe, stays int) {
 	allowed, admitted := false, false
 	for _, src := range from {
 		for _, dst := range into {
@@ -136,7 +136,7 @@ func (x planned) pass(to *whatif.Others, c oracle.Cluster, from, into []netip.Ad
 }
 
 // count adds one connection to a tally, if it flips between any two of the addresses.
-func (x planned) count(to *whatif.Tally, from, into []netip.Addr, ports []gen.Probe) {
+func (x planned) count(to *plan.Tally, from, into []netip.Addr, ports []gen.Probe) {
 	opened, blocked := false, false
 	for _, src := range from {
 		for _, dst := range into {
