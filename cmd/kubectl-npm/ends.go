@@ -45,6 +45,10 @@ type query struct {
 	from, to end
 	port     string
 	protocol policy.Protocol // "": the protocol of the named port, or TCP
+	// plain reports that the query names no workload, Service or named port, so that no lookup is needed:
+	// it is the question.
+	plain    bool
+	question explain.Question
 }
 
 // end is one end of a question. A pod has a kind too; an address and the node have none.
@@ -69,7 +73,17 @@ func parseQuery(text, namespace string) (query, error) {
 	a := query{from: parseEnd(from, namespace), to: parseEnd(rest[:at], namespace)}
 	port, protocol, has := strings.Cut(strings.TrimSpace(rest[at+1:]), "/")
 	a.port, a.protocol = port, policy.Protocol(strings.ToUpper(protocol))
-	return a, cmp.Or(checkName(a.from), checkName(a.to), checkPort(port), checkProtocol(a.protocol, has))
+	err := cmp.Or(checkName(a.from), checkName(a.to), checkPort(port), checkProtocol(a.protocol, has))
+	lookup := func(e end) bool { return e.kind != "" && e.kind != "Pod" }
+	_, name := strconv.Atoi(a.port)
+	if a.plain = name == nil && !lookup(a.from) && !lookup(a.to); a.plain && err == nil {
+		a.question, err = question(a.from.String(), a.to.String(), a.port, cmp.Or(a.protocol, policy.TCP))
+	}
+	return a, err
+}
+
+func question(from, to, port string, protocol policy.Protocol) (explain.Question, error) {
+	return explain.Parse(fmt.Sprintf("%s->%s:%s/%s", from, to, port, protocol))
 }
 
 // checkName returns an error for an end that is not a plain name, such as one with a second port or with IPv6 in brackets.
@@ -119,20 +133,6 @@ func parseEnd(text, namespace string) end {
 	return end{"Pod", parts[0], strings.Join(parts[1:], "/")}
 }
 
-// plain returns the question and true if it names no workload, Service or named port, so that no lookup is needed.
-func (a query) plain() (explain.Question, bool, error) {
-	lookup := func(e end) bool { return e.kind != "" && e.kind != "Pod" }
-	if _, err := strconv.Atoi(a.port); err != nil || lookup(a.from) || lookup(a.to) {
-		return explain.Question{}, false, nil
-	}
-	q, err := a.question(a.from.String(), a.to.String(), a.port, cmp.Or(a.protocol, policy.TCP))
-	return q, true, err
-}
-
-func (query) question(from, to, port string, protocol policy.Protocol) (explain.Question, error) {
-	return explain.Parse(fmt.Sprintf("%s->%s:%s/%s", from, to, port, protocol))
-}
-
 // catalog looks up pods and Services.
 type catalog interface {
 	Pods(ctx context.Context, namespace string) ([]cluster.Pod, error)
@@ -149,9 +149,9 @@ type resolved struct {
 // resolve looks up what the question names.
 func (a query) resolve(ctx context.Context, c asked) (resolved, error) {
 	var r resolved
-	if q, plain, err := a.plain(); plain {
-		r.questions = []explain.Question{q}
-		return r, err
+	if a.plain {
+		r.questions = []explain.Question{a.question}
+		return r, nil
 	}
 	if a.from.kind == serviceKind {
 		return r, fmt.Errorf("service %s opens no connections: name the workload that does", a.from)
@@ -176,7 +176,7 @@ func (a query) resolve(ctx context.Context, c asked) (resolved, error) {
 			r.note("a connection to Service %s:%s becomes one to %s:%s/%s (DNAT) before policies are asked: they have to allow that port", a.to, a.port, to.name, port, protocol)
 		}
 		for _, from := range froms {
-			q, err := a.question(from.name, to.name, port, protocol)
+			q, err := question(from.name, to.name, port, protocol)
 			if err != nil {
 				return r, err
 			}

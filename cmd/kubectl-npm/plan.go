@@ -11,13 +11,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/manifest"
+	"github.com/winnpm/winnpm/tool/plan"
 	"github.com/winnpm/winnpm/tool/simulate"
-	"github.com/winnpm/winnpm/tool/whatif"
 )
 
 // planOptions are the command line of `kubectl npm plan`.
@@ -125,7 +127,7 @@ func (o *planOptions) run(ctx context.Context, std cli.Streams) error {
 	return nil
 }
 
-func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
+func (o *planOptions) print(out io.Writer, p plan.Plan) error {
 	if o.output == "markdown" {
 		return p.WriteMarkdown(out, o.all)
 	}
@@ -133,7 +135,7 @@ func (o *planOptions) print(out io.Writer, p whatif.Plan) error {
 }
 
 // fails reports whether a connection that --fail-on names flips.
-func (o *planOptions) fails(p whatif.Plan) bool {
+func (o *planOptions) fails(p plan.Plan) bool {
 	return map[string]bool{"opened": p.Opened+p.Unknown > 0, "blocked": p.Blocked+p.Unknown > 0, "any": p.Any()}[o.failOn]
 }
 
@@ -159,24 +161,40 @@ func (o *planOptions) objects(std cli.Streams) (manifest.Objects, []state.Warnin
 }
 
 // plan returns the plan, and reports whether all objects can be applied and programmed.
-func (o *planOptions) plan(ctx context.Context, std cli.Streams) (whatif.Plan, bool, error) {
+func (o *planOptions) plan(ctx context.Context, std cli.Streams) (plan.Plan, bool, error) {
 	objects, loaded, err := o.objects(std)
 	if err != nil {
-		return whatif.Plan{}, false, err
+		return plan.Plan{}, false, err
 	}
 	world, err := o.world(ctx, std)
 	if err != nil {
-		return whatif.Plan{}, false, err
+		return plan.Plan{}, false, err
 	}
 	change, err := cluster.Apply(world, objects, cluster.ChangeOptions{Delete: o.remove, Prune: o.prune})
 	if gone, is := errors.AsType[cluster.GoneError](err); is {
 		err = fmt.Errorf("%s: %w", objects.Place(string(gone)), err)
 	}
 	if err != nil {
-		return whatif.Plan{}, false, err
+		return plan.Plan{}, false, err
 	}
-	p, err := whatif.New(ctx, world, change)
+	p, err := plan.New(ctx, world, change)
 	complete := len(p.Warnings) == 0 && !slices.ContainsFunc(loaded, manifest.Misleads)
 	p.Warnings = append(p.Warnings, loaded...)
 	return p, complete, err
+}
+
+// kustomized returns the objects of a kustomization, built with the library and the options that
+// kubectl has. A kustomization that names a repository has git fetch it.
+func kustomized(dir string) ([]byte, error) {
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionLegacy
+	objects, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("-k %s: %s", dir, cli.Printable(err.Error()))
+	}
+	text, err := objects.AsYaml()
+	if err != nil {
+		return nil, fmt.Errorf("-k %s: %s", dir, cli.Printable(err.Error()))
+	}
+	return text, nil
 }

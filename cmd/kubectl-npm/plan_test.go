@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/winnpm/winnpm/tool/cluster"
-	"github.com/winnpm/winnpm/tool/whatif"
+	"github.com/winnpm/winnpm/tool/plan"
 )
 
 // closing is a policy that lets nobody in.
@@ -70,11 +70,11 @@ func TestPlanReadsAClusterOnly(t *testing.T) {
 	kubeconfig, asked := listServer(t, items)
 	code, stdout, stderr := command(t, closing, "plan", "-f", "-", "--kubeconfig", kubeconfig, "-o", "json")
 	require.Equal(t, 0, code, stderr)
-	var plan whatif.Plan
-	require.NoError(t, json.Unmarshal([]byte(stdout), &plan))
-	require.Equal(t, []int{2, 2, 1}, []int{plan.Connections, plan.Between.Blocked, plan.NodesSeen})
-	require.Len(t, plan.Nodes, 1)
-	require.Equal(t, "win-1", plan.Nodes[0].Node)
+	var got plan.Plan
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	require.Equal(t, []int{2, 2, 1}, []int{got.Connections, got.Between.Blocked, got.NodesSeen})
+	require.Len(t, got.Nodes, 1)
+	require.Equal(t, "win-1", got.Nodes[0].Node)
 	require.Equal(t, []string{
 		"GET /api/v1/pods", "GET /api/v1/namespaces", "GET /apis/networking.k8s.io/v1/networkpolicies",
 		"GET /apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies", "GET /api/v1/nodes",
@@ -127,24 +127,24 @@ func TestPlanOfAClustersObjects(t *testing.T) {
 	items["namespaces"] = `{"metadata":{"name":"x","labels":{"kubernetes.io/metadata.name":"x","team":"a","zone":"b"},"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"metadata\":{\"labels\":{\"team\":\"a\"}}}"}}}`
 	items["networkpolicies"] = `{"metadata":{"name":"web","namespace":"x"},"spec":{"podSelector":{"matchLabels":{"app":"web"}},"ingress":[{"from":[{"namespaceSelector":{"matchLabels":{"zone":"b"}}}]}]}}`
 	kubeconfig, asked := listServer(t, items)
-	plan := func(text string) whatif.Plan {
+	got := func(text string) plan.Plan {
 		code, stdout, stderr := command(t, text, "plan", "-f", "-", "--kubeconfig", kubeconfig, "-o", "json")
 		require.Equal(t, 0, code, stderr)
-		var p whatif.Plan
+		var p plan.Plan
 		require.NoError(t, json.Unmarshal([]byte(stdout), &p))
 		return p
 	}
-	p := plan(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: 2, template: {metadata: {labels: {app: web}}}}}`)
+	p := got(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: 2, template: {metadata: {labels: {app: web}}}}}`)
 	require.Equal(t, []cluster.ObjectChange{{Kind: "Deployment", Object: "x/web", Change: "changed", Pods: 2, New: 1}}, p.Objects)
 	require.Equal(t, []string{"", "win-1"}, []string{p.Nodes[0].Node, p.Nodes[1].Node}, "nobody knows on which node the new one will be")
 	require.Zero(t, p.Flipped)
 	require.Len(t, *asked, 7, "no more is asked for than for policies")
 
-	p = plan(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: 1, template: {metadata: {labels: {app: wbe}}}}}`)
-	require.Equal(t, whatif.Tally{Flipped: 1, Opened: 1}, p.Tally, "the policy selects it no more, so addresses outside come in")
+	p = got(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: 1, template: {metadata: {labels: {app: wbe}}}}}`)
+	require.Equal(t, plan.Tally{Flipped: 1, Opened: 1}, p.Tally, "the policy selects it no more, so addresses outside come in")
 	require.Zero(t, p.NewPods.Pods)
 
-	p = plan(`{apiVersion: v1, kind: Namespace, metadata: {name: x, labels: {team: c}}}`)
+	p = got(`{apiVersion: v1, kind: Namespace, metadata: {name: x, labels: {team: c}}}`)
 	require.Equal(t, "changed", p.Objects[0].Change)
 	require.Zero(t, p.Flipped, "zone: b is somebody else's and stays")
 }
@@ -153,17 +153,17 @@ func TestPlanOfAClustersObjects(t *testing.T) {
 // gate of CI stays shut for it.
 func TestFailOn(t *testing.T) {
 	for name, tc := range map[string]struct {
-		of                   whatif.Tally
+		of                   plan.Tally
 		opened, blocked, any bool
 	}{
-		"nothing":   {whatif.Tally{}, false, false, false},
-		"opened":    {whatif.Tally{Flipped: 1, Opened: 1}, true, false, true},
-		"blocked":   {whatif.Tally{Flipped: 1, Blocked: 1}, false, true, true},
-		"not known": {whatif.Tally{Flipped: 1, Unknown: 1}, true, true, true},
+		"nothing":   {plan.Tally{}, false, false, false},
+		"opened":    {plan.Tally{Flipped: 1, Opened: 1}, true, false, true},
+		"blocked":   {plan.Tally{Flipped: 1, Blocked: 1}, false, true, true},
+		"not known": {plan.Tally{Flipped: 1, Unknown: 1}, true, true, true},
 	} {
 		for on, want := range map[string]bool{"opened": tc.opened, "blocked": tc.blocked, "any": tc.any, "": false} {
 			o := planOptions{failOn: on}
-			require.Equal(t, want, o.fails(whatif.Plan{Tally: tc.of}), "%s, --fail-on %q", name, on)
+			require.Equal(t, want, o.fails(plan.Plan{Tally: tc.of}), "%s, --fail-on %q", name, on)
 		}
 	}
 }

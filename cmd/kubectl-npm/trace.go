@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/pkg/debug"
+	"github.com/winnpm/winnpm/tool/agents"
 	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 )
@@ -61,9 +66,6 @@ Exit code: 0 allowed, 3 blocked, 4 not known, 1 no dump or no such pod, 2 wrong 
 			if err != nil {
 				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
 			}
-			if _, _, err := a.plain(); err != nil {
-				return fmt.Errorf("trace %q: %w", strings.Join(args, " "), err)
-			}
 			return o.run(cmd.Context(), std, a)
 		},
 	}
@@ -82,27 +84,23 @@ func (o *traceOptions) validate() error {
 	return o.source.validate()
 }
 
-// run prints the answers. Without an answer it returns an error of one line with exitNoDump.
+// run prints the answers, and returns the exit code of their verdict as an error. Without an answer the error
+// is one line with exitNoDump.
 func (o *traceOptions) run(ctx context.Context, std cli.Streams, a query) error {
 	t, err := o.answers(ctx, std, a)
-	if _, plain, _ := a.plain(); plain && err == nil {
-		return o.end(std, t.Verdict, t.Answers[0], t.Answers[0].WriteText, nil)
-	}
-	return o.end(std, t.Verdict, t, t.write, err)
-}
-
-// end prints an answer, unless there is an error, and returns the exit code of its verdict as an error;
-// nil if the connection is allowed.
-func (o *traceOptions) end(std cli.Streams, v explain.Verdict, answer any, text func(io.Writer) error, err error) error {
-	if err == nil {
-		err = printAs(std.Out, o.output, answer, text)
+	switch {
+	case err != nil:
+	case a.plain:
+		err = printAs(std.Out, o.output, t.Answers[0], t.Answers[0].WriteText)
+	default:
+		err = printAs(std.Out, o.output, t, t.write)
 	}
 	switch {
 	case err != nil:
 		return cli.Exit{Code: exitNoDump, Err: fmt.Errorf("trace: %w", err)}
-	case v == explain.Allowed:
+	case t.Verdict == explain.Allowed:
 		return nil
-	case v == explain.Blocked:
+	case t.Verdict == explain.Blocked:
 		return cli.Exit{Code: exitBlocked}
 	}
 	return cli.Exit{Code: exitUnknown}
@@ -128,4 +126,85 @@ func (o *traceOptions) open(ctx context.Context, std cli.Streams) (asked, error)
 	return asked{answer: func(_ context.Context, q explain.Question) (explain.Answer, error) {
 		return explain.Explain(d, q, places)
 	}}, err
+}
+
+// traces holds the answers to a question that names workloads, Services or named ports.
+type traces struct {
+	Verdict explain.Verdict  `json:"verdict"` // the worst
+	Notes   []string         `json:"notes"`   // which pod represents which workload or Service
+	Answers []explain.Answer `json:"answers"`
+}
+
+func (o *traceOptions) answers(ctx context.Context, std cli.Streams, a query) (traces, error) {
+	if !a.plain && o.dump != "" {
+		return traces{}, errors.New("a dump has no workloads, Services and port names: name a pod and a port number, or ask a cluster or manifests")
+	}
+	c, err := o.open(ctx, std)
+	if err != nil {
+		return traces{}, err
+	}
+	r, err := a.resolve(ctx, c)
+	if err != nil {
+		return traces{}, err
+	}
+	t := traces{Verdict: explain.Allowed, Notes: append([]string{}, r.notes...)}
+	for _, q := range r.questions {
+		answer, err := c.answer(ctx, q)
+		if err != nil {
+			return traces{}, err
+		}
+		t.Answers = append(t.Answers, answer)
+		t.Verdict = explain.Worse(t.Verdict, answer.Verdict)
+	}
+	return t, nil
+}
+
+// write prints the answers. If there are several, it first prints the number of each verdict.
+func (t traces) write(w io.Writer) error {
+	var b bytes.Buffer
+	count := map[explain.Verdict]int{}
+	for _, a := range t.Answers {
+		count[a.Verdict]++
+	}
+	if len(t.Answers) > 1 {
+		fmt.Fprintf(&b, "%d of %d BLOCKED, %d UNKNOWN, %d ALLOWED\n", count[explain.Blocked], len(t.Answers), count[explain.Unknown], count[explain.Allowed])
+	}
+	for _, note := range t.Notes {
+		fmt.Fprintln(&b, note)
+	}
+	for _, a := range t.Answers {
+		if b.Len() > 0 {
+			fmt.Fprintln(&b)
+		}
+		_ = a.WriteText(&b) // writing to a buffer does not fail
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// inManifests is the catalog of the objects in manifests.
+type inManifests struct{ world cluster.World }
+
+func (m inManifests) Pods(_ context.Context, namespace string) ([]cluster.Pod, error) {
+	return slices.DeleteFunc(slices.Clone(m.world.Pods), func(p cluster.Pod) bool { return p.Namespace != namespace }), nil
+}
+
+func (m inManifests) Service(_ context.Context, namespace, name string) (*corev1.Service, error) {
+	for _, s := range m.world.Services {
+		if s.Namespace == namespace && s.Name == name {
+			return s, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // nil means that it does not exist
+}
+
+// inCluster is the catalog of the objects in a live cluster.
+type inCluster struct{ *agents.Cluster }
+
+func (c inCluster) Pods(ctx context.Context, namespace string) (out []cluster.Pod, err error) {
+	pods, err := c.Cluster.Pods(ctx, namespace)
+	for i := range pods {
+		out = append(out, cluster.PodOf(&pods[i], nil))
+	}
+	return out, err
 }

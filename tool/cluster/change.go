@@ -150,38 +150,6 @@ func FromManifests(o manifest.Objects, node string) (World, error) {
 	return a.world(), nil
 }
 
-// specs returns the specs of the policies among objects, with the keys of World.Specs.
-func specs(o manifest.Objects) map[string]any {
-	return World{Policies: o.Policies, ClusterPolicies: o.ClusterPolicies}.Specs()
-}
-
-// removePolicies removes the policies with the given keys.
-func (a *applying) removePolicies(specs map[string]any) {
-	for name := range specs {
-		a.named[name] = true
-	}
-	gone := func(name string) bool { _, is := specs[name]; return is }
-	a.after.Policies = slices.DeleteFunc(slices.Clone(a.after.Policies), func(np *networkingv1.NetworkPolicy) bool { return gone(np.Namespace + "/" + np.Name) })
-	a.after.ClusterPolicies = slices.DeleteFunc(slices.Clone(a.after.ClusterPolicies), func(cnp *v1alpha2.ClusterNetworkPolicy) bool { return gone(ClusterPrefix + cnp.Name) })
-}
-
-func (a *applying) deletePolicies(o manifest.Objects) error {
-	remove, have := specs(o), a.before.Specs()
-	for _, name := range slices.Sorted(maps.Keys(remove)) {
-		if _, is := have[name]; !is {
-			return GoneError(strings.Replace("NetworkPolicy "+name, "NetworkPolicy "+ClusterPrefix, "ClusterNetworkPolicy ", 1))
-		}
-	}
-	for name, spec := range have {
-		namespace, _, _ := strings.Cut(name, "/")
-		if slices.ContainsFunc(o.Namespaces, func(ns *corev1.Namespace) bool { return ns.Name == namespace }) {
-			remove[name] = spec
-		}
-	}
-	a.removePolicies(remove)
-	return nil
-}
-
 // applying is a world while objects change it.
 type applying struct {
 	before     World
@@ -190,24 +158,32 @@ type applying struct {
 	kept       map[desired.PodKey]bool // pods that prune must not delete
 	named      map[string]bool         // the policies that the change sets or deletes
 	namespaces map[string]desired.Namespace
-	after      World // without its pods and namespaces, which world() adds
-	taken      map[netip.Addr]bool
-	newNodes   []string
-	objects    []ObjectChange
-	warnings   []state.Warning
-	warned     map[string]bool // by owner: warned about host-network pods
+	// policies and clusterPolicies have the keys of World.Specs.
+	policies        map[string]*networkingv1.NetworkPolicy
+	clusterPolicies map[string]*v1alpha2.ClusterNetworkPolicy
+	after           World // without what is in the maps, which world() adds
+	taken           map[netip.Addr]bool
+	newNodes        []string
+	objects         []ObjectChange
+	warnings        []state.Warning
 }
 
 func newApplying(w World, o manifest.Objects) *applying {
 	a := &applying{
 		before: w, after: w, old: map[desired.PodKey]Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{}, named: map[string]bool{},
-		warned: map[string]bool{}, taken: map[netip.Addr]bool{},
+		policies: map[string]*networkingv1.NetworkPolicy{}, clusterPolicies: map[string]*v1alpha2.ClusterNetworkPolicy{}, taken: map[netip.Addr]bool{},
 	}
 	for _, p := range w.Pods {
 		a.old[p.Key()], a.taken[p.Addr] = p, true
 	}
 	for _, ns := range w.Namespaces {
 		a.namespaces[ns.Name] = ns
+	}
+	for _, np := range w.Policies {
+		a.policies[keyOf(np).String()] = np
+	}
+	for _, cnp := range w.ClusterPolicies {
+		a.clusterPolicies[ClusterPrefix+cnp.Name] = cnp
 	}
 	a.pods, a.after.Nodes, a.after.Makers = maps.Clone(a.old), slices.Clone(w.Nodes), union(w.Makers, o.Makers)
 	for _, n := range o.Nodes {
@@ -261,9 +237,17 @@ func (a *applying) world() World {
 	a.after.Pods = slices.SortedFunc(maps.Values(a.pods), func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	a.after.Namespaces = slices.SortedFunc(maps.Values(a.namespaces), func(a, b desired.Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	a.after.Namespaces, a.after.Policies, a.after.ClusterPolicies = sorted(a.namespaces), sorted(a.policies), sorted(a.clusterPolicies)
 	a.after.AddNodes()
 	return a.after
+}
+
+// sorted returns the values of a map, sorted by key.
+func sorted[T any](m map[string]T) (out []T) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, m[key])
+	}
+	return out
 }
 
 // compareKeys sorts web-9 before web-10.
@@ -284,13 +268,20 @@ func (a *applying) podsWhere(is func(Pod) bool) []desired.PodKey {
 }
 
 func (a *applying) warn(kind, object string, reason state.Reason, message string) {
-	a.warnings = append(a.warnings, state.Warning{Object: object, Kind: kind, Reason: reason, Message: message})
+	if w := (state.Warning{Object: object, Kind: kind, Reason: reason, Message: message}); !slices.Contains(a.warnings, w) {
+		a.warnings = append(a.warnings, w)
+	}
 }
 
 func (a *applying) set(o manifest.Objects) error {
-	a.removePolicies(specs(o))
-	a.after.Policies = append(a.after.Policies, o.Policies...)
-	a.after.ClusterPolicies = append(a.after.ClusterPolicies, o.ClusterPolicies...)
+	for _, np := range o.Policies {
+		name := keyOf(np).String()
+		a.policies[name], a.named[name] = np, true
+	}
+	for _, cnp := range o.ClusterPolicies {
+		name := ClusterPrefix + cnp.Name
+		a.clusterPolicies[name], a.named[name] = cnp, true
+	}
 	a.setNamespaces(o.Namespaces)
 	a.setNodes(o.Nodes)
 	for _, p := range o.Pods {
@@ -385,13 +376,10 @@ func (a *applying) warnPod(p *corev1.Pod) {
 // all pods of a workload.
 func (a *applying) warnHostNetwork(p *Pod) {
 	kind, object := "Pod", p.Key().String()
-	if len(p.Owners) > 0 { // one warning for all of its pods
+	if len(p.Owners) > 0 {
 		kind, object, _ = strings.Cut(p.Owners[len(p.Owners)-1], " ")
 	}
-	if who := kind + " " + object; !a.warned[who] {
-		a.warned[who] = true
-		a.warn(kind, object, reasonNotPlanned, "it uses its node's network: no policy holds for it, it may reach every pod of its node, and its connections are not counted")
-	}
+	a.warn(kind, object, reasonNotPlanned, "it uses its node's network: no policy holds for it, it may reach every pod of its node, and its connections are not counted")
 }
 
 // setPod sets a pod of the world to the one of a manifest, and returns what the change is. A new pod without
@@ -437,9 +425,8 @@ func (a *applying) addrOfNode(name string) (addr netip.Addr) {
 
 // prune deletes the policies, pods and namespaces that are not among the objects.
 func (a *applying) prune(o manifest.Objects) {
-	old := a.before.Specs()
-	maps.DeleteFunc(old, func(name string, _ any) bool { return a.named[name] })
-	a.removePolicies(old)
+	set := maps.Clone(a.named)
+	a.deletePolicies(func(name string) bool { return !set[name] })
 	gone := map[string][]desired.PodKey{} // pods to delete, by owner, or by the pod itself
 	for _, key := range a.podsWhere(func(p Pod) bool { return !a.kept[p.Key()] }) {
 		owner := "Pod " + key.String()
@@ -519,7 +506,36 @@ func (a *applying) delete(o manifest.Objects) error {
 		delete(a.namespaces, ns.Name)
 		a.remove("Namespace", ns.Name, a.podsWhere(func(p Pod) bool { return p.Namespace == ns.Name }))
 	}
-	return a.deletePolicies(o)
+	gone := map[string]bool{}
+	for _, np := range o.Policies {
+		name := keyOf(np).String()
+		if a.policies[name] == nil {
+			return GoneError("NetworkPolicy " + name)
+		}
+		gone[name] = true
+	}
+	for _, cnp := range o.ClusterPolicies {
+		if a.clusterPolicies[ClusterPrefix+cnp.Name] == nil {
+			return GoneError("ClusterNetworkPolicy " + cnp.Name)
+		}
+		gone[ClusterPrefix+cnp.Name] = true
+	}
+	a.deletePolicies(func(name string) bool {
+		namespace, _, _ := strings.Cut(name, "/")
+		return gone[name] || slices.ContainsFunc(o.Namespaces, func(ns *corev1.Namespace) bool { return ns.Name == namespace })
+	})
+	return nil
+}
+
+// deletePolicies deletes the policies for whose name the given function returns true.
+func (a *applying) deletePolicies(gone func(name string) bool) {
+	for name := range a.before.Specs() {
+		if gone(name) {
+			a.named[name] = true
+			delete(a.policies, name)
+			delete(a.clusterPolicies, name)
+		}
+	}
 }
 
 func (a *applying) deleteNodes(list []*corev1.Node) error {

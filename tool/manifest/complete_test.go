@@ -1,16 +1,12 @@
 package manifest_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/winnpm/winnpm/tool/manifest"
 )
@@ -67,34 +63,4 @@ func TestContainerPortDefaults(t *testing.T) {
 	require.Equal(t, corev1.ProtocolTCP, spec.InitContainers[0].Ports[0].Protocol)
 	require.Equal(t, corev1.ProtocolTCP, spec.Containers[0].Ports[0].Protocol)
 	require.Equal(t, corev1.ProtocolUDP, spec.Containers[0].Ports[1].Protocol)
-}
-
-// What only an API server gives is the same in each run and differs between
-// objects.
-func TestIdentity(t *testing.T) {
-	text := twoNodes + pod("{}") + "---\n" + np("{podSelector: {}}") + "---\n" + deployment("{replicas: 2}") +
-		"---\napiVersion: v1\nkind: Pod\nmetadata: {name: q, creationTimestamp: 2020-02-03T04:05:06Z}\n"
-	first, second := mustLoad(t, text, manifest.Options{}), mustLoad(t, text, manifest.Options{})
-	require.Empty(t, cmp.Diff(first, second, cmpopts.IgnoreUnexported(manifest.Objects{}, manifest.Workload{})))
-
-	var uids []types.UID
-	for _, o := range first.Namespaces {
-		uids = append(uids, o.UID)
-	}
-	for _, o := range first.Nodes {
-		uids = append(uids, o.UID)
-	}
-	for _, o := range first.Policies {
-		uids = append(uids, o.UID)
-	}
-	for _, o := range first.Pods {
-		uids = append(uids, o.UID)
-	}
-	slices.Sort(uids)
-	require.Len(t, slices.Compact(uids), 2+1+2)
-	for _, id := range uids {
-		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, string(id))
-	}
-	require.Equal(t, "2020-02-03T04:05:06Z", first.Pods[0].CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"))
-	require.Equal(t, "2026-01-01T00:00:00Z", first.Pods[1].CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"))
 }

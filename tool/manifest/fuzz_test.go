@@ -63,12 +63,12 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 		for _, pod := range o.Pods {
-			if pod.Namespace == "" || pod.UID == "" {
+			if pod.Namespace == "" {
 				t.Fatalf("incomplete pod %s/%s", pod.Namespace, pod.Name)
 			}
 		}
 		for _, np := range o.Policies {
-			if np.Namespace == "" || np.UID == "" || len(np.Spec.PolicyTypes) == 0 {
+			if np.Namespace == "" || len(np.Spec.PolicyTypes) == 0 {
 				t.Fatalf("incomplete policy %s/%s", np.Namespace, np.Name)
 			}
 			place, ok := o.Places[np.Namespace+"/"+np.Name]
@@ -77,7 +77,7 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 		for _, p := range o.ClusterPolicies {
-			if p.Namespace != "" || p.UID == "" || p.Spec.Tier == "" {
+			if p.Namespace != "" || p.Spec.Tier == "" {
 				t.Fatalf("incomplete policy %s", p.Name)
 			}
 		}

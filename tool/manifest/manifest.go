@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/state"
@@ -95,4 +97,28 @@ func Load(paths []string, o Options) (Objects, []state.Warning, error) {
 	}
 	l.finish()
 	return l.objects, l.warnings, nil
+}
+
+// finish sorts the objects, and sets the labels of namespaces.
+func (l *loader) finish() {
+	o := &l.objects
+	byName(o.Namespaces)
+	byName(o.Nodes)
+	byName(o.Pods)
+	byName(o.Policies)
+	byName(o.Services)
+	byName(o.ClusterPolicies)
+	slices.SortFunc(o.Workloads, compareWorkloads)
+	for _, ns := range o.Namespaces {
+		if ns.Labels == nil {
+			ns.Labels = map[string]string{}
+		}
+		ns.Labels[corev1.LabelMetadataName] = ns.Name
+	}
+}
+
+func byName[T metav1.Object](list []T) {
+	slices.SortFunc(list, func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
 }

@@ -243,7 +243,6 @@ func (l *loader) readObject(s source) *Error {
 		return s.fail("metadata.name", "the object is there twice, first in %s; remove or rename one", first)
 	}
 	l.objects.seen[id] = s.place
-	identify(s.kind, into)
 	return s.refuse(l.add(s, into, name))
 }
 

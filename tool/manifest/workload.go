@@ -25,7 +25,6 @@ type Workload struct {
 	PerNode bool
 
 	at       place
-	meta     metav1.Object
 	owner    []metav1.OwnerReference // the owner reference of its pods
 	template corev1.PodTemplateSpec
 }
@@ -40,7 +39,7 @@ func (l *loader) workload(s source, meta metav1.Object, w Workload, counter stri
 	if w.Count != nil && *w.Count < 0 {
 		return invalid(spec.Child(counter), "%d is negative; use 0 or more", *w.Count)
 	}
-	w.Kind, w.Namespace, w.Name, w.at, w.meta = s.kind, meta.GetNamespace(), meta.GetName(), s.place, meta
+	w.Kind, w.Namespace, w.Name, w.at = s.kind, meta.GetNamespace(), meta.GetName(), s.place
 	w.owner = []metav1.OwnerReference{*metav1.NewControllerRef(meta, schema.FromAPIVersionAndKind(kinds[w.Kind].version, w.Kind))}
 	l.objects.Workloads = append(l.objects.Workloads, w)
 	l.objects.Makers[w.ID()] = owner(meta)
@@ -69,14 +68,11 @@ func (w *Workload) Pod(name, node string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.Namespace, Name: name, Labels: w.template.Labels, Annotations: w.template.Annotations,
-			CreationTimestamp: w.meta.GetCreationTimestamp(), OwnerReferences: w.owner,
+			OwnerReferences: w.owner,
 		},
 		Spec: w.template.Spec,
 	}
-	if pod.Spec.NodeName == "" {
-		pod.Spec.NodeName = node
-	}
-	identify("Pod", pod)
+	pod.Spec.NodeName = cmp.Or(pod.Spec.NodeName, node)
 	return pod
 }
 

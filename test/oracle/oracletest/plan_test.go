@@ -24,7 +24,7 @@ import (
 	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/hnssim"
-	"github.com/winnpm/winnpm/tool/whatif"
+	"github.com/winnpm/winnpm/tool/plan"
 )
 
 // TestPlan: of a random change of the objects of a random cluster, a plan has the
@@ -50,9 +50,9 @@ func TestPlan(t *testing.T) {
 		if !policies {
 			then = worldOf(after)
 		}
-		plan, err := whatif.New(w.t.Context(), world, changeOf(then, before, after))
+		got, err := plan.New(w.t.Context(), world, changeOf(then, before, after))
 		require.NoError(w.t, err)
-		x := planned{w: w, before: before, after: after, plan: plan, all: slices.Concat(plan.Flips, plan.Outside), seen: seen}
+		x := planned{w: w, before: before, after: after, plan: got, all: slices.Concat(got.Flips, got.Outside), seen: seen}
 		// Which of several pods has an address depends on the node, and a plan is of all nodes.
 		contested := contested(before) || contested(after)
 		if policies || !contested {
@@ -86,10 +86,10 @@ func TestPlan(t *testing.T) {
 func (x planned) fromDump() {
 	world, err := cluster.FromDump(x.w.dp.Dump())
 	require.NoError(x.w.t, err)
-	plan, err := whatif.New(x.w.t.Context(), world, changeOf(world, x.before, x.after))
+	got, err := plan.New(x.w.t.Context(), world, changeOf(world, x.before, x.after))
 	require.NoError(x.w.t, err)
 	// Rules of one place in all plans; a dump knows of its own node's writes alone.
-	if d := cmp.Diff(x.plan, plan, cmpopts.IgnoreUnexported(whatif.Addresses{}), cmpopts.IgnoreFields(whatif.Plan{}, "Nodes", "NodesSeen")); d != "" {
+	if d := cmp.Diff(x.plan, got, cmpopts.IgnoreUnexported(plan.Addresses{}), cmpopts.IgnoreFields(plan.Plan{}, "Nodes", "NodesSeen")); d != "" {
 		x.w.fail(x.before, "from a dump it is another plan:\n%s", d)
 	}
 }
@@ -148,8 +148,8 @@ func changeOf(w cluster.World, before, after oracle.Cluster) cluster.Change {
 type planned struct {
 	w             *world
 	before, after oracle.Cluster
-	plan          whatif.Plan
-	all           []whatif.Flip
+	plan          plan.Plan
+	all           []plan.Flip
 	seen          map[string]int
 }
 
@@ -200,7 +200,7 @@ func (x planned) flips(probes []gen.Probe) {
 
 // check holds a flip's policies against the oracle: at the ends that say
 // otherwise now, those that isolate when it is blocked, or let it through.
-func (x planned) check(f *whatif.Flip, src, dst netip.Addr, probe gen.Probe) {
+func (x planned) check(f *plan.Flip, src, dst netip.Addr, probe gen.Probe) {
 	x.seen[string(f.After)]++
 	if len(f.Ports) == 1 && f.Ports[0].First > 1 {
 		x.seen["on some ports"]++
@@ -233,7 +233,7 @@ func (x planned) check(f *whatif.Flip, src, dst netip.Addr, probe gen.Probe) {
 				continue
 			}
 			by[name] = true
-			if slices.ContainsFunc(x.plan.Policies, func(c whatif.PolicyChange) bool { return c.Policy == name && c.Change != "unchanged" }) {
+			if slices.ContainsFunc(x.plan.Policies, func(c plan.PolicyChange) bool { return c.Policy == name && c.Change != "unchanged" }) {
 				ofChange[name] = true
 			}
 		}
@@ -247,7 +247,7 @@ func (x planned) check(f *whatif.Flip, src, dst netip.Addr, probe gen.Probe) {
 }
 
 // find returns the flip of a connection, nil when it does not flip.
-func (x planned) find(src, dst netip.Addr, probe gen.Probe) *whatif.Flip {
+func (x planned) find(src, dst netip.Addr, probe gen.Probe) *plan.Flip {
 	from, to := x.end(src), x.end(dst)
 	for _, f := range x.all {
 		covers := func(r explain.Range) bool {
@@ -288,7 +288,7 @@ func (x planned) writes() {
 	report := x.w.apply(tx)
 	require.True(x.w.t, report.Converged())
 	after := x.w.state()
-	i := slices.IndexFunc(x.plan.Nodes, func(n whatif.NodeChange) bool { return n.Node == gen.Node })
+	i := slices.IndexFunc(x.plan.Nodes, func(n plan.NodeChange) bool { return n.Node == gen.Node })
 	if i < 0 {
 		x.seen["no writes"]++
 		for op := range report.Calls {
@@ -303,7 +303,7 @@ func (x planned) writes() {
 
 // written holds what an agent has written against what was planned.
 func (x planned) written(before, after hnsState) {
-	var n whatif.NodeChange
+	var n plan.NodeChange
 	for _, planned := range x.plan.Nodes {
 		if planned.Node == gen.Node {
 			n = planned

@@ -1,4 +1,6 @@
-package whatif
+// Package plan plans a change of policies and other objects: which connections would flip, and what each
+// node's agent would write. It runs the dataplane on a simulator of HNS, before and after the change.
+package plan
 
 import (
 	"cmp"

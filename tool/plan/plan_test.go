@@ -1,4 +1,4 @@
-package whatif_test
+package plan_test
 
 import (
 	"encoding/json"
@@ -23,7 +23,7 @@ import (
 	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
 	"github.com/winnpm/winnpm/tool/manifest"
-	"github.com/winnpm/winnpm/tool/whatif"
+	"github.com/winnpm/winnpm/tool/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -81,10 +81,10 @@ func TestTexts(t *testing.T) {
 			world, err := cluster.Read(t.Context(), cluster.Options{Manifests: []string{shop}})
 			require.NoError(t, err)
 			c := change(t, world, tc.path, tc.remove)
-			plan, err := whatif.New(t.Context(), world, c)
+			got, err := plan.New(t.Context(), world, c)
 			require.NoError(t, err)
 			var b strings.Builder
-			require.NoError(t, plan.WriteText(&b, false))
+			require.NoError(t, got.WriteText(&b, false))
 			path := filepath.Join("testdata", tc.name+".txt")
 			if *update {
 				require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
@@ -92,7 +92,7 @@ func TestTexts(t *testing.T) {
 			want, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.Empty(t, gocmp.Diff(string(want), b.String()))
-			text, err := json.Marshal(plan)
+			text, err := json.Marshal(got)
 			require.NoError(t, err)
 			require.NotContains(t, string(text), "null", "a list without entries is []")
 		})
@@ -120,10 +120,10 @@ func TestNodesFlip(t *testing.T) {
 		cnp := &v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha2.ClusterNetworkPolicySpec{
 			Tier: v1alpha2.AdminTier, Subject: v1alpha2.ClusterNetworkPolicySubject{Namespaces: &metav1.LabelSelector{}}, Egress: rules,
 		}}
-		plan, err := whatif.New(t.Context(), w, setting(w, nil, []*v1alpha2.ClusterNetworkPolicy{cnp}))
+		got, err := plan.New(t.Context(), w, setting(w, nil, []*v1alpha2.ClusterNetworkPolicy{cnp}))
 		require.NoError(t, err)
-		require.Len(t, plan.Outside, 1)
-		require.Equal(t, want, plan.Outside[0].To)
+		require.Len(t, got.Outside, 1)
+		require.Equal(t, want, got.Outside[0].To)
 	}
 }
 
@@ -139,16 +139,16 @@ func TestChangesOfClusterPolicies(t *testing.T) {
 		ClusterPolicies: []*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 1), cnp("gone", 1)},
 		Policies:        []*networkingv1.NetworkPolicy{deny("x")},
 	}
-	plan, err := whatif.New(t.Context(), w, setting(w, nil,
+	got, err := plan.New(t.Context(), w, setting(w, nil,
 		[]*v1alpha2.ClusterNetworkPolicy{cnp("same", 1), cnp("other", 2), cnp("fresh", 1)}, "ClusterNetworkPolicy/gone", "x/deny"))
 	require.NoError(t, err)
-	require.Equal(t, []whatif.PolicyChange{
+	require.Equal(t, []plan.PolicyChange{
 		{Policy: "ClusterNetworkPolicy/fresh", Change: "new", SelectsNothing: true},
 		{Policy: "ClusterNetworkPolicy/gone", Change: "deleted"},
 		{Policy: "ClusterNetworkPolicy/other", Change: "changed", SelectsNothing: true},
 		{Policy: "ClusterNetworkPolicy/same", Change: "unchanged", SelectsNothing: true},
 		{Policy: "x/deny", Change: "deleted"},
-	}, plan.Policies)
+	}, got.Policies)
 }
 
 // deny isolates every pod of a namespace.
@@ -177,15 +177,15 @@ func TestADumpIsOfOneNode(t *testing.T) {
 	}
 	world, err := cluster.FromDump(d)
 	require.NoError(t, err)
-	plan, err := whatif.New(t.Context(), world, setting(world, []*networkingv1.NetworkPolicy{deny("x")}, nil))
+	got, err := plan.New(t.Context(), world, setting(world, []*networkingv1.NetworkPolicy{deny("x")}, nil))
 	require.NoError(t, err)
-	require.Equal(t, 1, plan.NodesSeen)
-	require.Len(t, plan.Nodes, 1)
-	require.Equal(t, 2, plan.Nodes[0].Endpoints)
-	require.Equal(t, 3, plan.Pods)
+	require.Equal(t, 1, got.NodesSeen)
+	require.Len(t, got.Nodes, 1)
+	require.Equal(t, 2, got.Nodes[0].Endpoints)
+	require.Equal(t, 3, got.Pods)
 	// What tiered rules do is not known, before and after, unless the other end blocks.
-	require.Equal(t, 4, plan.Between.Flipped)
-	for _, f := range plan.Flips {
+	require.Equal(t, 4, got.Between.Flipped)
+	for _, f := range got.Flips {
 		require.NotEqual(t, "x/here", f.To)
 		require.Equal(t, explain.Blocked, f.After)
 	}
@@ -199,8 +199,8 @@ func TestNodesOfADump(t *testing.T) {
 	d := state.Dump{Node: "n1"}
 	w, err := cluster.FromDump(d)
 	require.NoError(t, err)
-	_, err = whatif.New(t.Context(), w, setting(w, nil, asked))
-	require.ErrorIs(t, err, whatif.ErrNoNodes)
+	_, err = plan.New(t.Context(), w, setting(w, nil, asked))
+	require.ErrorIs(t, err, plan.ErrNoNodes)
 
 	d.ClusterPolicies = []state.ClusterPolicy{{Name: "other", Spec: &asks.Spec}}
 	d.Nodes = []state.NodeDump{{Name: "n1"}}
@@ -208,9 +208,9 @@ func TestNodesOfADump(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []cluster.Node{node("n1")}, w.Nodes)
 	require.Equal(t, asks.Spec, w.ClusterPolicies[0].Spec)
-	plan, err := whatif.New(t.Context(), w, setting(w, nil, asked))
+	got, err := plan.New(t.Context(), w, setting(w, nil, asked))
 	require.NoError(t, err)
-	require.Equal(t, []whatif.PolicyChange{{Policy: "ClusterNetworkPolicy/asks", Change: "new", SelectsNothing: true}}, plan.Policies)
+	require.Equal(t, []plan.PolicyChange{{Policy: "ClusterNetworkPolicy/asks", Change: "new", SelectsNothing: true}}, got.Policies)
 
 	d.ClusterPolicies[0].Spec = nil
 	_, err = cluster.FromDump(d)
@@ -232,14 +232,14 @@ func TestWarnings(t *testing.T) {
 		return np
 	}
 	w := cluster.World{Policies: []*networkingv1.NetworkPolicy{six("old"), six("same")}}
-	plan, err := whatif.New(t.Context(), w, setting(w, []*networkingv1.NetworkPolicy{six("new"), six("same")}, nil))
+	got, err := plan.New(t.Context(), w, setting(w, []*networkingv1.NetworkPolicy{six("new"), six("same")}, nil))
 	require.NoError(t, err)
 	var about []string
-	for _, w := range plan.Warnings {
+	for _, w := range got.Warnings {
 		about = append(about, w.Object)
 	}
 	require.Equal(t, []string{"x/new", "x/same"}, about)
-	require.Equal(t, []whatif.PolicyChange{{Policy: "x/new", Change: "new", SelectsNothing: true}, {Policy: "x/same", Change: "unchanged", SelectsNothing: true}}, plan.Policies)
+	require.Equal(t, []plan.PolicyChange{{Policy: "x/new", Change: "new", SelectsNothing: true}, {Policy: "x/same", Change: "unchanged", SelectsNothing: true}}, got.Policies)
 }
 
 // large is a world of many pods, on ten nodes, in as many workloads as a policy

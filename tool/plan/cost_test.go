@@ -1,4 +1,4 @@
-package whatif_test
+package plan_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/winnpm/winnpm/tool/whatif"
+	"github.com/winnpm/winnpm/tool/plan"
 )
 
 // blocks is a policy of so many networks, each of which may come in by a port of its own.
@@ -35,12 +35,12 @@ func TestManyBlocks(t *testing.T) {
 	bytes := func(n int) uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		plan, err := whatif.New(t.Context(), w, setting(w, []*networkingv1.NetworkPolicy{blocks(n)}, nil))
+		got, err := plan.New(t.Context(), w, setting(w, []*networkingv1.NetworkPolicy{blocks(n)}, nil))
 		require.NoError(t, err)
-		require.NoError(t, plan.WriteText(io.Discard, true))
+		require.NoError(t, got.WriteText(io.Discard, true))
 		runtime.ReadMemStats(&after)
-		require.Len(t, plan.Addresses, n+1)
-		require.Len(t, plan.Outside, 2*(n+1)) // two workloads
+		require.Len(t, got.Addresses, n+1)
+		require.Len(t, got.Outside, 2*(n+1)) // two workloads
 		return after.TotalAlloc - before.TotalAlloc
 	}
 	bytes(10) // what is made once
