@@ -28,16 +28,15 @@ func (r *run) record() state.Report {
 		Took:       r.clock.Sub(r.started),
 		Busy:       r.busy,
 		Objects:    r.tx.Len(),
-		Changes:    r.changes.List(),
 		Plan:       r.writtenText(),
 		Calls:      r.calls,
 		Pending:    out.Pending,
 		Waiting:    out.Spans,
 		Warnings:   r.warnings(out.Warnings),
-		Rivals:     r.desired.Rivals(),
 		RetryAfter: out.Retry.After(r.clock),
 		ProbeAfter: out.Probe.After(r.clock),
 	}
+	r.desired.Report(&rep)
 	r.endpoints.Report(&rep)
 	if n := len(rep.Waiting); n > 0 {
 		rep.Unprogrammed = rep.Waiting[n-1].To

@@ -55,7 +55,6 @@ type run struct {
 	tx      *Transaction
 	started time.Time
 
-	changes desired.Changes
 	calls   map[string]int
 	alone   map[ipsets.Name]bool // sets that HNS did not remove together with others
 	written map[written]bool

@@ -3,7 +3,6 @@ package desired
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -193,29 +192,6 @@ func (d *State) settle(addr netip.Addr, before ownership, moves map[PodKey]*podM
 // elsewhere reports whether pods of other nodes contest an address.
 func elsewhere(s ownership) bool { return s.Rivals && len(s.Home) == 0 }
 
-// maxRivals bounds the number of pods that Rivals returns.
-const maxRivals = 1024
-
-// Rivals returns the pods of other nodes that contest an address, as namespace and name, sorted by
-// address and name. It returns at most maxRivals pods. The result does not depend on their Trust.
-func (d *State) Rivals() [][2]string {
-	var out [][2]string
-	for _, addr := range slices.SortedFunc(maps.Keys(d.contested), netip.Addr.Compare) {
-		if !elsewhere(d.whose(addr)) {
-			continue
-		}
-		at := len(out)
-		for _, p := range d.owners.live(addr) {
-			out = append(out, [2]string{p.Namespace, p.Name})
-		}
-		slices.SortFunc(out[at:], func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
-		if len(out) >= maxRivals {
-			return out[:maxRivals]
-		}
-	}
-	return out
-}
-
 // Home returns the local pods that an endpoint with these addresses belongs to: one or none, or
 // in doubt several, strongest claim first.
 func (d *State) Home(addrs []netip.Addr) []*PodState {
@@ -324,7 +300,7 @@ func (d *State) EndLost(there func(netip.Addr) bool) (due time.Time) {
 		}
 	}
 	if len(ended) > 0 {
-		d.stagePods(ended, nil, map[netip.Addr]ownership{}, Changes{})
+		d.stagePods(ended, nil, map[netip.Addr]ownership{}, changes{})
 		d.activate()
 	}
 	var next backoff.Due

@@ -69,7 +69,7 @@ const clockSkew = time.Minute
 // several pods ends up with the right pod, in whatever order the pods come. finished has the pods
 // that had finished before they were deleted. addrs has further addresses whose owner may change,
 // with their owners so far.
-func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs map[netip.Addr]ownership, c Changes) {
+func (d *State) stagePods(pods map[PodKey]*Pod, finished map[PodKey]bool, addrs map[netip.Addr]ownership, c changes) {
 	moves := map[PodKey]*podMove{}
 	gone := false // a pod is
 	for key, pod := range pods {

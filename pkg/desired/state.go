@@ -60,6 +60,7 @@ type State struct {
 	nodeAddrs  []netip.Addr
 	nodeRule   []hns.ACL // that lets the node in
 	effects    Effects
+	changed    changes // by the last Stage
 }
 
 // New returns a State of an empty cluster. It defines sets in the cache, and holds
@@ -148,10 +149,11 @@ func (d *State) Selecting(key PodKey) (keys []policy.Key) {
 }
 
 // Stage applies changed objects; now is the start of the transaction. Namespaces and policies
-// come before pods, so that a cold start fills each set once.
-func (d *State) Stage(in *Objects, now time.Time) Changes {
+// come before pods, so that a cold start fills each set once. Report says what changed.
+func (d *State) Stage(in *Objects, now time.Time) {
 	d.now = now
-	c := Changes{}
+	c := changes{}
+	d.changed = c
 	addrs := map[netip.Addr]ownership{}
 	if in.nodeAddrs != nil && !slices.Equal(*in.nodeAddrs, d.nodeAddrs) {
 		c.add(changedNode, len(d.nodeAddrs) > 0, true)
@@ -188,11 +190,10 @@ func (d *State) Stage(in *Objects, now time.Time) Changes {
 	if len(d.switched)+len(d.namedPorts.stale) > 0 {
 		d.activate()
 	}
-	return c
 }
 
 // stageNamespace replaces a Namespace object; nil deletes it.
-func (d *State) stageNamespace(name string, ns *Namespace, c Changes) {
+func (d *State) stageNamespace(name string, ns *Namespace, c changes) {
 	d.note("staging", "Namespace", "", name)
 	was, known := d.members.namespaces[name]
 	if ns == nil || !known || !was.Same(ns) {
@@ -212,12 +213,12 @@ const (
 	changedClusterPolicy = "clusterpolicy"
 )
 
-// Changes counts the objects that changed, by kind and operation; Count is not used in its keys.
-type Changes map[state.ObjectChange]int
+// changes counts the objects that changed, by kind and operation; Count is not used in its keys.
+type changes map[state.ObjectChange]int
 
 // add counts the change of an object that existed before (was) and exists now (is). It counts nothing
 // if neither holds.
-func (c Changes) add(kind string, was, is bool) {
+func (c changes) add(kind string, was, is bool) {
 	switch {
 	case !was && is:
 		c[state.ObjectChange{Kind: kind, Operation: "create"}]++
@@ -228,15 +229,32 @@ func (c Changes) add(kind string, was, is bool) {
 	}
 }
 
-// List returns the counts by kind and operation.
-func (c Changes) List() []state.ObjectChange {
-	var out []state.ObjectChange
-	for change, n := range c {
+// maxRivals bounds the number of Rivals in a report.
+const maxRivals = 1024
+
+// Report adds the changes of the last Stage, by kind and operation, and the Rivals: the pods of other
+// nodes that contest an address, by address and name, at most maxRivals. Rivals do not depend on the
+// Trust of pods.
+func (d *State) Report(rep *state.Report) {
+	for change, n := range d.changed {
 		change.Count = n
-		out = append(out, change)
+		rep.Changes = append(rep.Changes, change)
 	}
-	slices.SortFunc(out, func(a, b state.ObjectChange) int {
+	slices.SortFunc(rep.Changes, func(a, b state.ObjectChange) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Operation, b.Operation))
 	})
-	return out
+	for _, addr := range slices.SortedFunc(maps.Keys(d.contested), netip.Addr.Compare) {
+		if !elsewhere(d.whose(addr)) {
+			continue
+		}
+		at := len(rep.Rivals)
+		for _, p := range d.owners.live(addr) {
+			rep.Rivals = append(rep.Rivals, [2]string{p.Namespace, p.Name})
+		}
+		slices.SortFunc(rep.Rivals[at:], func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+		if len(rep.Rivals) >= maxRivals {
+			rep.Rivals = rep.Rivals[:maxRivals]
+			return
+		}
+	}
 }

@@ -16,7 +16,7 @@ import (
 
 // Workload is a group of similar pods that no rule and no set of the dump distinguishes. Its pods have the
 // same namespace, the same first part of the name, the same ports, and the same labels except per-pod
-// labels of controllers.
+// labels of controllers, and either all own their addresses for certain or none does.
 type Workload struct {
 	// Name is namespace/name, where name is that of the pods' owner, or the first part of the pods' names. Several
 	// workloads with the same name get the suffixes #2, #3 and so on, except the first.
@@ -68,7 +68,7 @@ func traits(p *state.PodDump) string {
 	}
 	namespace, name, _ := strings.Cut(p.Pod, "/")
 	stem, _, _ := strings.Cut(name, "-") // the first part of the name, for pods without labels
-	text, err := json.Marshal([]any{namespace, stem, labels, p.Ports, p.Local})
+	text, err := json.Marshal([]any{namespace, stem, labels, p.Ports, p.Local, p.InDoubt})
 	if err != nil { // cannot happen: these values marshal
 		return p.Pod
 	}
