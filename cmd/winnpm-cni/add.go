@@ -48,7 +48,7 @@ func (p plugin) claim(args *skel.CmdArgs, c config, r prevResult) error {
 	if claim.Name == "" {
 		return nil
 	}
-	claim.Wait, claim.Strict = c.wait(), c.Mode == node.ModeStrict
+	claim.Wait, claim.Strict = time.Duration(c.WaitSeconds)*time.Second, c.Mode == node.ModeStrict
 	_, err = node.Ask(context.Background(), p.dialing(c), claim)
 	if err == nil {
 		return nil

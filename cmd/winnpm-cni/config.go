@@ -44,8 +44,6 @@ func parse(stdin []byte) (config, error) {
 	return c, nil
 }
 
-func (c config) wait() time.Duration { return time.Duration(c.WaitSeconds) * time.Second }
-
 // dialing returns a function that connects to the pipe of c.
 func (p plugin) dialing(c config) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) { return p.dial(ctx, c.Pipe) }

@@ -70,9 +70,9 @@ func run(list bool) error {
 		most  int // functions: the last figure and 10 %
 		event func() error
 	}{
-		{"label of a remote pod", 151, func() error { server.Put(pod("api-0", "10.1.1.2", false, "api")); return nil }},
-		{"port of a policy", 249, func() error { server.Put(policy(5433)); return nil }},
-		{"new pod", 278, func() error { server.Put(pod("db-1", "10.1.0.3", true, "db")); return start("db-1", "10.1.0.3") }},
+		{"label of a remote pod", 139, func() error { server.Put(pod("api-0", "10.1.1.2", false, "api")); return nil }},
+		{"port of a policy", 239, func() error { server.Put(policy(5433)); return nil }},
+		{"new pod", 266, func() error { server.Put(pod("db-1", "10.1.0.3", true, "db")); return start("db-1", "10.1.0.3") }},
 	} {
 		time.Sleep(200 * time.Millisecond) // until the worker waits
 		sim.ResetCalls()

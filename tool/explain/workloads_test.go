@@ -124,3 +124,11 @@ func TestRulesTellPodsApart(t *testing.T) {
 		require.Equal(t, tc.same, len(grouped(d)) == 1, "%+v", tc)
 	}
 }
+
+// A verdict about a pod whose address is contested is no verdict about the others.
+func TestContestedPodIsNoWorkloadOfOthers(t *testing.T) {
+	contested := pod("x/cache-0", "10.0.0.6", labels("app", "cache"))
+	contested.InDoubt = true
+	d := state.Dump{Pods: []state.PodDump{contested, pod("x/cache-1", "10.0.0.7", labels("app", "cache"))}}
+	require.Equal(t, map[string][]string{"x/cache-0": {"x/cache-0"}, "x/cache-1": {"x/cache-1"}}, grouped(d))
+}
