@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/winnpm/winnpm/pkg/hns"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
@@ -30,11 +29,10 @@ type Cluster struct {
 	setNames   SetNames
 	// views are the sets in HNS, unknown ones taken as empty or as complete, and the desired sets. lists
 	// caches the parsed rules of endpoints for each view.
-	views    [3]*view
-	lists    map[listKey]parsed
-	isolated map[hns.Direction]map[string][]string // the isolating policies by direction and pod
-	// clusterPolicies are in the order of evaluation.
-	clusterPolicies []*policy.Policy
+	views     [3]*view
+	lists     map[listKey]parsed
+	isolated  map[hns.Direction]map[string][]string // the isolating policies by direction and pod
+	tierRules []tierRule                            // of all ClusterNetworkPolicies, in the order of evaluation
 }
 
 // New returns the cluster of a dump.
@@ -45,7 +43,7 @@ func New(dump state.Dump) *Cluster {
 		namespaces: map[string]namespace{}, endpoints: map[string]*state.EndpointDump{},
 		setByID: map[string]*state.SetDump{}, setByName: map[string]*state.SetDump{}, setNames: SetNames{},
 		isolated: map[hns.Direction]map[string][]string{hns.In: {}, hns.Out: {}},
-		lists:    map[listKey]parsed{}, clusterPolicies: compileClusterPolicies(dump.ClusterPolicies),
+		lists:    map[listKey]parsed{}, tierRules: tierRulesOf(dump.ClusterPolicies),
 	}
 	c.views = [...]*view{
 		viewEmpty:   {c: c, actual: true, sets: map[string]viewed{}},

@@ -102,10 +102,9 @@ func (t attempt) misses() []Miss {
 // program blocks it, and NetworkPolicies decide it, rather than ClusterNetworkPolicies. For a pod that
 // ClusterNetworkPolicies select it returns false for changes other than of a label or a port number.
 func (t attempt) helps(m Miss) bool {
-	if slices.Contains([]Kind{PortName, OtherNamespace, Address}, m.Kind) {
-		for range t.c.tierRules(t.own, t.q.dir) {
-			return false
-		}
+	applies := func(r tierRule) bool { return r.appliesTo(t.own, t.q.dir) }
+	if slices.Contains([]Kind{PortName, OtherNamespace, Address}, m.Kind) && slices.ContainsFunc(t.c.tierRules, applies) {
+		return false
 	}
 	return !slices.ContainsFunc(t.after(m), func(a attempt) bool {
 		return !a.allows() || !a.c.evaluateTiers(a.own, a.peer, a.q, true).namespaced || a.foreignBlock()

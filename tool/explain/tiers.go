@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,50 +39,44 @@ type Passed struct {
 // clusterPrefix precedes the name of a ClusterNetworkPolicy.
 const clusterPrefix = "ClusterNetworkPolicy/"
 
-// tierRule is a rule of a ClusterNetworkPolicy that selects a pod.
+// tierRule is a rule of a ClusterNetworkPolicy.
 type tierRule struct {
 	policy.Rule
-	of   string // the policy's name with clusterPrefix
-	tier policy.Tier
+	of     string // the policy's name with clusterPrefix
+	policy *policy.Policy
 }
 
-// compileClusterPolicies compiles the ClusterNetworkPolicies of a dump, in the order of evaluation.
-func compileClusterPolicies(dumped []state.ClusterPolicy) []*policy.Policy {
-	var out []*policy.Policy
+// tierRulesOf compiles the ClusterNetworkPolicies of a dump, and returns their rules in the order of
+// evaluation.
+func tierRulesOf(dumped []state.ClusterPolicy) (out []tierRule) {
+	var policies []*policy.Policy
 	for _, d := range dumped {
 		if d.Spec != nil {
 			compiled := policy.CompileCluster(&v1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: *d.Spec})
-			out = append(out, &compiled)
+			policies = append(policies, &compiled)
 		}
 	}
-	slices.SortFunc(out, (*policy.Policy).Compare)
+	slices.SortFunc(policies, (*policy.Policy).Compare)
+	for _, p := range policies {
+		name, _ := p.Key.Cluster()
+		for _, r := range p.Rules {
+			out = append(out, tierRule{r, clusterPrefix + name, p})
+		}
+	}
 	return out
 }
 
-// tierRules yields the ClusterNetworkPolicy rules for the pod of an end in a direction, the Admin tier
-// first. If the labels of its namespace are unknown it does as the dataplane (ADR 24): every policy that may
-// select the pod applies, without its Accept rules, and with Deny instead of Pass.
-func (c *Cluster) tierRules(own End, dir hns.Direction) iter.Seq[tierRule] {
-	return func(yield func(tierRule) bool) {
-		known := own.namespace.known
-		for _, p := range c.clusterPolicies {
-			if own.pod.HostNetwork || !p.Subject.Matches(own.pod.Labels) || known && !p.Namespaces.Matches(own.namespace.labels) {
-				continue
-			}
-			name, _ := p.Key.Cluster()
-			for _, r := range p.Rules {
-				if (r.Direction == policy.Ingress) != (dir == hns.In) || !known && r.Action == policy.Accept {
-					continue
-				}
-				if !known {
-					r.Action = policy.Deny
-				}
-				if !yield(tierRule{r, clusterPrefix + name, p.Tier}) {
-					return
-				}
-			}
-		}
+// appliesTo reports whether the rule is about a direction of the pod of an end. If the labels of its
+// namespace are unknown it does as the dataplane (ADR 24): every policy that may select the pod applies,
+// without its Accept rules.
+func (r *tierRule) appliesTo(own End, dir hns.Direction) bool {
+	if own.pod.HostNetwork || (r.Direction == policy.Ingress) != (dir == hns.In) || !r.policy.Subject.Matches(own.pod.Labels) {
+		return false
 	}
+	if own.namespace.known {
+		return r.policy.Namespaces.Matches(own.namespace.labels)
+	}
+	return r.Action != policy.Accept
 }
 
 // tierResult is the result of evaluating the tiers at one end.
@@ -95,23 +88,26 @@ type tierResult struct {
 }
 
 // evaluateTiers evaluates the ClusterNetworkPolicy rules for a connection. A Deny rule that may match
-// decides, other rules that may match are skipped. A Pass rule skips the rest of its tier.
+// decides, other rules that may match are skipped. A Pass rule skips the rest of its tier; it denies if the
+// labels of the pod's namespace are unknown.
 func (c *Cluster) evaluateTiers(own, peer End, q question, isolated bool) tierResult {
 	s, skipped := tierResult{namespaced: isolated}, policy.Namespaced
-	for r := range c.tierRules(own, q.dir) {
-		if r.tier == skipped {
-			continue
-		}
-		if isolated && r.tier != policy.Admin {
+	for i := range c.tierRules {
+		r := &c.tierRules[i]
+		if isolated && r.policy.Tier != policy.Admin {
 			break
 		}
+		if r.policy.Tier == skipped || !r.appliesTo(own, q.dir) {
+			continue
+		}
+		deny := r.Action == policy.Deny || !own.namespace.known
 		switch m := c.ruleMatches(r.Rule, own, peer, q); {
-		case m == no || m == maybe && r.Action != policy.Deny:
-		case r.Action == policy.Pass:
-			s.passed = append(s.passed, Passed{Policy: r.of, Tier: r.tier.String(), Rule: r.Index})
-			skipped = r.tier
+		case m == no || m == maybe && !deny:
+		case r.Action == policy.Pass && !deny:
+			s.passed = append(s.passed, Passed{Policy: r.of, Tier: r.policy.Tier.String(), Rule: r.Index})
+			skipped = r.policy.Tier
 		default:
-			s.rule, s.namespaced = &r, false
+			s.rule, s.namespaced = r, false
 			return s
 		}
 	}
@@ -221,7 +217,7 @@ func (c *Cluster) Decider(h Half) Decider {
 		return Decider{Passed: s.passed}
 	case s.rule != nil && (h.Actual == Allowed) == (s.rule.Action == policy.Accept):
 		return Decider{
-			Policy: s.rule.of, Tier: s.rule.tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
+			Policy: s.rule.of, Tier: s.rule.policy.Tier.String(), Rule: &s.rule.Index, RuleName: s.rule.Name, Passed: s.passed,
 		}
 	}
 	return Decider{Policy: append(policiesOf(h.rules), "")[0]}

@@ -66,16 +66,13 @@ func (v *view) build(d *state.SetDump) viewed {
 	}
 	for _, name := range v.members(d) {
 		m := v.c.setByName[name]
-		switch {
-		case m == nil || m.Type == string(hns.NestedIPSet):
-			return v.unknown()
-		case v.actual && (m.Unknown || !m.InHNS):
+		if m == nil || m.Type == string(hns.NestedIPSet) || v.actual && (m.Unknown || !m.InHNS) {
 			if out.doubt = true; v.open {
 				return v.unknown()
 			}
-		default:
-			out.set.Members = append(out.set.Members, v.leaf(m))
+			continue
 		}
+		out.set.Members = append(out.set.Members, v.leaf(m))
 	}
 	return out
 }
