@@ -55,11 +55,12 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 	case "netns": // netns ENDPOINT ID: HNS shows its namespace from now on
 		return w.sim.SetNetns(args[0], args[1])
 	case "state": // state ENDPOINT NAME: HNS moves an endpoint to another state
-		state, known := map[string]hnssim.EndpointState{"AttachedSharing": hnssim.AttachedSharing, "Detached": hnssim.Detached}[args[1]]
-		if !known {
-			return fmt.Errorf("unknown state %q", args[1])
+		for state := hnssim.Created; state <= hnssim.Destroyed; state++ {
+			if state.String() == args[1] {
+				return w.sim.SetState(args[0], state)
+			}
 		}
-		return w.sim.SetState(args[0], state)
+		return fmt.Errorf("unknown state %q", args[1])
 	case "watch": // watch ADDR,... PORT...: the packets between these and the endpoints after each write
 		return w.watch(args)
 	case "changes": // changes N: verdicts that changed since watch, each only once
