@@ -54,12 +54,13 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 		w.tx.Yield = after(must(strconv.Atoi(args[0])))
 	case "netns": // netns ENDPOINT ID: HNS shows its namespace from now on
 		return w.sim.SetNetns(args[0], args[1])
-	case "state": // state ENDPOINT STATE: HNS moves an endpoint to another state, Detached or AttachedSharing
-		state, ok := map[string]hnssim.EndpointState{"Detached": hnssim.Detached, "AttachedSharing": hnssim.AttachedSharing}[args[1]]
-		if !ok {
-			return fmt.Errorf("unknown state %q", args[1])
+	case "state": // state ENDPOINT NAME: HNS moves an endpoint to another state
+		for state := hnssim.Created; state <= hnssim.Destroyed; state++ {
+			if state.String() == args[1] {
+				return w.sim.SetState(args[0], state)
+			}
 		}
-		return w.sim.SetState(args[0], state)
+		return fmt.Errorf("unknown state %q", args[1])
 	case "watch": // watch ADDR,... PORT...: the packets between these and the endpoints after each write
 		return w.watch(args)
 	case "changes": // changes N: verdicts that changed since watch, each only once

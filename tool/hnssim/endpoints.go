@@ -25,6 +25,16 @@ const (
 	Destroyed
 )
 
+var stateNames = [...]string{"Uninitialized", "Created", "Attached", "AttachedSharing", "Detached", "Degraded", "Destroyed"}
+
+// String returns the name that HNS uses.
+func (s EndpointState) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("EndpointState(%d)", s)
+}
+
 func (s EndpointState) attached() bool { return s == Attached || s == AttachedSharing }
 
 // NewEndpoint describes an endpoint that the CNI creates.
@@ -302,7 +312,7 @@ func (s *Sim) writable(id string) (*endpoint, *refused) {
 	case e.remote:
 		return nil, endpointRemote.of(id)
 	case !e.state.attached() && (!s.hooks.Early || e.state != Created):
-		return nil, endpointNotAttached.of(fmt.Sprintf("%s in state %d", id, e.state))
+		return nil, endpointNotAttached.of(fmt.Sprintf("%s is %v", id, e.state))
 	}
 	return e, nil
 }

@@ -84,6 +84,7 @@ func TestStatesAndNetworksInAListing(t *testing.T) {
 		_, err := s.GetEndpoint(t.Context(), "one")
 		require.NoError(t, err)
 	}
+	require.Equal(t, "EndpointState(7)", (Destroyed + 1).String())
 
 	network, err := s.Network(t.Context())
 	require.NoError(t, err)
