@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -9,9 +10,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/desired"
@@ -382,6 +386,10 @@ func (a *applying) setPod(p *corev1.Pod) string {
 	if running && a.before.FromManifests {
 		filled.Spec.NodeName = cmp.Or(p.Spec.NodeName, a.before.Node)
 	}
+	filled.UID = uidOf(p)
+	if p.CreationTimestamp.IsZero() {
+		filled.CreationTimestamp = created
+	}
 	host := a.addrOfNode(filled.Spec.NodeName)
 	if !running && p.Status.HostIP == "" && len(p.Status.HostIPs) == 0 && host.IsValid() {
 		filled.Status.HostIP = host.String()
@@ -406,6 +414,18 @@ func (a *applying) setPod(p *corev1.Pod) string {
 	pod.Fit()
 	a.pods[pod.Key()], a.kept[pod.Key()] = pod, true
 	return ChangeOf(there, true, old.Same(&pod.Pod))
+}
+
+// created is the creation time of pods without one. It is arbitrary but fixed.
+var created = metav1.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// uidOf returns a made-up UID, which depends on the name alone: of several pods that claim an address, the
+// UID may decide which one has it.
+func uidOf(p *corev1.Pod) types.UID {
+	// A UUID of version 8, whose content is application-defined.
+	b := sha256.Sum256([]byte("Pod/" + p.Namespace + "/" + p.Name))
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16]))
 }
 
 // addrOfNode returns the first InternalIP of a node, or no address.

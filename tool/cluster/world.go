@@ -1,7 +1,8 @@
 // Package cluster is the model of a cluster for the commands of kubectl npm. A World has the pods,
 // namespaces, nodes, Services and policies that a cluster has, or would have after manifests were applied.
-// It is read from manifests, a live cluster or a dump, changed by objects, and programmed on a simulator of
-// HNS.
+// It is read from manifests, a live cluster or a dump (read.go, dump.go), changed by objects (change.go), and
+// programmed on a simulator of HNS (program.go). What controllers do is in workloads.go: which pods a workload
+// has, and which labels it adds.
 package cluster
 
 import (
