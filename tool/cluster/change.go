@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -9,9 +10,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/desired"
@@ -142,11 +146,16 @@ func FromManifests(o manifest.Objects, node string) (World, error) {
 	for _, owner := range o.Makers {
 		made[owner] = true
 	}
-	o.Workloads = slices.DeleteFunc(slices.Clone(o.Workloads), func(of manifest.Workload) bool { return made[of.ID()] })
-	if err := a.set(o); err != nil {
+	making := o
+	making.Workloads = slices.DeleteFunc(slices.Clone(o.Workloads), func(of manifest.Workload) bool { return made[of.ID()] })
+	if err := a.set(making); err != nil {
 		return World{}, err
 	}
-	a.addNamespaces(o)
+	for name := range a.inUse(o) {
+		if _, defined := a.namespaces[name]; !defined {
+			a.namespaces[name] = desired.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}
+		}
+	}
 	return a.world(), nil
 }
 
@@ -157,12 +166,13 @@ type applying struct {
 	pods       map[desired.PodKey]Pod
 	kept       map[desired.PodKey]bool // pods that prune must not delete
 	named      map[string]bool         // the policies that the change sets or deletes
+	nodes      map[string]Node
 	namespaces map[string]desired.Namespace
 	// policies and clusterPolicies have the keys of World.Specs.
 	policies        map[string]*networkingv1.NetworkPolicy
 	clusterPolicies map[string]*v1alpha2.ClusterNetworkPolicy
-	after           World // without what is in the maps, which world() adds
-	taken           map[netip.Addr]bool
+	after           World               // without what is in the maps, which world() adds
+	taken           map[netip.Addr]bool // addresses that no new pod gets
 	newNodes        []string
 	objects         []ObjectChange
 	warnings        []state.Warning
@@ -170,42 +180,42 @@ type applying struct {
 
 func newApplying(w World, o manifest.Objects) *applying {
 	a := &applying{
-		before: w, after: w, old: map[desired.PodKey]Pod{}, kept: map[desired.PodKey]bool{}, namespaces: map[string]desired.Namespace{}, named: map[string]bool{},
-		policies: map[string]*networkingv1.NetworkPolicy{}, clusterPolicies: map[string]*v1alpha2.ClusterNetworkPolicy{}, taken: map[netip.Addr]bool{},
+		before: w, after: w, kept: map[desired.PodKey]bool{}, named: map[string]bool{}, taken: map[netip.Addr]bool{},
+		old: index(w.Pods, Pod.Key), pods: index(w.Pods, Pod.Key),
+		nodes:           index(w.Nodes, func(n Node) string { return n.Name }),
+		namespaces:      index(w.Namespaces, func(ns desired.Namespace) string { return ns.Name }),
+		policies:        index(w.Policies, nameOf),
+		clusterPolicies: index(w.ClusterPolicies, nameOfCluster),
 	}
+	a.after.Makers = union(w.Makers, o.Makers)
 	for _, p := range w.Pods {
-		a.old[p.Key()], a.taken[p.Addr] = p, true
+		a.taken[p.Addr] = true
 	}
-	for _, ns := range w.Namespaces {
-		a.namespaces[ns.Name] = ns
-	}
-	for _, np := range w.Policies {
-		a.policies[keyOf(np).String()] = np
-	}
-	for _, cnp := range w.ClusterPolicies {
-		a.clusterPolicies[ClusterPrefix+cnp.Name] = cnp
-	}
-	a.pods, a.after.Nodes, a.after.Makers = maps.Clone(a.old), slices.Clone(w.Nodes), union(w.Makers, o.Makers)
+	nodes := slices.Clone(w.Nodes)
 	for _, n := range o.Nodes {
-		a.take(nodeOf(n).Addrs...)
+		nodes = append(nodes, nodeOf(n))
 	}
-	for _, n := range w.Nodes {
-		a.take(n.Addrs...)
+	for _, n := range nodes {
+		for _, addr := range n.Addrs {
+			a.taken[addr] = true
+		}
 	}
 	for _, p := range o.Pods {
 		for _, ip := range append(p.Status.PodIPs, corev1.PodIP{IP: p.Status.PodIP}, corev1.PodIP{IP: p.Status.HostIP}) {
 			addr, _ := netip.ParseAddr(ip.IP) // the zero address is no pod's
-			a.take(addr)
+			a.taken[addr] = true
 		}
 	}
 	return a
 }
 
-// take excludes addresses from those of new pods.
-func (a *applying) take(addrs ...netip.Addr) {
-	for _, addr := range addrs {
-		a.taken[addr] = true
+// index returns the entries of a list by their keys.
+func index[K comparable, T any](list []T, key func(T) K) map[K]T {
+	out := map[K]T{}
+	for _, v := range list {
+		out[key(v)] = v
 	}
+	return out
 }
 
 // newAddr returns an address for a pod, and takes it. It is in 10.224.0.0/12, without the first and the last
@@ -237,7 +247,8 @@ func (a *applying) world() World {
 	a.after.Pods = slices.SortedFunc(maps.Values(a.pods), func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	a.after.Namespaces, a.after.Policies, a.after.ClusterPolicies = sorted(a.namespaces), sorted(a.policies), sorted(a.clusterPolicies)
+	a.after.Nodes, a.after.Namespaces = sorted(a.nodes), sorted(a.namespaces)
+	a.after.Policies, a.after.ClusterPolicies = sorted(a.policies), sorted(a.clusterPolicies)
 	a.after.AddNodes()
 	return a.after
 }
@@ -275,12 +286,10 @@ func (a *applying) warn(kind, object string, reason state.Reason, message string
 
 func (a *applying) set(o manifest.Objects) error {
 	for _, np := range o.Policies {
-		name := keyOf(np).String()
-		a.policies[name], a.named[name] = np, true
+		a.policies[nameOf(np)], a.named[nameOf(np)] = np, true
 	}
 	for _, cnp := range o.ClusterPolicies {
-		name := ClusterPrefix + cnp.Name
-		a.clusterPolicies[name], a.named[name] = cnp, true
+		a.clusterPolicies[nameOfCluster(cnp)], a.named[nameOfCluster(cnp)] = cnp, true
 	}
 	a.setNamespaces(o.Namespaces)
 	a.setNodes(o.Nodes)
@@ -317,46 +326,34 @@ func (a *applying) setNamespaces(list []*corev1.Namespace) {
 	}
 }
 
-// addNamespaces adds the namespaces of objects that no object defines.
-func (a *applying) addNamespaces(o manifest.Objects) {
-	var names []string
+// inUse returns the namespaces of pods, and of objects to apply.
+func (a *applying) inUse(o manifest.Objects) map[string]bool {
+	used := map[string]bool{}
 	for key := range a.pods {
-		names = append(names, key.Namespace)
+		used[key.Namespace] = true
 	}
 	for _, np := range o.Policies {
-		names = append(names, np.Namespace)
+		used[np.Namespace] = true
 	}
-	for of := range o.Makers {
-		_, name, _ := strings.Cut(of, " ")
-		names = append(names, strings.Split(name, "/")[0])
+	for _, of := range o.Workloads {
+		used[of.Namespace] = true
 	}
-	for _, name := range names {
-		if _, known := a.namespaces[name]; !known {
-			a.namespaces[name] = desired.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}
-		}
-	}
+	return used
 }
 
 // setNodes sets the labels of nodes. In a cluster a node keeps its other labels and its addresses, which
 // its kubelet sets.
 func (a *applying) setNodes(list []*corev1.Node) {
 	for _, n := range list {
-		node, old := nodeOf(n), Node{Unlisted: true}
-		i := slices.IndexFunc(a.after.Nodes, func(o Node) bool { return o.Name == n.Name })
-		if i < 0 {
-			a.after.Nodes = append(a.after.Nodes, node)
-		} else {
-			old = a.after.Nodes[i]
-		}
-		if old.Unlisted {
-			a.newNodes = append(a.newNodes, node.Name)
+		node := nodeOf(n)
+		old, there := a.nodes[n.Name]
+		if there = there && !old.Unlisted; !there {
+			a.newNodes = append(a.newNodes, n.Name)
 		} else if !a.before.FromManifests {
 			node.Labels, node.Addrs, node.Internal, node.Linux = union(old.Labels, node.Labels), old.Addrs, old.Internal, old.Linux
 		}
-		if i >= 0 {
-			a.after.Nodes[i] = node
-		}
-		a.objects = append(a.objects, ObjectChange{Kind: "Node", Object: node.Name, Change: ChangeOf(!old.Unlisted, true, old.Same(&node.NodeDump))})
+		a.nodes[n.Name] = node
+		a.objects = append(a.objects, ObjectChange{Kind: "Node", Object: n.Name, Change: ChangeOf(there, true, old.Same(&node.NodeDump))})
 	}
 }
 
@@ -389,6 +386,10 @@ func (a *applying) setPod(p *corev1.Pod) string {
 	if running && a.before.FromManifests {
 		filled.Spec.NodeName = cmp.Or(p.Spec.NodeName, a.before.Node)
 	}
+	filled.UID = uidOf(p)
+	if p.CreationTimestamp.IsZero() {
+		filled.CreationTimestamp = created
+	}
 	host := a.addrOfNode(filled.Spec.NodeName)
 	if !running && p.Status.HostIP == "" && len(p.Status.HostIPs) == 0 && host.IsValid() {
 		filled.Status.HostIP = host.String()
@@ -415,12 +416,24 @@ func (a *applying) setPod(p *corev1.Pod) string {
 	return ChangeOf(there, true, old.Same(&pod.Pod))
 }
 
+// created is the creation time of pods without one. It is arbitrary but fixed.
+var created = metav1.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// uidOf returns a made-up UID, which depends on the name alone: of several pods that claim an address, the
+// UID may decide which one has it.
+func uidOf(p *corev1.Pod) types.UID {
+	// A UUID of version 8, whose content is application-defined.
+	b := sha256.Sum256([]byte("Pod/" + p.Namespace + "/" + p.Name))
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16]))
+}
+
 // addrOfNode returns the first InternalIP of a node, or no address.
-func (a *applying) addrOfNode(name string) (addr netip.Addr) {
-	if i := slices.IndexFunc(a.after.Nodes, func(n Node) bool { return n.Name == name }); i >= 0 && len(a.after.Nodes[i].Internal) > 0 {
-		addr = a.after.Nodes[i].Internal[0]
+func (a *applying) addrOfNode(name string) netip.Addr {
+	for _, addr := range a.nodes[name].Internal {
+		return addr
 	}
-	return addr
+	return netip.Addr{}
 }
 
 // prune deletes the policies, pods and namespaces that are not among the objects.
@@ -445,22 +458,13 @@ func (a *applying) prune(o manifest.Objects) {
 // pruneNamespaces deletes the namespaces that are not among the objects, except namespaces in which some of
 // the objects are.
 func (a *applying) pruneNamespaces(o manifest.Objects) {
-	used := map[string]bool{}
-	for _, np := range o.Policies {
-		used[np.Namespace] = true
-	}
-	for _, w := range o.Workloads {
-		used[w.Namespace] = true
-	}
-	for key := range a.pods {
-		used[key.Namespace] = true
-	}
+	used := a.inUse(o)
 	for _, ns := range a.before.Namespaces {
 		switch {
 		case slices.ContainsFunc(o.Namespaces, func(n *corev1.Namespace) bool { return n.Name == ns.Name }):
 		case !used[ns.Name]:
 			delete(a.namespaces, ns.Name)
-			a.objects = append(a.objects, ObjectChange{Kind: "Namespace", Object: ns.Name, Change: Deleted})
+			a.remove("Namespace", ns.Name, nil)
 		case len(ns.Labels) > 1: // more than its name
 			a.warn("Namespace", ns.Name, reasonNamespaceKept, "it is in no file any more, and objects in it are: it is planned with the labels that it had; give its file, or take its objects out too")
 		}
@@ -496,8 +500,12 @@ func (a *applying) delete(o manifest.Objects) error {
 		}
 		a.remove("Pod", key.String(), a.podsWhere(func(p Pod) bool { return p.Key() == key }))
 	}
-	if err := a.deleteNodes(o.Nodes); err != nil {
-		return err
+	for _, n := range o.Nodes {
+		if old, is := a.nodes[n.Name]; !is || old.Unlisted {
+			return GoneError("Node " + n.Name)
+		}
+		delete(a.nodes, n.Name)
+		a.remove("Node", n.Name, nil)
 	}
 	for _, ns := range o.Namespaces {
 		if _, ok := a.namespaces[ns.Name]; !ok {
@@ -508,17 +516,14 @@ func (a *applying) delete(o manifest.Objects) error {
 	}
 	gone := map[string]bool{}
 	for _, np := range o.Policies {
-		name := keyOf(np).String()
-		if a.policies[name] == nil {
-			return GoneError("NetworkPolicy " + name)
+		if gone[nameOf(np)] = true; a.policies[nameOf(np)] == nil {
+			return GoneError("NetworkPolicy " + nameOf(np))
 		}
-		gone[name] = true
 	}
 	for _, cnp := range o.ClusterPolicies {
-		if a.clusterPolicies[ClusterPrefix+cnp.Name] == nil {
+		if gone[nameOfCluster(cnp)] = true; a.clusterPolicies[nameOfCluster(cnp)] == nil {
 			return GoneError("ClusterNetworkPolicy " + cnp.Name)
 		}
-		gone[ClusterPrefix+cnp.Name] = true
 	}
 	a.deletePolicies(func(name string) bool {
 		namespace, _, _ := strings.Cut(name, "/")
@@ -536,16 +541,4 @@ func (a *applying) deletePolicies(gone func(name string) bool) {
 			delete(a.clusterPolicies, name)
 		}
 	}
-}
-
-func (a *applying) deleteNodes(list []*corev1.Node) error {
-	for _, n := range list {
-		i := slices.IndexFunc(a.after.Nodes, func(o Node) bool { return o.Name == n.Name && !o.Unlisted })
-		if i < 0 {
-			return GoneError("Node " + n.Name)
-		}
-		a.after.Nodes = slices.Delete(a.after.Nodes, i, i+1)
-		a.objects = append(a.objects, ObjectChange{Kind: "Node", Object: n.Name, Change: Deleted})
-	}
-	return nil
 }

@@ -194,6 +194,10 @@ func (w World) watchedNodes() (out []state.NodeDump) {
 	return out
 }
 
+func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
+	return policy.Key{Namespace: np.Namespace, Name: np.Name}
+}
+
 // addDifference calls set for the new and changed objects of a list, and remove for the others.
 func addDifference[T any, K comparable](before, after []T, key func(T) K, same func(a, b T) bool, set func(T), remove func(K)) {
 	old, now := map[K]T{}, map[K]bool{}

@@ -89,7 +89,7 @@ func (a *applying) compare(w *manifest.Workload, pods []desired.PodKey, ran int)
 // pod at all, because a node without one may repel it with a taint.
 func (a *applying) perNode(w *manifest.Workload, pods []desired.PodKey) (surplus []desired.PodKey, lacking []string) {
 	wanted, known := map[string]bool{}, map[string]bool{}
-	for _, n := range a.after.Nodes {
+	for _, n := range a.nodes {
 		known[n.Name] = !n.Unlisted
 		wanted[n.Name] = !n.Unlisted && w.Matches(n.Labels)
 	}
@@ -101,7 +101,7 @@ func (a *applying) perNode(w *manifest.Workload, pods []desired.PodKey) (surplus
 			surplus = append(surplus, key)
 		}
 	}
-	for _, n := range a.after.Nodes {
+	for _, n := range sorted(a.nodes) {
 		if wanted[n.Name] && !covered[n.Name] && (len(pods) == 0 || a.before.FromManifests || slices.Contains(a.newNodes, n.Name)) {
 			lacking = append(lacking, n.Name)
 		}

@@ -1,7 +1,8 @@
 // Package cluster is the model of a cluster for the commands of kubectl npm. A World has the pods,
 // namespaces, nodes, Services and policies that a cluster has, or would have after manifests were applied.
-// It is read from manifests, a live cluster or a dump, changed by objects, and programmed on a simulator of
-// HNS.
+// It is read from manifests, a live cluster or a dump (read.go, dump.go), changed by objects (change.go), and
+// programmed on a simulator of HNS (program.go). What controllers do is in workloads.go: which pods a workload
+// has, and which labels it adds.
 package cluster
 
 import (
@@ -19,7 +20,6 @@ import (
 
 	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/desired"
-	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/hnssim"
 )
@@ -127,17 +127,17 @@ const ClusterPrefix = "ClusterNetworkPolicy/"
 func (w World) Specs() map[string]any {
 	out := map[string]any{}
 	for _, np := range w.Policies {
-		out[keyOf(np).String()] = np.Spec
+		out[nameOf(np)] = np.Spec
 	}
 	for _, cnp := range w.ClusterPolicies {
-		out[ClusterPrefix+cnp.Name] = cnp.Spec
+		out[nameOfCluster(cnp)] = cnp.Spec
 	}
 	return out
 }
 
-func keyOf(np *networkingv1.NetworkPolicy) policy.Key {
-	return policy.Key{Namespace: np.Namespace, Name: np.Name}
-}
+func nameOf(np *networkingv1.NetworkPolicy) string { return np.Namespace + "/" + np.Name }
+
+func nameOfCluster(cnp *v1alpha2.ClusterNetworkPolicy) string { return ClusterPrefix + cnp.Name }
 
 // SelectsNodes reports whether a policy has nodes as peers.
 func SelectsNodes(cnp *v1alpha2.ClusterNetworkPolicy) bool {

@@ -103,7 +103,9 @@ func (l *loader) object(at place, tree any, version, kind string) *Error {
 		}
 	}
 	known, ok := kinds[kind]
-	ok = ok && !(l.SkipMakers && (kind == cronJobKind || kind == controllerKind))
+	if l.SkipMakers && (kind == cronJobKind || kind == controllerKind) {
+		ok = false
+	}
 	isPolicy := strings.HasSuffix(kind, namespacedKind)
 	switch meant := misspelt(version, kind); {
 	case meant != "":

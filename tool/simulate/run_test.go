@@ -15,10 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"k8s.io/client-go/rest"
 
 	"github.com/winnpm/winnpm/pkg/cli"
-	"github.com/winnpm/winnpm/pkg/controllers"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/test/effort"
 	"github.com/winnpm/winnpm/tool/cluster"
@@ -56,7 +54,6 @@ func ended(ctx context.Context, o Options) (code int, stdout, stderr string) {
 	if o.Stdout == nil {
 		o.Stdout = &out
 	}
-	o.Connect = func() (*rest.Config, error) { return controllers.RESTConfig(o.Kubeconfig) }
 	var end cli.Exit
 	if errors.As(Run(ctx, o), &end) && end.Err != nil {
 		for _, line := range manifest.Lines(end.Err) {

@@ -165,7 +165,7 @@ func TestContestedAddress(t *testing.T) {
 		require.Equal(t, state.ReasonAddressContested, w.Reason)
 		told = append(told, w.Object)
 	}
-	require.ElementsMatch(t, []string{"x/victim", "z/a", "z/b", "z/c", "z/node"}, told)
+	require.ElementsMatch(t, []string{"t/thief", "z/a", "z/b", "z/c", "z/node"}, told)
 	for _, s := range d.Sets {
 		require.Subset(t, []string{"10.0.0.2"}, slices.DeleteFunc(slices.Clone(s.Values), func(v string) bool { return strings.HasPrefix(v, "azure-npm-") }), s.Name)
 	}
