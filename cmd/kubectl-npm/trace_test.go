@@ -45,3 +45,17 @@ func TestTraceSources(t *testing.T) {
 	_, simulated, _ := command(t, "", "trace", question, "--manifests", shop)
 	require.Contains(t, simulated, "spec.egress[0] ("+filepath.Join(shop, "21-shop-policies.yaml")+":")
 }
+
+// TestSidecarPorts: the port of a sidecar has a name as well, and tells pods apart.
+func TestSidecarPorts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pods.yaml")
+	pod := func(name, port string) string {
+		return "---\n{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: s, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db, uid: u, controller: true}]}, " +
+			"spec: {initContainers: [{name: i, restartPolicy: Always, ports: [{name: metrics, containerPort: " + port + "}]}]}}\n"
+	}
+	require.NoError(t, os.WriteFile(file, []byte(pod("db-0", "81")+pod("db-1", "82")), 0o600))
+	_, out, errs := command(t, "", "trace", "s/db-0", "s/sts/db:metrics", "--manifests", file)
+	require.Empty(t, errs)
+	require.Contains(t, out, "s/db-0 -> s/db-0:81/TCP")
+	require.Contains(t, out, "s/db-0 -> s/db-1:82/TCP")
+}

@@ -87,7 +87,7 @@ type ChangeOptions struct {
 }
 
 // GoneError is the error for an object to delete that does not exist. It holds the kind and namespace/name
-// or the name, as the keys of manifest.Objects.Places do.
+// or the name, as manifest.Objects.Place takes them.
 type GoneError string
 
 func (e GoneError) Error() string {
@@ -164,8 +164,9 @@ type applying struct {
 	before     World
 	old        map[desired.PodKey]Pod // the pods of before
 	pods       map[desired.PodKey]Pod
-	kept       map[desired.PodKey]bool // pods that prune must not delete
-	named      map[string]bool         // the policies that the change sets or deletes
+	owned      map[string][]desired.PodKey // pods by owner, deleted ones included
+	kept       map[desired.PodKey]bool     // pods that prune must not delete
+	named      map[string]bool             // the policies that the change sets or deletes
 	nodes      map[string]Node
 	namespaces map[string]desired.Namespace
 	// policies and clusterPolicies have the keys of World.Specs.
@@ -180,7 +181,7 @@ type applying struct {
 
 func newApplying(w World, o manifest.Objects) *applying {
 	a := &applying{
-		before: w, after: w, kept: map[desired.PodKey]bool{}, named: map[string]bool{}, taken: map[netip.Addr]bool{},
+		before: w, after: w, owned: map[string][]desired.PodKey{}, kept: map[desired.PodKey]bool{}, named: map[string]bool{}, taken: map[netip.Addr]bool{},
 		old: index(w.Pods, Pod.Key), pods: index(w.Pods, Pod.Key),
 		nodes:           index(w.Nodes, func(n Node) string { return n.Name }),
 		namespaces:      index(w.Namespaces, func(ns desired.Namespace) string { return ns.Name }),
@@ -190,6 +191,7 @@ func newApplying(w World, o manifest.Objects) *applying {
 	a.after.Makers = union(w.Makers, o.Makers)
 	for _, p := range w.Pods {
 		a.taken[p.Addr] = true
+		a.own(&p)
 	}
 	nodes := slices.Clone(w.Nodes)
 	for _, n := range o.Nodes {
@@ -207,6 +209,13 @@ func newApplying(w World, o manifest.Objects) *applying {
 		}
 	}
 	return a
+}
+
+// own records the owners of a pod.
+func (a *applying) own(p *Pod) {
+	for _, owner := range p.Owners {
+		a.owned[owner] = append(a.owned[owner], p.Key())
+	}
 }
 
 // index returns the entries of a list by their keys.
@@ -410,6 +419,9 @@ func (a *applying) setPod(p *corev1.Pod) string {
 		pod.Addr = host
 	case running:
 		pod.Addr = a.newAddr(pod.Key())
+	}
+	if !there {
+		a.own(&pod)
 	}
 	pod.Fit()
 	a.pods[pod.Key()], a.kept[pod.Key()] = pod, true

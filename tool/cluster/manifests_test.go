@@ -103,6 +103,11 @@ func TestWorkloads(t *testing.T) {
 			[]string{"x/d-2-0@", "x/d-2-1@"},
 		},
 		{
+			"pods are there already, and their replica set is not", workload("apps/v1", "Deployment", "d", "{replicas: 3}") +
+				"---\napiVersion: v1\nkind: Pod\nmetadata: {name: d-abc-x7k2p, namespace: x, labels: {pod-template-hash: abc}" + owned("ReplicaSet", "d-abc") + "}\n", "",
+			[]string{"x/d-abc-x7k2p@"},
+		},
+		{
 			"an owner of another namespace", workload("apps/v1", "DaemonSet", "d", "{}") +
 				"---\napiVersion: v1\nkind: Pod\nmetadata: {name: q, namespace: z" + owned("DaemonSet", "d") + "}\n", "",
 			[]string{"x/d-0@", "z/q@"},

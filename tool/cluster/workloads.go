@@ -2,10 +2,14 @@ package cluster
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/tool/explain"
@@ -56,8 +60,11 @@ func (a *applying) setWorkload(w *manifest.Workload) error {
 // podsOf returns the running pods of a workload, and the number of its finished pods. Pods that are being
 // deleted are in neither.
 func (a *applying) podsOf(w *manifest.Workload) (pods []desired.PodKey, ran int) {
-	for _, key := range a.podsWhere(func(p Pod) bool { return slices.Contains(p.Owners, w.ID()) }) {
-		switch p := a.pods[key]; {
+	owned := slices.Clone(a.owned[w.ID()])
+	slices.SortFunc(owned, compareKeys)
+	for _, key := range owned {
+		switch p, there := a.pods[key]; {
+		case !there:
 		case p.Finished:
 			a.kept[key] = true
 			ran++
@@ -124,4 +131,38 @@ func (a *applying) withControllers(labels, old map[string]string) map[string]str
 		}
 	}
 	return union(kept, labels)
+}
+
+// scheduled matches the name of a Job of a CronJob: the CronJob's name and the minutes since 1970, or the
+// seconds in older versions. It accepts the years from 2015 to about 2040, and so no date like 20260101 or
+// 2026010112.
+var scheduled = regexp.MustCompile(`^(.+)-((2[4-9]|3[0-7])\d{6}|1[4-9]\d{8})$`)
+
+// owners returns the owners of a pod, as "ReplicaSet namespace/name", the controller first. If makers has
+// the controller, it gives the controller's own owner. Else the name of a ReplicaSet or Job is parsed to
+// find its Deployment or CronJob.
+func owners(p *corev1.Pod, makers map[string]string) []string {
+	ref := metav1.GetControllerOf(p)
+	if ref == nil {
+		return nil
+	}
+	out := []string{ref.Kind + " " + p.Namespace + "/" + ref.Name}
+	if owner, ok := makers[out[0]]; ok {
+		if owner != "" {
+			out = append(out, owner)
+		}
+		return out
+	}
+	switch ref.Kind {
+	case "ReplicaSet":
+		hash := p.Labels["pod-template-hash"]
+		if name, ok := strings.CutSuffix(ref.Name, "-"+hash); ok && hash != "" {
+			out = append(out, "Deployment "+p.Namespace+"/"+name)
+		}
+	case "Job":
+		if m := scheduled.FindStringSubmatch(ref.Name); m != nil {
+			out = append(out, "CronJob "+p.Namespace+"/"+m[1])
+		}
+	}
+	return out
 }

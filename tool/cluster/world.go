@@ -8,14 +8,11 @@ package cluster
 import (
 	"cmp"
 	"net/netip"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
 	"github.com/winnpm/winnpm/pkg/controllers"
@@ -144,38 +141,4 @@ func SelectsNodes(cnp *v1alpha2.ClusterNetworkPolicy) bool {
 	return slices.ContainsFunc(cnp.Spec.Egress, func(r v1alpha2.ClusterNetworkPolicyEgressRule) bool {
 		return slices.ContainsFunc(r.To, func(p v1alpha2.ClusterNetworkPolicyEgressPeer) bool { return p.Nodes != nil })
 	})
-}
-
-// scheduled matches the name of a Job of a CronJob: the CronJob's name and the minutes since 1970, or the
-// seconds in older versions. It accepts the years from 2015 to about 2040, and so no date like 20260101 or
-// 2026010112.
-var scheduled = regexp.MustCompile(`^(.+)-((2[4-9]|3[0-7])\d{6}|1[4-9]\d{8})$`)
-
-// owners returns the owners of a pod, as "ReplicaSet namespace/name", the controller first. If makers has
-// the controller, it gives the controller's own owner. Else the name of a ReplicaSet or Job is parsed to
-// find its Deployment or CronJob.
-func owners(p *corev1.Pod, makers map[string]string) []string {
-	ref := metav1.GetControllerOf(p)
-	if ref == nil {
-		return nil
-	}
-	out := []string{ref.Kind + " " + p.Namespace + "/" + ref.Name}
-	if owner, ok := makers[out[0]]; ok {
-		if owner != "" {
-			out = append(out, owner)
-		}
-		return out
-	}
-	switch ref.Kind {
-	case "ReplicaSet":
-		hash := p.Labels["pod-template-hash"]
-		if name, ok := strings.CutSuffix(ref.Name, "-"+hash); ok && hash != "" {
-			out = append(out, "Deployment "+p.Namespace+"/"+name)
-		}
-	case "Job":
-		if m := scheduled.FindStringSubmatch(ref.Name); m != nil {
-			out = append(out, "CronJob "+p.Namespace+"/"+m[1])
-		}
-	}
-	return out
 }
