@@ -24,7 +24,7 @@ type HNS func(export, id string, handle uint64, texts ...string) (CallAnswer, er
 func (h HNS) Do(export, id string, handle uint64, texts ...string) (CallAnswer, error) {
 	a, err := h(export, id, handle, texts...)
 	if err == nil && (int32(a.Code) < 0 || a.Record != "") {
-		err = &hns.OpError{Op: export, ID: id, Code: a.Code, Err: errors.New(cmp.Or(a.Record, hns.LookupCode(a.Code).Name))}
+		err = &hns.OpError{Op: export, ID: id, Code: a.Code, Err: errors.New(cmp.Or(a.Record, hns.LookupCode(a.Code).Name, "an unlisted code"))}
 	}
 	return a, err
 }
