@@ -14,16 +14,15 @@ type Options struct {
 	ID    func(ipsets.Name) string // of a set
 	Limit int                      // how many ACLs there may be
 	// IPv6: the endpoint has IPv6 addresses. In a direction with tiers in which a rule denies, all
-	// IPv6 is blocked before all else. Sets hold IPv4 addresses only, so no other ACL can deny
+	// IPv6 is blocked by the first ACL. Sets hold IPv4 addresses only, so no other ACL can deny
 	// an IPv6 peer.
 	IPv6 bool
 }
 
-// Render turns the ordered rules of one endpoint into ACLs (ADR 24): first those of ingress, then
-// those of egress. The first rule that matches a packet decides; a packet that none matches is
-// blocked where rules of the Admin or the Baseline tier are among those of its direction, and
-// else left to other rules of the endpoint. It reports false if the list is over its limit, or
-// took too long to make: then it is not complete.
+// Render turns the ordered rules of one endpoint into ACLs (ADR 24), ingress before egress. The first
+// rule that matches a packet decides. A packet that no rule matches is blocked if the packet's direction
+// has rules of the Admin or the Baseline tier; otherwise other rules of the endpoint decide. Render
+// reports false if the list is over its limit or took too many steps: then it is not complete.
 //
 // In a direction without rules of these tiers each rule is an ACL with the numbers of
 // NetworkPolicies. There is no order among them, so their ACLs may come from several calls.
@@ -76,8 +75,8 @@ func (l *list) over() bool {
 // tiers adds the rules of a direction with tiers. The tail is what follows the Admin tier: the
 // rules of the NetworkPolicies and a Deny of everything if they isolate; or the rules of the
 // Baseline tier, whose Pass allows, and an Accept of everything. A tail that has no rule for
-// everything is closed by a block. A Pass of the Admin tier has no ACL of its own: what a later rule of
-// the tier might decide otherwise is decided in its place as the tail does.
+// everything is closed by a block. A Pass of the Admin tier has no ACL of its own. Where a later rule of
+// the tier matches the same packets, the rules of the tail come before that rule, for these packets.
 func (l *list) tiers(rules []ResolvedRule) {
 	if deny := slices.IndexFunc(rules, func(r ResolvedRule) bool { return r.Action == policy.Deny }); l.IPv6 && deny >= 0 {
 		shield := l.head(&rules[deny], nil)

@@ -61,8 +61,8 @@ func meetPorts(a, b []policy.Port) ([]policy.Port, bool) {
 	return policy.Fewest(out), len(out) > 0
 }
 
-// meetBlocks takes the smaller one of each two that overlap. What comes out is sorted and
-// the fewest again: of two prefixes, one contains the other or they share nothing.
+// meetBlocks returns the smaller block of each two that overlap. The result is sorted and the fewest
+// again: of two prefixes, one contains the other or they share nothing.
 func meetBlocks(a, b []netip.Prefix) ([]netip.Prefix, bool) {
 	switch {
 	case everyone(a):

@@ -113,7 +113,7 @@ func (l *list) peers(a Atom, block bool) (out []peerText) {
 	return []peerText{{text: strings.Join(ids, ","), names: names}}
 }
 
-// protocolNumbers has the IANA numbers; SCTP as Calico renders it on HNS.
+// protocolNumbers has the IANA number of each protocol. Calico also uses 132 for SCTP on HNS.
 var protocolNumbers = map[policy.Protocol]string{policy.TCP: "6", policy.UDP: "17", policy.SCTP: "132"}
 
 // blockText joins literals; a single address is written without a mask.
@@ -134,8 +134,8 @@ const bytesPerACL = 192
 // longACL is the length of the JSON above which an ACL counts as several.
 const longACL = 320
 
-// Size returns the size of a list in ACLs of usual length: a long ACL counts as several. It counts the
-// ACLs of policies only, so not the block at the end.
+// Size returns the size of a list, counted in ACLs of usual length: a long ACL counts as several. It
+// counts only ACLs of policies, and not the block at the end.
 func Size(all []*SourcedACL) (n int) {
 	for _, a := range all {
 		if !a.Unused && a.Owner() != (policy.Key{}) {

@@ -18,8 +18,8 @@ type Atom struct {
 	// names Doubt or a deny twin counts where the rule blocks, and is left out where it
 	// allows.
 	Sets []ipsets.Name
-	// Blocks: one of them must contain the peer. None means everyone. They are the fewest,
-	// sorted, as those of a policy.Peer.
+	// Blocks: one of them must contain the peer. None means everyone. They are sorted and the
+	// fewest, as in a policy.Peer.
 	Blocks []netip.Prefix
 	// Ports: one of them must match; none means everything, ICMP included. They are the
 	// fewest and have numbers, no names.
@@ -37,9 +37,9 @@ func (a Atom) everything() bool {
 func everyone(blocks []netip.Prefix) bool { return len(blocks) == 0 || blocks[0].Bits() == 0 }
 
 // ResolvedRule is a rule of a policy that is about one endpoint, with numbers for its named
-// ports. Where the name is one of a port of the peer, the addresses in doubt may serve it
-// under any number. So such a rule that denies or passes has atoms of its own for these:
-// Doubt, and all ports of the protocol.
+// ports. If a peer serves the named port, addresses in doubt may serve it under any number. So a
+// rule that denies or passes this port has additional atoms for these addresses: Doubt, and all ports
+// of the protocol.
 type ResolvedRule struct {
 	Direction policy.Direction
 	Action    policy.Action
@@ -67,8 +67,8 @@ func (s Source) Dump() state.TierSource {
 	return out
 }
 
-// Ports resolves named ports. Ingress names are those of the selected pod
-// itself; egress names are served by the peers, under any number in use there.
+// Ports resolves named ports. In an ingress rule the selected pod itself serves the port; in an egress
+// rule the peers serve it, possibly under several numbers.
 type Ports interface {
 	Own(name string, proto policy.Protocol) (number uint16, ok bool)
 	Served(at Reach) []ServedPort

@@ -18,7 +18,7 @@ const (
 	IDAllowOut = hns.ACLIDPrefix + "npm-allow-out"
 )
 
-// Isolation has, by direction, the ACL that blocks it for all NetworkPolicies that isolate a pod.
+// Isolation has, for each direction, the ACL that blocks it for all NetworkPolicies that isolate a pod.
 var Isolation = [...]*SourcedACL{policy.Ingress: isolation(policy.Ingress), policy.Egress: isolation(policy.Egress)}
 
 func isolation(dir policy.Direction) *SourcedACL {
@@ -49,7 +49,7 @@ var idOfBlock = [...]string{policy.Ingress: IDBlockIn, policy.Egress: IDBlockOut
 // Calico needs, as the predecessor has them (azure-container-networking
 // policymanager_windows.go:31-88): Calico's CNI gives an endpoint no way out of
 // default deny once it has an ACL, and none past the wire server's block. The
-// Host rules are those of the other layer, where no priority is allowed.
+// Host rules are rules of the other layer, which allows no priority.
 func CalicoBase() []hns.ACL {
 	allow := func(name string, dir hns.Direction, layer hns.RuleType, priority uint16) hns.ACL {
 		return hns.ACL{ID: hns.ACLIDPrefix + name, Action: hns.Allow, Direction: dir, RuleType: layer, Priority: priority}

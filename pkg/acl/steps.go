@@ -104,5 +104,5 @@ func Canonical(acls []hns.ACL) []hns.ACL {
 // BlocksAll reports whether a rule closes its direction, except for the rules before it.
 func BlocksAll(a hns.ACL) bool { return a.Action == hns.Block && a.MatchesAll() }
 
-// DirectionOf has the directions of policies in the words of HNS.
+// DirectionOf has the HNS direction for each direction of a policy.
 var DirectionOf = [...]hns.Direction{policy.Ingress: hns.In, policy.Egress: hns.Out}

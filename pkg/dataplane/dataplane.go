@@ -57,8 +57,8 @@ type Config struct {
 	// BaseACLs are rules that every local endpoint with a pod gets, isolated or
 	// not; they have our prefix. See acl.CalicoBase.
 	BaseACLs []hns.ACL
-	// Unchecked turns the versions of endpoints off: writes are neither compared
-	// with what is there nor read back. See package versioned.
+	// Unchecked turns the versions of endpoints off: no write is compared
+	// with the present state or read back. See package versioned.
 	Unchecked bool
 	// LookPeriod is the time in which NextLook names each object once. 0 means a minute.
 	LookPeriod time.Duration

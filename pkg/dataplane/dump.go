@@ -146,7 +146,7 @@ func (d *Dataplane) Warnings() (active []state.Warning) {
 	return active
 }
 
-// warnings returns the active warnings, sorted: those of endpoints, and those about objects over a
+// warnings returns the active warnings, sorted: warnings of endpoints, and about objects over a
 // budget, parts of policies that cannot be expressed, sets and addresses.
 func (n *nodeState) warnings(ofEndpoints []state.Warning) []state.Warning {
 	out := append(n.desired.Warnings(), ofEndpoints...)

@@ -35,7 +35,7 @@ type looks struct {
 // reads: it holds the apply lock, so nothing is written between a read and its use. due is
 // true if a transaction has work now, or if the time of the next work changed.
 //
-// The error is that of Client.Network or Client.EndpointIDs, or the cause of ctx. An
+// The error comes from Client.Network or Client.EndpointIDs, or is the cause of ctx. An
 // endpoint that cannot be read is no error: the next transaction reads it again.
 func (d *Dataplane) Observe(ctx context.Context, look Look) (due bool, err error) {
 	d.apply <- struct{}{}
@@ -89,7 +89,7 @@ func (n *nodeState) nextDue() time.Time {
 	return out.Retry.First
 }
 
-// NextLook returns what to observe next, and when; a time in the past means at once. Callers must
+// NextLook returns what to observe next, and when; a time in the past means immediately. Callers must
 // call it again after each observation and each transaction. It names the object that was read
 // longest ago, and spreads the objects evenly over Config.LookPeriod.
 func (d *Dataplane) NextLook() (next Look, at time.Time) {
@@ -105,7 +105,7 @@ func (n *nodeState) nextLook() (Look, time.Time) {
 		next, seen = Look{Endpoints: []string{oldest}}, read
 	}
 	// No object is read twice within a tenth of the period. After an endpoint lost its block, all
-	// objects that were read before are due at once, because HNS may have lost more.
+	// objects that were read before are due immediately, because HNS may have lost more.
 	at := n.looks.last.Add(n.cfg.LookPeriod / time.Duration(count+1)) // the endpoints and the sets
 	if earliest := seen.Add(n.cfg.LookPeriod / 10); seen.Before(n.endpoints.Lost()) {
 		at = seen
@@ -121,7 +121,7 @@ func (n *nodeState) nextLook() (Look, time.Time) {
 	return next, at
 }
 
-// lookAge returns the age of the oldest read among those of the objects.
+// lookAge returns the time since the oldest last read of an object.
 func (n *nodeState) lookAge() time.Duration {
 	age := n.endpoints.LookAge()
 	if !n.looks.sets.IsZero() {

@@ -65,8 +65,8 @@ func (r *run) readUnknownSets() {
 	}
 }
 
-// readSets reads the sets and records them as the actual ones. If look is true, the sets were
-// known before, so each difference is drift. Sets that rules on endpoints name may be seen for the
+// readSets reads the sets and records them as the actual ones. If look is true and the
+// sets were read before, each difference is drift. Sets that rules on endpoints name may be seen for the
 // first time: they are held now, and orphaned sets are defined.
 func (r *run) readSets(look bool) error {
 	res := r.ask(hns.Request{Op: hns.OpNetworkGet})

@@ -41,8 +41,8 @@ func (r *run) removeSets() {
 }
 
 // nextRemoval returns the next request: first for all sets together, then for each set alone that
-// HNS rejected together with others. It returns false if there is none, or if there may be
-// endpoints that the agent has not read, whose rules name sets.
+// HNS rejected together with others. It returns false if no request is left, or if rules on
+// endpoints that the agent has not read may name sets.
 func (r *run) nextRemoval() (ipsets.Request, bool) {
 	if r.endpoints.Unsettled() {
 		return ipsets.Request{}, false

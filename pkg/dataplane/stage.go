@@ -23,8 +23,8 @@ func (r *run) stage() {
 // HNS rejects a set that they name, or accepts it again.
 func (n *nodeState) renderDirty() {
 	came := n.desired.TakeEffects()
-	if told := func(p *desired.PodState) bool { return p.Sandbox.ID != "" }; slices.ContainsFunc(came.Came, told) && !n.cache.Observed() {
-		n.sets = backoff.Retry{} // the CNI of the new pod may have made the network, so sets are read at once
+	if reported := func(p *desired.PodState) bool { return p.Sandbox.ID != "" }; slices.ContainsFunc(came.Came, reported) && !n.cache.Observed() {
+		n.sets = backoff.Retry{} // the CNI of the new pod may have made the network, so sets are read without a pause
 	}
 	n.endpoints.Render(came)
 	if rejected := n.cache.RejectedSets(); len(rejected)+len(n.omitted) > 0 && n.omitRejected(rejected) {
@@ -32,7 +32,7 @@ func (n *nodeState) renderDirty() {
 	}
 }
 
-// omitRejected finds which sets rules must omit: those that HNS rejects, and nested deny twins
+// omitRejected finds which sets rules must omit: the sets that HNS rejects, and nested deny twins
 // that lack a rejected member. It marks the endpoints whose rules name a set that was added or
 // removed here, and reports whether there is one. Its cost is linear in the rejected sets and
 // their holders.

@@ -22,8 +22,8 @@ type Transaction struct {
 	Yield func() bool
 }
 
-// NewTransaction returns an empty transaction. Applying an empty one retries
-// what is due.
+// NewTransaction returns an empty transaction. Applying an empty one makes the reads and writes that
+// are due.
 func NewTransaction() *Transaction { return &Transaction{Objects: desired.NewObjects()} }
 
 // ApplyDataplane applies a transaction to the desired state and writes the differences to HNS.
@@ -31,7 +31,7 @@ func NewTransaction() *Transaction { return &Transaction{Objects: desired.NewObj
 //
 // The report has the requests that HNS rejected or did not answer. They are tried again by
 // a later transaction: callers must apply an empty one after Report.RetryAfter at the latest.
-// The error is that of ctx; the transaction is staged even then.
+// The error is ctx.Err(); the transaction is staged even then.
 func (d *Dataplane) ApplyDataplane(ctx context.Context, tx *Transaction) (state.Report, error) {
 	d.apply <- struct{}{}
 	defer func() { <-d.apply }()
@@ -84,8 +84,8 @@ func (d *Dataplane) begin(ctx context.Context, tx *Transaction) *run {
 	return &run{nodeState: n, dp: d, ctx: ctx, tx: tx, started: n.clock, calls: map[string]int{}, written: map[written]bool{}, alone: map[ipsets.Name]bool{}}
 }
 
-// ask sends a request to HNS without the state lock. It counts the request and records its
-// error, except that an endpoint is gone.
+// ask sends a request to HNS without the state lock. It counts the request and records its error,
+// unless the error says that the endpoint is gone.
 func (r *run) ask(req hns.Request) (res hns.Result) {
 	r.calls[req.Op]++
 	for _, s := range req.Sets {

@@ -178,7 +178,7 @@ func (r *run) probeSets(rejected []ipsets.Name) (accepted bool) {
 	return accepted
 }
 
-// dueProbes updates the list of rejected sets, and returns those that are due, in that order.
+// dueProbes updates the list of rejected sets, and returns the sets that are due, the earliest first.
 func (r *run) dueProbes(rejected []ipsets.Name) (due []ipsets.Name) {
 	refused := map[ipsets.Name]bool{}
 	for _, name := range rejected {

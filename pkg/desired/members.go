@@ -16,7 +16,7 @@ import (
 // the definitions of the sets that are held. Only held sets get members.
 //
 // A pod changes leaves only: its address leaves the sets of its old state (removePod), and joins
-// those of its new state (addPod). A Namespace object changes nested sets only (setNamespace). A
+// the sets of its new state (addPod). A Namespace object changes nested sets only (setNamespace). A
 // new set gets its members once (define, fill).
 type members struct {
 	cache      *ipsets.Cache
@@ -221,7 +221,7 @@ func (m *members) fill() {
 	clear(m.made)
 }
 
-// fillSet adds the addresses of those pods to a set for which has is true.
+// fillSet adds the addresses of the pods to a set for which has is true.
 func (m *members) fillSet(n ipsets.Name, pods iter.Seq[*PodState], has func(*PodState) bool) {
 	for p := range pods {
 		if has(p) {

@@ -15,7 +15,7 @@ import (
 )
 
 // portKey identifies a named port of egress rules: towards all pods that serve it, or with an
-// ipBlock only towards those inside the block.
+// ipBlock only towards the pods inside the block.
 type portKey struct {
 	port   string
 	proto  policy.Protocol
@@ -39,7 +39,7 @@ func (key portKey) named() policy.Port { return policy.Port{Protocol: key.proto,
 type namedPort struct {
 	portKey
 	prefixes []netip.Prefix           // of the blocks; disjoint and in order
-	sets     map[uint16][]ipsets.Name // those that are held, by number: the plain one, its deny twin, or both
+	sets     map[uint16][]ipsets.Name // the held sets, by number: the plain one, its deny twin, or both
 	views    map[viewKey]*view
 	// serving counts the pods that serve the port, by namespace and number. It is nil without views.
 	serving map[string]map[uint16]int
@@ -94,7 +94,7 @@ type namedPorts struct {
 	byPort map[PodPort][]*namedPort // by name and protocol; Number is 0
 	stale  map[*view]bool           // to be settled
 	// render is called for a view whose users need other rules: all pods that a user selects if a
-	// number came into use, and otherwise only those with lists of tiers.
+	// number came into use, and otherwise only pods with lists of tiers.
 	render func(v *view, tieredOnly bool)
 }
 
@@ -102,7 +102,7 @@ func newNamedPorts(among *members) *namedPorts {
 	return &namedPorts{among: among, byKey: map[portKey]*namedPort{}, byPort: map[PodPort][]*namedPort{}, stale: map[*view]bool{}}
 }
 
-// get returns the named port of a key, and makes it if there is none.
+// get returns the named port of a key, and makes it if it is missing.
 func (fs *namedPorts) get(key portKey, prefixes []netip.Prefix) *namedPort {
 	f := fs.byKey[key]
 	if f == nil {
@@ -144,7 +144,7 @@ func (fs *namedPorts) eachOfPod(p *PodState, visit func(ipsets.Name)) {
 	}
 }
 
-// count adds a pod to those that serve its ports (more is 1), or removes it (-1).
+// count counts a pod as serving its ports (more is 1), or no longer (more is -1).
 func (fs *namedPorts) count(p *PodState, more int) {
 	for _, port := range p.Ports {
 		for _, f := range fs.byPort[PodPort{Name: port.Name, Protocol: port.Protocol}] {

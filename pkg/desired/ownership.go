@@ -40,7 +40,7 @@ func (p *PodState) sameClaim(o *PodState) bool {
 		p.early == o.early && p.Started.Equal(o.Started) && p.Created.Equal(o.Created) && p.LostUntil.Equal(o.LostUntil)
 }
 
-// later compares two booleans: false comes before true.
+// later compares two booleans: false comes first.
 func later(a, b bool) int {
 	switch {
 	case a == b:
@@ -291,7 +291,7 @@ func (d *State) claimed(addr netip.Addr) bool {
 }
 
 // EndLost ends the local lost pods whose address has no endpoint any more; there reports whether an
-// address has one. It returns when the next lost pod has to end, zero for never.
+// address has an endpoint. It returns when the LostUntil of the next lost pod passes, zero for never.
 func (d *State) EndLost(there func(netip.Addr) bool) (due time.Time) {
 	ended := map[PodKey]*Pod{}
 	for _, key := range d.lost {

@@ -8,7 +8,7 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// PodState is a pod and what follows from it.
+// PodState is a pod with its derived state.
 type PodState struct {
 	*Pod
 	*Placement // of a local pod; another one has none
@@ -18,8 +18,8 @@ type PodState struct {
 	owner bool
 	// Home: endpoints of this node with the address belong to the pod, or may do so.
 	Home bool
-	// inSets: the pod is in sets. A pod over its budget is in none, not even in those that match pods
-	// without labels.
+	// inSets: the pod is in sets. A pod over its budget is in no set, not even in a set of pods
+	// without a label.
 	inSets bool
 	// doubtful: the pod owns its address, and it is unknown to which sets the address belongs. Pods of
 	// other namespaces have equal claims, or the pod is lost or over its budget.
@@ -28,7 +28,7 @@ type PodState struct {
 	early bool
 }
 
-// own records what follows from the claims to the pod's address.
+// own sets the fields that follow from the claims to the pod's address.
 func (p *PodState) own(owner, member, home bool) {
 	p.owner, p.member, p.Home = owner, member, home
 	p.inSets = member && p.OverBudget == ""
@@ -60,7 +60,7 @@ type Placement struct {
 	Start *state.Start
 }
 
-// clockSkew is how far the clock of a pod's node may be ahead of ours. A later start is
+// clockSkew is how far the clock of a pod's node may be ahead of this node's clock. A later start is
 // ignored.
 const clockSkew = time.Minute
 
@@ -178,7 +178,7 @@ func (d *State) place(m *podMove) {
 	}
 	if comes(was, is) {
 		d.effects.Came = append(d.effects.Came, is)
-		d.effects.Check[is.Addr] = true // what is there may have been made anew under its GUID
+		d.effects.Check[is.Addr] = true // the CNI may have recreated the endpoint there under the same GUID
 	}
 	if !is.Home {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// policyState is a policy of either kind and what follows from it. While it is idle (see
-// activate) its Rules and Sets are nil; the rest of what was compiled never changes.
+// policyState is a policy of either kind with its derived state. While it is idle (see activate) its
+// Rules and Sets are nil; the other compiled fields never change.
 type policyState struct {
 	policy.Policy
 	// np or cnp is the object, which is immutable.
@@ -31,8 +31,8 @@ type policyState struct {
 	warnings []state.Warning
 	// views are the named ports that its egress rules use.
 	views map[acl.Reach][]*view
-	// acls are those of a NetworkPolicy on every endpoint; nil when it is not rendered, or when they
-	// differ between pods.
+	// acls are the ACLs of a NetworkPolicy on every endpoint. They are nil while it is not rendered,
+	// and if pods have different ones.
 	acls []*acl.SourcedACL
 	// huge: on every pod its ACLs are more than a pod may have.
 	huge bool
@@ -218,8 +218,8 @@ func (d *State) relabeledSubjects(namespace string) {
 	}
 }
 
-// renderUsers marks the endpoints of the pods that a user of a view selects, or only of those of them
-// that a ClusterNetworkPolicy with rules selects.
+// renderUsers marks the endpoints of the pods that a user of a view selects. With tieredOnly it skips
+// pods that no ClusterNetworkPolicy with rules selects.
 func (d *State) renderUsers(v *view, tieredOnly bool) {
 	for _, p := range d.local {
 		uses := slices.ContainsFunc(p.selected, func(s subjection) bool { return v.users[s.Key] == s.policyState })
@@ -394,8 +394,8 @@ func (d *State) defineUnused(n ipsets.Name) {
 }
 
 // ours reports whether a set in HNS has the members that its name defines. A nested label set of
-// the predecessor may have the same name as one of ours and other members. The members of ours are
-// fixed; only the permanent one may be missing.
+// the predecessor may have the same name as a set of WinNPM, and other members. The members of a set
+// of WinNPM are fixed; only the permanent one may be missing.
 func (d *State) ours(def policy.SetDef) bool {
 	if def.Name.Kind() != ipsets.KindNestedLabel {
 		return true

@@ -16,9 +16,9 @@ import (
 // differ, so only the node is allowed.
 //
 // ipv6 is true if the endpoint has IPv6 addresses. If a ClusterNetworkPolicy selects one of the
-// pods, the rules then block all IPv6 of each direction in which something may be denied. Without
-// such a policy the rules are the same as for IPv4 only: the block rule of NetworkPolicies matches
-// IPv6 as well, and of the allow rules only those without peers do.
+// pods, the rules then block all IPv6 of each direction in which something may be denied. Otherwise
+// the rules are the same as for IPv4 only: the block rule of NetworkPolicies also matches IPv6, and so
+// do the allow rules without peers.
 func (d *State) ListOf(home []*PodState, ipv6 bool) acl.List {
 	isolating := slices.DeleteFunc(slices.Clone(home), func(p *PodState) bool { return p.Isolated() == [2]bool{} })
 	chosen := home[0]
@@ -195,8 +195,8 @@ func (p *PodState) rules() (out []acl.ResolvedRule) {
 
 // clusterRules returns the rules of one tier and direction for a pod, in order.
 // On a silent pod only Deny rules remain, which never opens anything: a packet that no Deny
-// matches goes on to the next tier. Of a policy that may select the pod, and may not, Accept
-// rules are left out, and Pass rules deny.
+// matches continues in the next tier. If it is unknown whether a policy selects the pod, its Accept
+// rules are left out, and its Pass rules deny.
 func (p *PodState) clusterRules(tier policy.Tier, dir policy.Direction) (out []acl.ResolvedRule) {
 	for _, s := range p.of(tier) {
 		for _, r := range s.Rules {
@@ -255,8 +255,8 @@ func allPorts(peer policy.Peer, protocol policy.Protocol, over []string) (out []
 	return out
 }
 
-// tail returns the rules after the Admin tier in a direction: those of the NetworkPolicies and a
-// block of everything if they isolate the pod, otherwise those of the Baseline tier.
+// tail returns the rules after the Admin tier in a direction: the rules of the NetworkPolicies and a
+// block of everything if they isolate the pod, otherwise the rules of the Baseline tier.
 func (p *PodState) tail(dir policy.Direction) (out []acl.ResolvedRule) {
 	if !p.Isolated()[dir] {
 		return append(p.clusterRules(policy.Baseline, dir), acl.ResolvedRule{Direction: dir, Action: policy.Accept, Atoms: []acl.Atom{{}}})

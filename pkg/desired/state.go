@@ -54,13 +54,13 @@ type State struct {
 	problems   map[policy.Key]bool                    // policies with warnings
 	switched   map[*policyState]struct{}              // policies that may become active or idle; empty between stagings
 	local      map[types.UID]*PodState                // local pods to which endpoints with their address belong
-	contested  map[netip.Addr]bool                    // addresses that several live pods claim, and those of this node that a pod claims
+	contested  map[netip.Addr]bool                    // addresses that several live pods claim, and addresses of this node that a pod claims
 	lost       map[netip.Addr]PodKey                  // lost pods (ownership.go)
 	misplaced  map[PodKey]bool                        // local pods that report an address that no pod can have
 	nodeAddrs  []netip.Addr
-	nodeRule   []hns.ACL // that lets the node in
+	nodeRule   []hns.ACL // the rule that lets the node in; none without an address
 	effects    Effects
-	changed    changes // by the last Stage
+	changed    changes // in the last Stage
 }
 
 // New returns a State of an empty cluster. It defines sets in the cache, and holds
@@ -149,7 +149,7 @@ func (d *State) Selecting(key PodKey) (keys []policy.Key) {
 }
 
 // Stage applies changed objects; now is the start of the transaction. Namespaces and policies
-// come before pods, so that a cold start fills each set once. Report says what changed.
+// come before pods, so that a cold start fills each set once. Report has the counts.
 func (d *State) Stage(in *Objects, now time.Time) {
 	d.now = now
 	c := changes{}
@@ -232,9 +232,9 @@ func (c changes) add(kind string, was, is bool) {
 // maxRivals bounds the number of Rivals in a report.
 const maxRivals = 1024
 
-// Report adds the changes of the last Stage, by kind and operation, and the Rivals: the pods of other
-// nodes that contest an address, by address and name, at most maxRivals. Rivals do not depend on the
-// Trust of pods.
+// Report sets the Changes of the last Stage, sorted by kind and operation, and the Rivals: the pods of
+// other nodes that contest an address, sorted by address and name, at most maxRivals. Rivals do not
+// depend on the Trust of pods.
 func (d *State) Report(rep *state.Report) {
 	for change, n := range d.changed {
 		change.Count = n

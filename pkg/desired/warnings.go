@@ -96,14 +96,14 @@ func (d *State) addressWarnings() []state.Warning {
 	if more > 0 {
 		remote[maxElsewhere-1].Message += fmt.Sprintf(" (and %d more addresses are contested)", more)
 	}
-	nobodys := slices.Collect(maps.Keys(d.misplaced))
+	impossible := slices.Collect(maps.Keys(d.misplaced))
 	for _, addr := range d.nodeAddrs {
 		claims := d.owners[addr]
 		if i := slices.IndexFunc(claims, func(p *PodState) bool { return p.Local }); i >= 0 {
-			nobodys = append(nobodys, claims[i].Key())
+			impossible = append(impossible, claims[i].Key())
 		}
 	}
-	for _, key := range nobodys {
+	for _, key := range impossible {
 		here = append(here, contestedWarning("Pod", key,
 			fmt.Sprintf("the pod reports address %s, which no pod can have: it is in no set and no policy is enforced on it; find out who reports it", d.members.pod(key).Addr)))
 	}

@@ -58,7 +58,7 @@ func (b *bisection) tested() {
 	b.testing = min(max(1, 2*b.testing), len(b.suspects))
 }
 
-// suspect makes policies suspects of a rejection: first those that the endpoint lacks, then all. It
+// suspect makes policies suspects of a rejection: first the policies that the endpoint lacks, then all. It
 // returns false if the next request would be the same as before.
 func (d *Table) suspect(ep *Tracked) bool {
 	before := d.trial(ep)
@@ -72,7 +72,7 @@ func (d *Table) suspect(ep *Tracked) bool {
 	return false
 }
 
-// suspectsOf returns the policies of an endpoint, or those of which it lacks a rule. Policies that
+// suspectsOf returns the policies of which the endpoint lacks a rule, or all its policies. Policies that
 // deny come first, because nothing after a quarantined deny is tested.
 func (d *Table) suspectsOf(ep *Tracked, all bool) []policy.Key {
 	have := map[hns.ACL]bool{}

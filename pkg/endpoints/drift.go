@@ -68,7 +68,7 @@ func (l *driftLog) foundSet(d ipsets.Drift, now time.Time) {
 	l.add(drifting{set: d.Name}, setDriftText(d), nil, now)
 }
 
-// foundRules records that an endpoint has other rules of ours than it had.
+// foundRules records that our rules on an endpoint changed, if they did.
 func (l *driftLog) foundRules(endpoint string, had, has []hns.ACL, now time.Time) {
 	if acl.Same(has, had) {
 		return
@@ -123,7 +123,7 @@ func (l *driftLog) forget(now time.Time) {
 	maps.DeleteFunc(l.objects, func(_ drifting, d *drift) bool { return !d.open && d.Count(now) == 0 })
 }
 
-// pausedUntil returns when an object may be repaired: zero for at once. The pause grows while
+// pausedUntil returns when an object may be repaired, zero for immediately. The pause grows while
 // another program keeps changing the object.
 func (l *driftLog) pausedUntil(object drifting, now time.Time) time.Time {
 	if d := l.objects[object]; d != nil && d.Until.After(now) {
@@ -152,7 +152,7 @@ func (d *Table) FoundSets(drifted []ipsets.Drift) {
 	}
 }
 
-// foundACLs records that a known endpoint was read, with these rules of ours.
+// foundACLs records that a known endpoint was read, and showed these as our rules.
 // An update that it needs from now on is a repair. An endpoint without a pod is
 // never written, so nothing is found there.
 func (d *Table) foundACLs(ep *Tracked, ours []hns.ACL) {
@@ -176,8 +176,8 @@ func (d *Table) PausedSet(n ipsets.Name) bool {
 	return !d.drift.pausedUntil(drifting{set: n}, d.now).IsZero()
 }
 
-// resume returns when the repair of an endpoint is due, zero for at once. Until then another program may change more, so it is read again before it is
-// written.
+// resume returns when the repair of an endpoint is due, zero for immediately. Another program may
+// change the endpoint until then, so it is read again before it is written.
 func (d *Table) resume(ep *Tracked) time.Time {
 	until := d.drift.pausedUntil(drifting{endpoint: ep.ID}, d.now)
 	if !until.IsZero() {
@@ -236,7 +236,7 @@ func (d *Table) warnOfDrift(out []state.Warning) []state.Warning {
 	return out
 }
 
-// setDriftText says how a set differs from what was written.
+// setDriftText says how a set differs from its recorded actual state.
 func setDriftText(d ipsets.Drift) string {
 	switch {
 	case d.Gone:

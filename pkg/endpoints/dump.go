@@ -103,7 +103,7 @@ func (s *Copied) Dump() []state.EndpointDump {
 	return out
 }
 
-// net returns the sets that only the desired rules name (join), and those that only the
+// net returns the sets that only the desired rules name (join), and the sets that only the
 // possible actual rules name (leave).
 func net(ep *Tracked, sets *ipsets.Copy) (join, leave []string) {
 	minus := func(a, b []ipsets.Name) []string {
@@ -166,7 +166,7 @@ type sharedLists struct {
 
 type sharedList struct {
 	acls    []hns.ACL          // canonical
-	sources []state.RuleSource // those of the last endpoint with these ACLs
+	sources []state.RuleSource // of the last endpoint with these ACLs
 }
 
 // of returns the list of these ACLs. It is not shared if another list has the same hash.

@@ -90,7 +90,7 @@ func (ep *Tracked) Fought(c *versioned.Conflict) bool {
 	return ep.writtenFor == ep.owner || c.Written && c.Cause == nil && ep.conflicts >= quietConflicts
 }
 
-// possible returns every list of ours that may be on the endpoint.
+// possible returns every list of our rules that the endpoint may have.
 func (ep *Tracked) possible() [][]hns.ACL {
 	if ep.Known() {
 		return [][]hns.ACL{ep.Actual}

@@ -38,11 +38,11 @@ type Dependencies struct {
 	Desired *desired.State
 }
 
-// Table has the endpoints of a node: their actual and desired rules, and the queue of those that
-// wait for an update. The endpoints in HNS bound its size. It is not safe for concurrent use.
+// Table has the endpoints of a node: their actual and desired rules, and the queue of endpoints
+// that wait for an update. The endpoints in HNS bound its size. It is not safe for concurrent use.
 type Table struct {
 	Spellings Spellings // of rules and of sets
-	Clock     time.Time // callers set it whenever time passed
+	Clock     time.Time // the time of the following calls, set by the caller
 
 	cfg     Settings
 	cache   *ipsets.Cache

@@ -18,7 +18,7 @@ func (ep *Tracked) Open() bool {
 }
 
 // Unblocked returns the shared rules that the endpoint lacks, if one of them is a block for a
-// direction that no other rule of ours closes (the predecessor's blocks have other Ids);
+// direction that none of our other rules closes (the predecessor's blocks have other Ids);
 // otherwise nil. An endpoint whose actual list is unknown counts as one that lacks
 // all of them.
 func (ep *Tracked) Unblocked(shared []hns.ACL) []hns.ACL {
@@ -51,7 +51,7 @@ func (d *Table) soon(ep *Tracked) {
 const Isolations = 5
 
 // Isolation returns one of the ways to close an open endpoint. Each is tried if the one before failed;
-// those after the first two only if HNS answered. A block alone closes more than is desired. It closes
+// the ways after the first two only if HNS answered. A block alone closes more than is desired. It closes
 // its direction even if HNS rejects the rule of the other direction, or the allow-all pair.
 func (ep *Tracked) Isolation(try int) (verb hns.Verb, rules []hns.ACL) {
 	switch try {

@@ -13,16 +13,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/state"
 )
 
-// read records a read of an endpoint, in place of all that was recorded before, and creates the
-// state of a new endpoint. If the rules were known before, changes of our rules
-// are drift.
+// read replaces the recorded state of an endpoint by the state that a read showed, and creates the
+// state of a new endpoint. If the rules were known before, changes of our rules are drift.
 func (d *Table) read(e hns.Endpoint) *Tracked {
 	ep := d.byID[e.ID]
 	if ep == nil {
 		ep = &Tracked{
 			ID: e.ID, holds: map[ipsets.RefKind][]ipsets.Name{},
 			rejected:  map[policy.Key]quarantine{},
-			changedIn: state.Span{From: d.generation, To: d.generation}, // also for an endpoint that has rules of ours and should have none
+			changedIn: state.Span{From: d.generation, To: d.generation}, // also for an endpoint that has our rules and should have none
 		}
 		d.byID[e.ID] = ep
 		for _, addr := range desired.IPv4(e.Addrs) {

@@ -78,8 +78,7 @@ func (d *Table) ready(ep *Tracked, steps []acl.Step) bool {
 	})
 }
 
-// conflict records the endpoint as a conflict showed it, in place of all that was recorded before:
-// its list, the policies of other programs, its addresses, and with these the references,
+// conflict replaces the recorded state of the endpoint by the state that a conflict showed: its list, the policies of other programs, its addresses, and with these the references,
 // the pins and the desired rules.
 func (d *Table) conflict(ep *Tracked, reached []hns.ACL, c *versioned.Conflict) {
 	if c.Written {
@@ -96,8 +95,9 @@ func (d *Table) conflict(ep *Tracked, reached []hns.ACL, c *versioned.Conflict) 
 	d.render(ep)
 }
 
-// Wrote records the outcome of a write of sent. If HNS took it, the endpoint has the list reached,
-// with the version in is. done reports whether it was written; the error is for Failed.
+// Wrote records the outcome of a write of sent, after which the endpoint should have the list reached.
+// If the endpoint was read after the write, is has the list that the read showed, and that list is
+// recorded. done reports whether the write was done; the error is for Failed.
 func (d *Table) Wrote(ep *Tracked, reached, sent []hns.ACL, is versioned.Done, err error) (done bool, _ error) {
 	if is.Shown != nil {
 		reached = is.After.Ours
@@ -133,7 +133,7 @@ func (d *Table) Wrote(ep *Tracked, reached, sent []hns.ACL, is versioned.Done, e
 	case errors.Is(err, versioned.ErrUnread):
 		return false, err
 	case errors.As(err, &refused) && refusedObject(err) == hns.KindSet:
-		// The recorded state of some set is wrong. HNS does not say of which.
+		// The recorded state of some set is wrong. HNS does not say which one.
 		for _, n := range namesOf(d.cache.Lookup, sent) {
 			d.cache.Unknown(n)
 		}

@@ -66,7 +66,7 @@ func (d *Table) render(ep *Tracked) {
 		ep.desired = d.desired.ListOf(home, len(ep.ipv6) > 0)
 	}
 	var names []ipsets.Name
-	for _, a := range ep.desired.Without(nil) { // but those that are never reached
+	for _, a := range ep.desired.Without(nil) { // without the ACLs that no packet reaches
 		names = append(names, a.Names...)
 	}
 	d.hold(ep, ipsets.RefRule, names)
@@ -74,7 +74,7 @@ func (d *Table) render(ep *Tracked) {
 		ep.forgetChanged()
 	}
 	if d.relist(ep); !slices.Equal(before, ep.list) {
-		ep.tries, ep.retryAt, ep.repair = 0, time.Time{}, false // due at once
+		ep.tries, ep.retryAt, ep.repair = 0, time.Time{}, false // due immediately
 		if ep.Bisecting() {
 			ep.endBisection()
 		}

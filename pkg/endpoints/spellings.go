@@ -70,7 +70,7 @@ func (l *Spellings) tookOtherForm() {
 	l.note(s)
 }
 
-// Learn learns how HNS spells the rules that were written, from what it shows. It returns false,
+// Learn learns how HNS spells the rules that were written, from the endpoint that it shows. It returns false,
 // and learns nothing, unless each missing rule has one shown rule of its own in its place: with
 // the same action, direction and priority, the same Id or none, and with a field that cannot be
 // read. Two rules whose fields can all be read and mean different things are a difference,

@@ -41,10 +41,9 @@ func (d *Table) started(ep *Tracked) {
 	}
 }
 
-// Several endpoints may have a pod's address, because HNS may still show those of dead pods. The
-// pod's own one is known by its network namespace, if HNS shows namespaces and the CNI reported
-// the pod's. Otherwise an endpoint belongs to the first pod with whose address it was
-// seen.
+// Several endpoints may have a pod's address, because HNS may still show the endpoints of dead pods.
+// The network namespace identifies the pod's own endpoint, if HNS shows namespaces and the CNI
+// reported the pod's. Otherwise an endpoint belongs to the first pod that owned its address.
 
 // Bounds of the number of pauses, 1, 2, 4 … 30 s, in the search for the own endpoint of a pod
 // whose address only endpoints of other pods have. After maxRelists, a minute, an old endpoint counts as
@@ -76,7 +75,7 @@ func (d *Table) isOwn(ep *Tracked, p *desired.PodState) bool {
 }
 
 // tellsNetns reports whether network namespaces tell which endpoint is the pod's own: the CNI
-// reported the pod's, and HNS shows that of any endpoint. Its cost is linear in the endpoints.
+// reported the pod's, and HNS shows the namespace of at least one endpoint. Its cost is linear in the endpoints.
 func (d *Table) tellsNetns(p *desired.PodState) bool {
 	if p.Sandbox.Netns != "" {
 		for _, ep := range d.byID {
@@ -141,8 +140,8 @@ func (d *Table) Starting() []*desired.PodState {
 	return out
 }
 
-// unseen reports whether the pod's own endpoint may be among those that were not read yet. That is
-// so if the endpoints were not listed since the CNI reported the pod's sandbox, or if one that was
+// unseen reports whether the pod's own endpoint may be among the endpoints that were not read yet. This
+// is the case if the endpoints were not listed since the CNI reported the pod's sandbox, or if one that was
 // listed then is unread. If reads of an endpoint failed for long, it counts only for pods whose CNI
 // may have created it. unseen returns false if network namespaces identify the pod's endpoint.
 func (d *Table) unseen(p *desired.PodState) bool {

@@ -72,8 +72,7 @@ func canonicalWord[T ~string](text T, words ...T) T {
 	return text
 }
 
-// protocolNumbers has the canonical forms of the names of protocols that users of HNS are known to
-// write.
+// protocolNumbers has the canonical form of each protocol name that users of HNS are known to write.
 var protocolNumbers = map[string]string{"ICMP": "1", "TCP": "6", "UDP": "17", "SCTP": "132", "*": "", "ANY": "", AnyProtocol: ""}
 
 func canonicalProtocol(text string) string {

@@ -47,6 +47,6 @@ type Client interface {
 	AddACLs(ctx context.Context, endpoint string, acls []ACL) error
 
 	// ReplacePolicies sends an Update, which replaces all policies of the endpoint, of every type
-	// and owner. Its errors are those of AddACLs.
+	// and owner. It returns the same errors as AddACLs.
 	ReplacePolicies(ctx context.Context, endpoint string, policies []EndpointPolicy) error
 }

@@ -32,8 +32,8 @@ type Code struct {
 // RefusesContent and BrokeOff decide anything by themselves.
 func LookupCode(code uint32) Code { return codes[code] }
 
-// codes has the codes of HCN (HCNHResult.md) and of Windows whose meaning is known. A comment says
-// where a class is from that does not follow from the name.
+// codes has the codes of HCN (HCNHResult.md) and of Windows whose meaning is known. Where the class does
+// not follow from the name, a comment gives its source.
 //
 // A code that may or may not reject content is not here: then a read decides. E_FAIL, E_UNEXPECTED,
 // E_ACCESSDENIED, E_OUTOFMEMORY and ERROR_BUSY are such codes. A wrong RefusesContent would leave

@@ -32,7 +32,7 @@ func (p EndpointPolicy) ACL() (ACL, error) {
 // decodeLoose decodes an ACL in which some fields have another JSON type than expected.
 func decodeLoose(settings []byte) (ACL, error) {
 	var loose struct {
-		ACL // JSON decodes the fields below instead of those of ACL with the same names
+		ACL // JSON decodes the fields below instead of the fields of ACL with the same names
 
 		Protocols       looseText
 		LocalAddresses  looseText

@@ -14,7 +14,7 @@ import (
 // Span is a range of IPv4 addresses as numbers, or of ports; both ends are included.
 type Span struct{ First, Last uint32 }
 
-// MergeSpans sorts spans in place and merges those that overlap or touch.
+// MergeSpans sorts spans in place and merges spans that overlap or touch.
 func MergeSpans(spans []Span) []Span {
 	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.First, b.First) })
 	out := spans[:0]

@@ -174,8 +174,8 @@ type Parts struct {
 	Defaults Defaults         // given by the foreign policies
 }
 
-// Parts splits the endpoint's policies, and decodes each once. ours decides whether an ACL is ours;
-// it gets the ACL in canonical form and returns it as we sent it. If ours is nil, the Id prefix
+// Parts splits the endpoint's policies, and decodes each once. ours reports whether an ACL is ours;
+// it gets the ACL in canonical form and returns it as it was sent. If ours is nil, the Id prefix
 // decides, and the ACL is returned as shown. An ACL that cannot be decoded is foreign.
 func (e Endpoint) Parts(ours func(ACL) (sent ACL, is bool)) Parts {
 	if ours == nil {

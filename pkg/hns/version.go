@@ -38,7 +38,7 @@ func (e Endpoint) Basis() Version {
 }
 
 // Defaults tells in which directions a list of policies has a Switch rule that allows everything.
-// Without such a rule, the first ACL of any kind makes an endpoint deny by default (hcsshim#1059,
+// Without one, the first ACL of any kind makes an endpoint deny by default (hcsshim#1059,
 // Windows-Containers#616).
 type Defaults struct {
 	In, Out bool
@@ -51,7 +51,7 @@ type Defaults struct {
 // Note adds the default that a foreign rule gives, if any.
 func (has *Defaults) Note(a ACL) {
 	if a.Priority <= PriorityDefault && canonicalWord(a.Action, Block) == Block {
-		return // such a rule gives no default; the check also avoids making most rules canonical
+		return // a Block before the default priority gives no default; the check also avoids making most rules canonical
 	}
 	a = a.Canonical()
 	switch {

@@ -31,11 +31,11 @@ import (
 // otherwise; a reference that makes a nested set needed, or no longer so, costs
 // its members.
 type Cache struct {
-	Now time.Time // callers set it whenever time passed
+	Now time.Time // the time of the following calls, set by the caller
 
 	byName map[Name]*set
 	byID   map[string]*set
-	// observed: the sets in HNS were listed at least once.
+	// observed: the sets in HNS were read at least once.
 	observed bool
 
 	// Lists of work: sets, and since when they are in the list.
@@ -73,7 +73,7 @@ func (c *Cache) Has(n Name) bool {
 	return s != nil && s.defined
 }
 
-// EachOfPod visits the defined sets whose names alone say that they contain a pod: those of its
+// EachOfPod visits the defined sets whose names alone say that they contain a pod: the sets of its
 // namespace and of its labels.
 func (c *Cache) EachOfPod(namespace string, labels map[string]string, visit func(Name)) {
 	twins := func(plain Name) {
@@ -300,7 +300,7 @@ func (c *Cache) Outstanding(n Name) bool {
 // HasUnknown reports whether the outcome of any write is unknown.
 func (c *Cache) HasUnknown() bool { return len(c.unknown) > 0 }
 
-// Observed reports whether the sets in HNS were ever listed.
+// Observed reports whether the sets in HNS were ever read.
 func (c *Cache) Observed() bool { return c.observed }
 
 // InDoubt reports whether the sets have to be read before one is written: they were never read, or

@@ -10,14 +10,14 @@ type SetState struct {
 	ID       string
 	Name     string
 	Nested   bool
-	Members  []string // desired, readable, in order, without the permanent one; of an undefined set what HNS has
+	Members  []string // desired, readable, in order, without the permanent one; of an undefined set the members in HNS
 	Refs     []Ref    // sorted
 	InHNS    bool     // as far as known
 	Rejected bool     // HNS rejects the desired content
-	Dirty    bool     // needed, and HNS has something else
+	Dirty    bool     // needed, and different in HNS
 	Fed      bool     // defined only because rules in HNS may name it
-	// Missing are Members that HNS lacks, Surplus those that it has besides. A nested set that
-	// lacks its permanent member is open if it is empty.
+	// Missing has the Members that HNS lacks, Surplus the other members that HNS has. A nested set
+	// without its permanent member matches everything if it is empty.
 	Missing, Surplus []string
 	// Unknown: the outcome of a write is not known, or HNS holds values that are never ours.
 	Unknown bool

@@ -99,7 +99,7 @@ type held struct {
 }
 
 // hold returns the members that must not move now. Its cost is linear in the number of pending
-// sets and of the members of those that cannot be written.
+// sets, plus the number of members of the pending sets that cannot be written.
 func (c *Cache) hold() held {
 	h := held{map[any]bool{}, map[any]bool{}}
 	for s := range c.pending {
@@ -165,8 +165,8 @@ func (h held) holds(leaf *set) bool {
 	return false
 }
 
-// waitingBit says which members of a set may have to wait: those that join an allow set, or
-// that leave a deny twin.
+// waitingBit returns the bit of the members that may have to wait: members that join an allow set, or
+// leave a deny twin.
 func (s *set) waitingBit() uint8 {
 	if s.name.deny {
 		return actual
@@ -174,7 +174,7 @@ func (s *set) waitingBit() uint8 {
 	return desired
 }
 
-// waiting returns the members of a set that stay as HNS has them for now.
+// waiting returns the members that stay in or out of a set for now, as HNS has them.
 func (c *Cache) waiting(s *set, h held) map[any]bool {
 	w := map[any]bool{}
 	free := len(h.members)+len(c.awaited) == 0 && !s.name.deny
@@ -205,9 +205,9 @@ func (c *Cache) waits(nested, leaf *set) bool {
 	return false
 }
 
-// allowed returns what may be written to a set now: the desired members, but those that wait as
-// HNS has them, and without leaves that HNS lacks and may reject. all reports whether these are
-// the desired members.
+// allowed returns the value that may be written to a set now: the desired members, except that a
+// waiting member stays as it is in HNS, and that leaves are omitted which HNS lacks and may reject.
+// all reports whether these are the desired members.
 func (c *Cache) allowed(s *set, h held) (v SetValue, all bool) {
 	w := c.waiting(s, h)
 	for m := range s.members.only(desired) {

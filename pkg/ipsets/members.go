@@ -110,7 +110,7 @@ func (t *tracker[K]) all(bits uint8) iter.Seq[K] {
 	}
 }
 
-// take returns the members that have the bit; a member of stay is returned if it is actual.
+// take returns the members that have the bit. Of the members in stay it returns the actual ones.
 func (t *tracker[K]) take(bit uint8, stay map[any]bool) []K {
 	out := make([]K, 0, len(t.bits))
 	for k, b := range t.bits {
@@ -136,7 +136,7 @@ func (t *tracker[K]) only(bit uint8) iter.Seq[K] {
 }
 
 // addr is an IPv4 address as a number. A map of 20,000 of them takes a quarter of
-// what one of netip.Addr takes and has no pointer to follow (ADR 8).
+// the memory of a map of netip.Addr, and has no pointers for the garbage collector (ADR 8).
 type addr uint32
 
 // addrOf returns the number of an IPv4 address; false for any other.

@@ -156,7 +156,7 @@ func (n Name) Nested() bool { return kinds[n.kind].nested }
 // Text returns the name without its prefix: the namespace of an ns- set.
 func (n Name) Text() string { return n.text }
 
-// known reports whether the name is one of ours, and not that of an orphan.
+// known reports whether the name is of a known kind. The name of an orphan is not.
 func (n Name) known() bool { return n.kind != KindOrphan && n.kind != KindOrphanNested }
 
 // String returns the readable, prefixed name.
@@ -174,14 +174,14 @@ func (n Name) appendTo(to []byte) []byte {
 }
 
 // MaxName is the length of the longest name that a set gets in HNS, in bytes. HNS
-// publishes no limit. So long is the longest name of a set of a label, podlabel- with a
-// key of 317 and a value of 63 characters, which the predecessor writes too; it has been
-// in use for years. What is longer has a selector or a list of values in it.
+// publishes no limit. The longest name of a label's set has this length: podlabel- with a key of 317
+// and a value of 63 characters. The predecessor has written such names for years. Only names with
+// a selector or a list of values are longer.
 const MaxName = 390
 
-// Called returns the name that the set has in HNS: String, or as much of it as fits,
-// and then what is unique in the id. The id follows from the whole name, so a set that is
-// read under a cut one is found by its id.
+// Called returns the name that the set has in HNS: String, or as much of it as fits, followed by the
+// unique part of the id. The id follows from the whole name, so a set that is read under a cut name
+// is found by its id.
 func (n Name) Called() string {
 	text := n.String()
 	if len(text) <= MaxName || !n.known() {
@@ -219,7 +219,7 @@ func idOf(name []byte) string {
 	return idPrefix + text[:digest]
 }
 
-// ParseName reads a readable, prefixed name back; false when it is none of ours.
+// ParseName parses the result of String. It returns false for a name without one of our prefixes.
 func ParseName(text string, nested bool) (Name, bool) {
 	text, deny := strings.CutPrefix(text, denyMark)
 	for kind := KindNamespace; kind < KindOrphan; kind++ {

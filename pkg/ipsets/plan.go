@@ -22,9 +22,9 @@ func (v Verb) String() string {
 	return [...]string{Add: "create", Update: "update", Remove: "delete"}[v]
 }
 
-// SetValue is one set of a request. ID, Text and Values are what goes on the
-// wire: addresses in numerical order, or the ids of member sets in order. Of a
-// set to be removed they are what HNS has.
+// SetValue is one set of a request. ID, Text and Values are sent to HNS; Values are addresses in
+// numerical order, or the ids of member sets in order. Of a set to be removed they are the values in
+// HNS.
 type SetValue struct {
 	ID     string
 	Name   Name
@@ -41,8 +41,8 @@ type Request struct {
 	Search bool // for suspects of an earlier one that HNS rejected, or a probe
 }
 
-// MaxSets bounds the sets of an Add or a Remove, which no rule in HNS sees. An Update is never split,
-// because the changes of one event must become visible together.
+// MaxSets bounds the sets of an Add or a Remove. No rule in HNS names these sets, so the request may be
+// split. An Update is never split, because the changes of one event must become visible together.
 const MaxSets = 1000
 
 // Plan returns the requests that create and update sets, in order: leaves are created, then
@@ -50,7 +50,7 @@ const MaxSets = 1000
 // created. They cover the needed sets that differ from their desired members; sets with an unknown
 // outcome or rejected content are left out. Requests for suspects come last, group by group: see
 // RejectRequest. A member that must wait for another set stays as HNS has it: see HeldBack. A request
-// requires the success of those before it. Plan costs the size of what it writes.
+// requires the success of the requests before it. Plan costs the size of what it writes.
 func (c *Cache) Plan() (plan []Request) {
 	sets := make([]*set, 0, len(c.pending))
 	waits := len(c.awaited) > 0 // a member may have to wait
@@ -236,7 +236,8 @@ func (s *set) stays(going map[*set]bool) bool {
 	return false
 }
 
-// value returns a set with the members that have the bit; a member of stay is in it if HNS has it.
+// value returns a set with the members that have the bit. Of the members in stay it has the actual
+// ones.
 func (s *set) value(bit uint8, stay map[any]bool) SetValue {
 	v := SetValue{ID: s.id, Name: s.name, Text: s.called}
 	if !s.nested {

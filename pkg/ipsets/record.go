@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Observed is a set of ours as it was read from HNS.
+// Observed is one of our sets as it was read from HNS.
 type Observed struct {
 	ID, Name string
 	Nested   bool
@@ -49,7 +49,7 @@ func (c *Cache) Removed(n Name) {
 }
 
 // Used records that HNS rejected the removal of the set because a rule or set in HNS names
-// it. The time since which the set is unneeded begins anew.
+// it. The grace period of an unneeded set begins anew.
 func (c *Cache) Used(n Name) {
 	if s := c.find(n); s != nil {
 		if _, spare := c.spare[s]; spare {
@@ -145,8 +145,8 @@ func (c *Cache) observe(o Observed, skip func(Name) bool) Drift {
 }
 
 // apply records the values of a set in HNS and returns how they differ from the recorded
-// ones. A value that no set of ours can have makes the set differ until it
-// is written again.
+// ones. A value that none of our sets can have makes the set differ until the set is
+// written again.
 func (c *Cache) apply(s *set, values []string) Drift {
 	drift, strange, alien := Drift{Appeared: !s.present}, 0, s.alien
 	s.present, s.unknown = true, false
@@ -193,17 +193,17 @@ func (c *Cache) absent(s *set) {
 	c.refresh(s)
 }
 
-// HNS may show a member in another form than it was sent, which the agent does not know. Then the
-// first read after a write of ours has values without meaning in place of as many that were
-// sent, and nothing else differs. If the next read shows the same, and nothing was written
-// between the two, that is how HNS spells the set. After a read that was as written, any
-// difference is the doing of another program.
+// HNS may show a member in another form than the one in which it was sent, and the agent may not know
+// that form. Then the first read after the agent's write has some unreadable values in place of the
+// same number of sent values, and nothing else differs. If the next read shows the same values, and
+// nothing was written between the two reads, that is how HNS spells the set. After a read that
+// showed the set as written, another program made any difference.
 
 // Spelling is how HNS shows members of a set.
 type Spelling struct {
 	Name  Name
-	Sent  []string // values that it does not show, in order
-	Shown []string // what it shows in their place, in order
+	Sent  []string // values that HNS does not show, sorted
+	Shown []string // values that HNS shows in their place, sorted
 }
 
 // reading is the state of learning how HNS shows a set.
@@ -219,8 +219,8 @@ func (c *Cache) setReading(s *set, r reading) {
 	c.list(c.doubted, s, r.odd != "" && !r.learned)
 }
 
-// Doubted reports whether a set was read otherwise than it was written, so that the next read
-// tells whether HNS spells it so. Until then it counts as it was written.
+// Doubted reports whether a read showed a set in another form than it was written in, so that the
+// next read shows whether HNS spells it this way. Until then the set counts as written.
 func (c *Cache) Doubted() bool { return len(c.doubted) > 0 }
 
 // TakeSpellings returns the spellings that were learned since the last call.
@@ -230,9 +230,9 @@ func (c *Cache) TakeSpellings() []Spelling {
 	return out
 }
 
-// respelled reports whether values that were read are, or may be, what was written in
-// HNS's spelling, so that nothing follows from them. It costs their number if the set
-// was written since it was last read as it was written.
+// respelled reports whether values that were read are, or may be, the written values in HNS's
+// spelling. Then they are no drift. The cost is linear in the number of values, if no read has shown
+// the set as written since its last write.
 func (c *Cache) respelled(s *set, values []string) bool {
 	was := s.reading
 	if !was.unread && was.odd == "" {
@@ -256,7 +256,7 @@ func (c *Cache) respelled(s *set, values []string) bool {
 }
 
 // spelling returns the members of a set that values show in another form, and whether nothing
-// else differs. A value that means something to us, as a block does, is no spelling.
+// else differs. A value with a known meaning, such as a block, is no spelling.
 func (c *Cache) spelling(s *set, values []string) (Spelling, bool) {
 	out := Spelling{Name: s.name}
 	shown := make(map[string]bool, len(values))
@@ -281,7 +281,7 @@ func (c *Cache) spelling(s *set, values []string) (Spelling, bool) {
 	return out, len(shown) == 0 && len(out.Shown) > 0 && len(out.Sent) == len(out.Shown)
 }
 
-// read returns a value as we write it, if it is one that the set may have.
+// read returns a value in the form in which the agent writes it, and whether the set may have it.
 func (c *Cache) read(s *set, v string) (string, bool) {
 	if s.nested {
 		return v, c.byID[v] != nil
@@ -290,8 +290,8 @@ func (c *Cache) read(s *set, v string) (string, bool) {
 	return a.String(), ok
 }
 
-// means reports whether a value that is none of ours means something: a block or a
-// range of addresses, or the id of a set that is no member of this one. Letter case means nothing.
+// means reports whether a value that the agent does not write has a known meaning: a block or a range
+// of addresses, or the id of a set that is no member of this one. Letter case has no meaning.
 func (s *set) means(v string) bool {
 	if !s.nested {
 		_, err := netip.ParsePrefix(v)

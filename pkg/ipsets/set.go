@@ -27,7 +27,7 @@ type set struct {
 	entries int  // number of values that HNS holds
 
 	rejected bool // HNS rejects the desired content
-	group    int  // of suspects; 0 for a set that is none
+	group    int  // of suspects; 0 for a set that is no suspect
 	reading  reading
 
 	counts                // of both trackers
@@ -63,8 +63,8 @@ func (c *Cache) find(n Name) *set {
 	return c.byID[n.ID()]
 }
 
-// entry returns the entry of a name, and makes an undefined one if there is none. The caller
-// must call refresh, which drops an entry that nothing needs.
+// entry returns the entry of a name, and makes an undefined one if it is missing. The caller must
+// call refresh, which drops an entry that nothing needs.
 func (c *Cache) entry(n Name) *set {
 	if s := c.find(n); s != nil {
 		return s
@@ -359,9 +359,9 @@ func (c *Cache) TakeOrphans() []Name {
 	return out
 }
 
-// Define defines a set that is held, or that a needed nested set contains, and
-// reports whether it was not. The caller feeds it then, as after Hold. It is no
-// reference: the last of those that there are ends the definition.
+// Define defines a set that is held, or that a needed nested set contains. It reports
+// whether the set was undefined; then the caller has to fill it, as after Hold. A definition is no
+// reference: it ends with the last reference to the set.
 func (c *Cache) Define(n Name) (created bool) {
 	s := c.byName[n]
 	if s == nil || !n.known() || len(s.refs)+s.holders == 0 {

@@ -53,9 +53,9 @@ type compiler struct {
 	closed bool
 }
 
-// policy returns the result, with the sets that its rules need, sorted by name. For a peer in a set, a
-// rule that may allow needs the set. A rule that may deny needs its deny twin, and Doubt if its
-// members are pods.
+// policy returns the result, with the sets that its rules need, sorted by name. For each set of a peer,
+// a rule that may allow needs the set. A rule that may deny needs the set's deny twin, and also Doubt
+// unless it is a set of nodes.
 func (c *compiler) policy() Policy {
 	sets := map[ipsets.Name]SetDef{}
 	for _, r := range c.out.Rules {

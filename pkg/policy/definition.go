@@ -11,15 +11,15 @@ import (
 	"github.com/winnpm/winnpm/pkg/ipsets"
 )
 
-// Definition returns the definition of a set according to its name: the definition that Compile,
-// CompileCluster or InBlocks gives for the name, or that of its deny twin. It reports false for any
-// other name. Named port sets are in no Policy and have no definition here. The permanent empty set
-// and the two sets of addresses in doubt have definitions with nothing but the name.
+// Definition returns the definition of a set according to its name. It is the definition that Compile,
+// CompileCluster or InBlocks gives for the name or, for a deny twin, for the plain name. It reports
+// false for any other name. Named port sets are in no Policy and have no definition here. The permanent
+// empty set and the two sets of addresses in doubt have definitions with nothing but the name.
 //
-// A nested label set of the predecessor may have the same name as one of ours and other members. It
-// counts as ours if its members are the same.
+// A nested label set of the predecessor may have the same name as a set of WinNPM, and other members.
+// It counts as a set of WinNPM if its members are the same.
 func Definition(n ipsets.Name) (SetDef, bool) {
-	doubt := n.Kind() == ipsets.KindDoubt || n.Kind() == ipsets.KindDoubtAddrs // there is no plain twin of these
+	doubt := n.Kind() == ipsets.KindDoubt || n.Kind() == ipsets.KindDoubtAddrs // they have no plain twin
 	if n.Denies() && !doubt {
 		def, ok := Definition(n.Twin())
 		return def.Deny(), ok && n.Kind() != ipsets.KindEmpty

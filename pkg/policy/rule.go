@@ -70,9 +70,9 @@ type Policy struct {
 	Key      Key
 	Tier     Tier
 	Priority int32 // of a ClusterNetworkPolicy: 0 to 1000, or PriorityUnknown
-	// Namespaces matches the labels of the Namespace objects, and Subject those of the pods
-	// in them, that the policy selects. Namespaces is nil for a NetworkPolicy, which selects
-	// pods of Key.Namespace. A malformed selector matches everything (fail closed).
+	// Namespaces matches the labels of the namespaces that the policy selects, and Subject the labels
+	// of the pods in them. Namespaces is nil for a NetworkPolicy, which selects pods of
+	// Key.Namespace. A malformed selector matches everything (fail closed).
 	Namespaces, Subject LabelMatcher
 	// Isolates tells, by direction, whether a NetworkPolicy isolates the selected pods.
 	Isolates [2]bool
@@ -86,8 +86,8 @@ type Policy struct {
 	// Problems lists the parts that could not be expressed and were left out: the first MaxProblems
 	// of each reason.
 	Problems []Problem
-	// Found counts the parts that were left out, by reason, including those that are not in
-	// Problems.
+	// Found counts the parts that were left out, by reason. It counts all parts; Problems may omit
+	// some.
 	Found map[Reason]int
 }
 

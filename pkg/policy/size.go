@@ -60,7 +60,7 @@ func (s *Size) peers(peers []networkingv1.NetworkPolicyPeer) int {
 			s.Members += smallSetBytes
 		}
 		switch sel := p.PodSelector; {
-		case sel == nil || !slices.ContainsFunc(sel.MatchExpressions, excludes): // its sets are shared by all policies
+		case sel == nil || !slices.ContainsFunc(sel.MatchExpressions, excludes): // all policies share its sets
 		case p.NamespaceSelector == nil:
 			s.Members += smallSetBytes
 		default:

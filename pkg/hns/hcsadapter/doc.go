@@ -4,7 +4,7 @@
 //
 // The portable files hold everything that can go wrong: the worker that makes the calls
 // (worker.go), the calls of a request (service.go), the JSON on the wire (wire.go), the meaning of
-// codes (codes.go), and what a failed call may have done anyway (adapter.go, writes.go). Several
+// codes (codes.go), and the possible effects of a failed call (adapter.go, writes.go). Several
 // networks are handled as one in found.go and foundsets.go. The Windows file has one function per
 // export, which handles pointers, texts and their ownership.
 //

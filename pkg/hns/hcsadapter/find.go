@@ -107,7 +107,7 @@ func (a *Adapter) endpointIDs(ctx context.Context, op, filter string) ([]string,
 // findEndpoint reads one endpoint in any state. It returns errNoEndpoint if HNS neither finds nor
 // lists the endpoint. The code of the read alone does not decide, because "element not found" may
 // be about any object. If HNS lists the endpoint, findEndpoint reads it again, and returns
-// errNoEndpoint if all attempts fail, because such an endpoint can neither be read nor written.
+// errNoEndpoint if all attempts fail, because then the endpoint can neither be read nor written.
 func (a *Adapter) findEndpoint(ctx context.Context, id string) (endpoint, error) {
 	hold := a.holdOf(id)
 	var last error

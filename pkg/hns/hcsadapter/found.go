@@ -19,7 +19,7 @@ type Client interface {
 	// Healthy returns an error while a call to HNS is past its deadline. It never waits.
 	Healthy() error
 	// OnlyOf selects the networks by a function that reports whether a pod of this node has an
-	// address: from now on a network counts if it has an endpoint with such an address. OnlyOf may
+	// address: from now on a network counts if it has an endpoint with the address of a pod. OnlyOf may
 	// be called during any other call.
 	OnlyOf(is func(netip.Addr) bool)
 	// Close ends the client. It does not wait for a call in progress.
@@ -116,7 +116,7 @@ func (f *Found) Network(ctx context.Context) (hns.Network, error) {
 }
 
 // look finds the networks of the pods. A network that was found before remains while it exists,
-// with or without pods. Without isPod, a network with sets of ours counts too, because an uninstall
+// with or without pods. Without isPod, a network with our sets also counts, because an uninstall
 // has to remove them.
 func (f *Found) look(ctx context.Context) ([]*member, error) {
 	f.mu.Lock()
@@ -171,7 +171,7 @@ func (f *Found) set(on []*member) {
 	}
 }
 
-// members returns the networks. It looks for them if there are none yet.
+// members returns the networks. It looks for them if none was found yet.
 func (f *Found) members(ctx context.Context) ([]*member, error) {
 	f.mu.Lock()
 	on := f.on

@@ -19,9 +19,9 @@ type held struct {
 	released atomic.Bool // no further call will use it
 }
 
-// Hold implements hns.Client. release has the worker close the handle. If release cannot wait for
-// that, because a call hangs or ctx has ended, the call that uses the handle closes it when it
-// returns. If no call uses it then, Windows closes it at the end of the process.
+// Hold implements hns.Client. release asks the worker to close the handle. If a call hangs or ctx has
+// ended, release does not wait: then the call that uses the handle closes it. If no call uses the
+// handle then, it stays open until the process ends.
 func (a *Adapter) Hold(ctx context.Context, id string) (release func()) {
 	key := strings.ToLower(id)
 	a.mu.Lock()
@@ -40,7 +40,7 @@ func (a *Adapter) Hold(ctx context.Context, id string) (release func()) {
 			return
 		}
 		hold.released.Store(true)
-		_, _ = call(ctx, a.worker, opRelease, func() (struct{}, error) { // see above
+		_, _ = call(ctx, a.worker, opRelease, func() (struct{}, error) { // on failure, withEndpoint closes the handle
 			a.service.drop(hold)
 			return struct{}{}, nil
 		})

@@ -95,8 +95,8 @@ func (s service) show(k kind, h handle, into any) error {
 	return nil
 }
 
-// networks reads the networks that match a filter, and returns those that want accepts. HNS may
-// filter less strictly than want.
+// networks reads the networks that match a filter, and returns the ones that want accepts. want
+// compares again, because HNS may match the filter less strictly.
 func (s service) networks(filter string, want func(network) bool) ([]network, error) {
 	ids, err := s.ids(kindNetwork, filter)
 	if err != nil {

@@ -48,7 +48,7 @@ func newWorker(deadline time.Duration) *worker {
 // shut makes all calls fail that have not begun.
 func (w *worker) shut() { w.once.Do(func() { close(w.closing) }) }
 
-// perform makes one call, waits until it returns, without a limit, and returns the turn.
+// perform makes one call, waits for it without a time limit, and then gives the turn back.
 func (w *worker) perform(op string, run func()) {
 	defer func() { w.turn <- struct{}{} }()
 	done := make(chan struct{})

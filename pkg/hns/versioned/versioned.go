@@ -2,8 +2,8 @@
 //
 // HNS has no versions and no conditional write. A Writer approximates them: it reads the endpoint
 // right before an Update, and does not write if the endpoint differs from the one that the write
-// was planned from. After each write it reads the endpoint again and compares it with what was
-// written. Another program may still write between the first read and the write. An Update then
+// was planned from. After each write it reads the endpoint again and compares it with the written
+// rules. Another program may still write between the first read and the write. An Update then
 // removes what the other program wrote; an Add removes nothing, so for an Add an earlier read of
 // the caller is enough (Writer.Seen). The read after the write finds the remaining differences.
 //
@@ -32,7 +32,7 @@ var ErrUnread = errors.New("the endpoint could not be read before the write")
 type Conflict struct {
 	// Endpoint is the endpoint as the read that found the conflict shows it.
 	Endpoint hns.Endpoint
-	// Written is set if the write was made, and the read after it shows something else.
+	// Written is set if the write was made, and the read after it does not show the expected state.
 	Written bool
 	// Cause is the error of a write that failed and still did something; otherwise nil.
 	Cause error
@@ -67,7 +67,7 @@ func (r *Refused) Unwrap() error { return r.Err }
 // Writer writes our rules to endpoints. It has no state.
 type Writer struct {
 	// Ask makes a request. A Writer reads an endpoint once before a write, and once after it, or
-	// twice if the first read shows something else.
+	// twice if the first read does not show the written rules.
 	Ask func(hns.Request) hns.Result
 	// Seen is the endpoint as the caller's transaction has read it, or nil. With Seen, an Add makes
 	// no other read before it.
@@ -76,10 +76,11 @@ type Writer struct {
 	// conflict. An Update still reads before the write, because it has to send the policies of
 	// other programs.
 	Unchecked bool
-	// Ours decides whether an ACL is ours (hns.Endpoint.Parts); nil: by the Id prefix.
+	// Ours reports whether an ACL is ours, and returns it in the form in which it was sent; see
+	// hns.Endpoint.Parts. If Ours is nil, the Id prefix decides.
 	Ours func(hns.ACL) (sent hns.ACL, is bool)
-	// Learn is called when two reads after a write agree and show something else than was written.
-	// It reports whether Ours accepts that as what was written from now on. May be nil.
+	// Learn is called when two reads after a write agree and differ from the written rules. It
+	// reports whether Ours from now on returns the written rules for the shown ones. May be nil.
 	Learn func(was, shown hns.Endpoint, wrote []hns.ACL) bool
 	// Cut selects what an Update sends first: the foreign ACLs cut to their documented fields
 	// (true), or as they were read (false). If HNS rejects the first form, the Update sends the
@@ -116,7 +117,7 @@ const Unchecked hns.Version = "unchecked"
 
 // Add appends rules to an endpoint whose version must be from.
 //
-// Its errors are those of hns.Client.AddACLs and ErrUnread. Errors with which HNS answered are
+// It returns the errors of hns.Client.AddACLs, and ErrUnread. Errors with which HNS answered are
 // wrapped in a *Refused or a *Conflict.
 func (w Writer) Add(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	if w.Unchecked {
@@ -136,7 +137,7 @@ func (w Writer) Add(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 // from. The policies of other programs are sent back byte for byte as they were read, unless HNS
 // rejects that: see Cut.
 //
-// Its errors are those of hns.Client.ReplacePolicies and ErrUnread. Errors with which HNS answered
+// It returns the errors of hns.Client.ReplacePolicies, and ErrUnread. Errors with which HNS answered
 // are wrapped in a *Refused or a *Conflict.
 func (w Writer) Replace(id string, from hns.Version, acls []hns.ACL) (Done, error) {
 	was, err := w.before(id, from, nil)
@@ -158,7 +159,7 @@ func (w Writer) Replace(id string, from hns.Version, acls []hns.ACL) (Done, erro
 	return other, errOther
 }
 
-// replace makes one Update. cut says in which form it sends the foreign ACLs.
+// replace makes one Update. cut has the meaning of Writer.Cut.
 func (w Writer) replace(id string, was view, acls []hns.ACL, cut bool) (Done, error) {
 	policies := slices.Clone(was.Foreign)
 	if cut {
@@ -200,8 +201,8 @@ func (v view) rules() hns.Version {
 	return hns.Basis(v.Addrs, all, hns.Defaults{})
 }
 
-// before returns the endpoint as seen, or reads it if seen is nil. It returns a Conflict if the
-// version is not from, and so always if from is empty.
+// before returns the view of seen, or reads the endpoint if seen is nil. It returns a Conflict if
+// its version is not from. An empty from is no version, so it always conflicts.
 func (w Writer) before(id string, from hns.Version, seen *hns.Endpoint) (view, error) {
 	if seen == nil {
 		is := w.Ask(hns.Request{Op: hns.OpEndpointGet, Endpoint: id})
@@ -237,8 +238,8 @@ func (w Writer) failed(id string, was view, err error) error {
 	return &Refused{err}
 }
 
-// after reads the endpoint and checks that it has exactly these rules of ours and no fewer foreign
-// policies than before. If the endpoint cannot be read, the outcome of the write is unknown,
+// after reads the endpoint and checks that our rules are exactly these, and that there are no fewer
+// foreign policies than before. If the endpoint cannot be read, the outcome of the write is unknown,
 // whatever the read's error, unless the error says that the endpoint is gone.
 func (w Writer) after(id string, was view, ours []hns.ACL) (Done, error) {
 	want := hns.Basis(was.Addrs, ours, was.Defaults)
