@@ -182,7 +182,7 @@ func attacked(t *testing.T, kubeconfig string) {
 	fake.Sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	for i, addr := range cluster.LocalAddrs() {
 		id := fmt.Sprintf("00000000-0bad-4e00-9000-%012d", i)
-		require.NoError(t, fake.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
+		require.NoError(t, fake.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{addr}}))
 	}
 	file := t.TempDir() + "/azure-npm.json"
 	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))

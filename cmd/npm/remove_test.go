@@ -39,7 +39,7 @@ func nodeOf(t require.TestingT, cni []hns.EndpointPolicy) *hnsfault.Sim {
 	add(set("azure-npm-1", hns.IPSet, "10.0.0.7"), set("azure-npm-2", hns.IPSet, "10.0.0.8"), set("calico-s", hns.IPSet, "10.0.0.9"))
 	add(set("AZURE-NPM-3", hns.NestedIPSet, "azure-npm-1", "azure-npm-2"))
 	for i, id := range []string{"a", "b", "c"} {
-		require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})}}))
+		require.NoError(t, sim.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})}}))
 		e, err := sim.GetEndpoint(ctx, id)
 		require.NoError(t, err)
 		require.NoError(t, sim.SetPolicies(id, append(e.Policies, hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(theirs)})))

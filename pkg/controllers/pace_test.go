@@ -76,7 +76,7 @@ func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
 func (n *paced) endpoint(id string, b, c byte) string {
 	addr := netip.AddrFrom4([4]byte{10, 0, b, c})
 	if _, ok := n.sim.Endpoint(id); !ok {
-		require.NoError(n.t, n.sim.CreateEndpoint(hnssim.NewEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
+		require.NoError(n.t, n.sim.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{addr}}))
 	}
 	return addr.String()
 }

@@ -126,7 +126,7 @@ func TestStrangersChangeNoVerdict(t *testing.T) {
 		})
 		tx := dataplane.NewTransaction()
 		for namespace, addr := range honestAddrs {
-			require.NoError(t, s.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep-" + namespace, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
+			require.NoError(t, s.sim.CreateEndpoint(hnssim.Endpoint{ID: "ep-" + namespace, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
 		}
 		for _, namespace := range []string{"x", "y", "evil"} {
 			team := s.one("a", "b")

@@ -43,13 +43,13 @@ func loseAll(r *replay, _ hnsfault.Call) {
 }
 
 // target picks the endpoint of a call, or any.
-func (r *replay) target(c hnsfault.Call) (hnssim.EndpointView, bool) {
+func (r *replay) target(c hnsfault.Call) (hnssim.Endpoint, bool) {
 	if e, ok := r.sim.Endpoint(c.Target); ok {
 		return e, true
 	}
 	eps := r.sim.Endpoints()
 	if len(eps) == 0 || r.disturb == nil {
-		return hnssim.EndpointView{}, false
+		return hnssim.Endpoint{}, false
 	}
 	return eps[r.disturb.call%len(eps)], true
 }

@@ -251,7 +251,7 @@ func TestEndpointMadeAnew(t *testing.T) {
 	l.goOn()
 	l.live(time.Minute)
 	require.NoError(t, l.sim.DeleteEndpoint("ep-1"))
-	require.NoError(t, l.sim.CreateEndpoint(hnssim.NewEndpoint{ID: "anew", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, l.sim.CreateEndpoint(hnssim.Endpoint{ID: "anew", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	require.True(t, l.passes("anew", hns.In, "10.9.9.9", "10.0.0.1", 80))
 	l.live(5*time.Second + 2*lookTakes)
 	require.False(t, l.passes("anew", hns.In, "10.9.9.9", "10.0.0.1", 80))

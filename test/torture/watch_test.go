@@ -78,7 +78,7 @@ func (w *watch) reached(sim *hnsfault.Sim, c oracle.Cluster) {
 }
 
 // newborn reports whether an endpoint was never right for the pod that has it now.
-func (w *watch) newborn(e hnssim.EndpointView, c oracle.Cluster) bool {
+func (w *watch) newborn(e hnssim.Endpoint, c oracle.Cluster) bool {
 	if uid, ok := w.right[e.ID]; ok && uid != podOf(c, e) {
 		delete(w.right, e.ID) // it may come back
 	}
@@ -87,7 +87,7 @@ func (w *watch) newborn(e hnssim.EndpointView, c oracle.Cluster) bool {
 }
 
 // podOf returns the UID of the pod that an endpoint belongs to, "" for none.
-func podOf(c oracle.Cluster, e hnssim.EndpointView) types.UID {
+func podOf(c oracle.Cluster, e hnssim.Endpoint) types.UID {
 	if home := oracle.Residents(c, e.Addrs[0]); len(home) > 0 {
 		return home[0].UID
 	}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -124,6 +125,21 @@ func Split(parts ...Edges) []Range {
 		for i := range at[1:] {
 			out = append(out, Range{p, uint16(at[i]), uint16(at[i+1] - 1)}) //nolint:gosec // from 1 to 65536
 		}
+	}
+	return out
+}
+
+// JoinRanges sorts ranges by protocol and port, and merges adjacent ones.
+func JoinRanges(in []Range) (out []Range) {
+	order := func(r Range) int { return slices.Index(match.Protocols(), r.Protocol) }
+	for _, r := range slices.SortedFunc(slices.Values(in), func(a, b Range) int {
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.First, b.First))
+	}) {
+		if n := len(out); n > 0 && out[n-1].Protocol == r.Protocol && int(out[n-1].Last)+1 == int(r.First) {
+			out[n-1].Last = r.Last
+			continue
+		}
+		out = append(out, r)
 	}
 	return out
 }

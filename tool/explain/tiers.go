@@ -238,13 +238,14 @@ func ofCluster(policy string) bool { return strings.HasPrefix(policy, clusterPre
 
 // PolicyOf returns the policy that the Id of an ACL names, "" if it names none.
 func PolicyOf(id string) string {
-	if name, ok := match.ClusterPolicyOfACL(id); ok {
+	key, ok := match.PolicyOfACL(id)
+	if !ok {
+		return ""
+	}
+	if name, ok := key.Cluster(); ok {
 		return clusterPrefix + name
 	}
-	if key, ok := match.PolicyOfACL(id); ok {
-		return key.String()
-	}
-	return ""
+	return key.String()
 }
 
 // ruleText says that the rule of a ClusterNetworkPolicy accepts or denies.

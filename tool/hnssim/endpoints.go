@@ -37,35 +37,20 @@ func (s EndpointState) String() string {
 
 func (s EndpointState) attached() bool { return s == Attached || s == AttachedSharing }
 
-// NewEndpoint describes an endpoint that the CNI creates.
-type NewEndpoint struct {
+// Endpoint describes an endpoint: one that the CNI creates, or a copy of a simulated one.
+type Endpoint struct {
 	ID       string // not empty
 	Addrs    []netip.Addr
 	Netns    string               // GUID of the HNS namespace that it is in, or empty
-	State    EndpointState        // 0: AttachedSharing
+	State    EndpointState        // 0 in CreateEndpoint: AttachedSharing
 	Remote   bool                 // an endpoint of kube-proxy for a pod on another node
-	Network  string               // empty: ours
-	Policies []hns.EndpointPolicy // nil: Options.Foreign
-}
-
-// EndpointView is a copy of a simulated endpoint.
-type EndpointView struct {
-	ID       string
-	Addrs    []netip.Addr
-	State    EndpointState
-	Remote   bool
-	Network  string
-	Policies []hns.EndpointPolicy // as read back
+	Network  string               // empty in CreateEndpoint: ours
+	Policies []hns.EndpointPolicy // as read back; nil in CreateEndpoint: Options.Foreign
 }
 
 // endpoint is one endpoint of the node.
 type endpoint struct {
-	id       string
-	addrs    []netip.Addr
-	netns    string
-	state    EndpointState
-	remote   bool
-	network  string
+	Endpoint          // without Policies
 	policies []policy // changed by setPolicies only
 }
 
@@ -100,17 +85,16 @@ func (e *endpoint) read() []hns.EndpointPolicy {
 }
 
 // CreateEndpoint creates an endpoint, as the CNI does.
-func (s *Sim) CreateEndpoint(n NewEndpoint) error {
+func (s *Sim) CreateEndpoint(n Endpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := &endpoint{
-		id: n.ID, addrs: slices.Clone(n.Addrs), netns: n.Netns, remote: n.Remote,
-		state: cmp.Or(n.State, AttachedSharing), network: cmp.Or(n.Network, s.network),
-	}
 	policies := n.Policies
 	if policies == nil {
 		policies = s.foreign
 	}
+	n.Addrs, n.Policies = slices.Clone(n.Addrs), nil
+	n.State, n.Network = cmp.Or(n.State, AttachedSharing), cmp.Or(n.Network, s.network)
+	e := &endpoint{Endpoint: n}
 	switch {
 	case n.ID == "":
 		return fmt.Errorf("hnssim: create an endpoint without ID: %w", hns.ErrInvalid)
@@ -133,7 +117,7 @@ func (s *Sim) CreateEndpoint(n NewEndpoint) error {
 func (s *Sim) DeleteEndpoint(id string) error {
 	return s.change("DeleteEndpoint", id, func(e *endpoint) *refused {
 		e.setPolicies(nil)
-		delete(s.endpoints, e.id)
+		delete(s.endpoints, e.ID)
 		return nil
 	})
 }
@@ -141,7 +125,7 @@ func (s *Sim) DeleteEndpoint(id string) error {
 // SetState moves an endpoint to another state.
 func (s *Sim) SetState(id string, state EndpointState) error {
 	return s.change("SetState", id, func(e *endpoint) *refused {
-		e.state = state
+		e.State = state
 		return nil
 	})
 }
@@ -149,7 +133,7 @@ func (s *Sim) SetState(id string, state EndpointState) error {
 // SetNetns puts an endpoint into an HNS namespace, as the CNI does; "" takes it out.
 func (s *Sim) SetNetns(id, netns string) error {
 	return s.change("SetNetns", id, func(e *endpoint) *refused {
-		e.netns = netns
+		e.Netns = netns
 		return nil
 	})
 }
@@ -181,10 +165,10 @@ func (s *Sim) change(op, id string, do func(*endpoint) *refused) error {
 }
 
 // Endpoints returns all endpoints of the node, sorted by ID.
-func (s *Sim) Endpoints() []EndpointView {
+func (s *Sim) Endpoints() []Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []EndpointView
+	var out []Endpoint
 	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 		out = append(out, s.endpoints[id].view())
 	}
@@ -199,22 +183,21 @@ func (s *Sim) AllEndpointIDs() []string {
 }
 
 // Endpoint returns one endpoint of the node, and false if it does not exist.
-func (s *Sim) Endpoint(id string) (EndpointView, bool) {
+func (s *Sim) Endpoint(id string) (Endpoint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.endpoints[id]
 	if e == nil {
-		return EndpointView{}, false
+		return Endpoint{}, false
 	}
 	return e.view(), true
 }
 
 // view returns a copy of the endpoint; Sim.mu must be held.
-func (e *endpoint) view() EndpointView {
-	return EndpointView{
-		ID: e.id, Addrs: slices.Clone(e.addrs), State: e.state,
-		Remote: e.remote, Network: e.network, Policies: e.read(),
-	}
+func (e *endpoint) view() Endpoint {
+	out := e.Endpoint
+	out.Addrs, out.Policies = slices.Clone(e.Addrs), e.read()
+	return out
 }
 
 // EndpointIDs implements hns.Client.
@@ -232,7 +215,7 @@ func (s *Sim) enumerate(ctx context.Context, op string, in func(EndpointState) b
 	err := s.call(ctx, Call{Op: op, Target: s.network}, func(Call, bool) error {
 		out = nil // a hook may ask first whether the request would be refused
 		for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
-			if e := s.endpoints[id]; in(e.state) && e.network == s.network {
+			if e := s.endpoints[id]; in(e.State) && e.Network == s.network {
 				out = append(out, id)
 			}
 		}
@@ -249,10 +232,10 @@ func (s *Sim) GetEndpoint(ctx context.Context, id string) (hns.Endpoint, error) 
 		switch {
 		case e == nil:
 			return endpointMissing.of(id).in(c)
-		case e.remote || e.network != s.network:
+		case e.Remote || e.Network != s.network:
 			return &hns.OpError{Op: hns.OpEndpointGet, Kind: hns.KindEndpoint, ID: id, Err: hns.ErrElsewhere}
 		}
-		out = hns.Endpoint{ID: e.id, Addrs: slices.Clone(e.addrs), Netns: e.netns, Policies: e.read()}
+		out = hns.Endpoint{ID: e.ID, Addrs: slices.Clone(e.Addrs), Netns: e.Netns, Policies: e.read()}
 		return nil
 	})
 	return s.shown(hns.OpEndpointGet, hns.Result{Endpoint: out, Err: err}).Endpoint, err
@@ -309,10 +292,10 @@ func (s *Sim) writable(id string) (*endpoint, *refused) {
 	switch {
 	case e == nil:
 		return nil, endpointMissing.of(id)
-	case e.remote:
+	case e.Remote:
 		return nil, endpointRemote.of(id)
-	case !e.state.attached() && (!s.hooks.Early || e.state != Created):
-		return nil, endpointNotAttached.of(fmt.Sprintf("%s is %v", id, e.state))
+	case !e.State.attached() && (!s.hooks.Early || e.State != Created):
+		return nil, endpointNotAttached.of(fmt.Sprintf("%s is %v", id, e.State))
 	}
 	return e, nil
 }
@@ -333,7 +316,7 @@ func (s *Sim) readPolicies(e *endpoint, policies []hns.EndpointPolicy) ([]policy
 // result is used.
 func (s *Sim) lookup(e *endpoint) lookup {
 	return func(id string) *set {
-		if e.network != s.network {
+		if e.Network != s.network {
 			return nil
 		}
 		return s.sets[id]

@@ -16,7 +16,7 @@ const maxShared = 1 << 14
 // endpoints with equal policies share them, like the policies of a CNI or the rules of a workload's
 // pods. An endpoint of another network has none of the sets, and shares nothing.
 func (s *Sim) readPolicy(e *endpoint, p hns.EndpointPolicy) (policy, *refused) {
-	shares := e.network == s.network
+	shares := e.Network == s.network
 	found, known := s.shared[policyText{p.Type, string(p.Settings)}] // does not copy the text
 	if known && shares {
 		return found, nil

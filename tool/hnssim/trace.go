@@ -2,7 +2,7 @@ package hnssim
 
 import (
 	"fmt"
-	"net/netip"
+	"slices"
 
 	"github.com/winnpm/winnpm/pkg/hns"
 	"github.com/winnpm/winnpm/tool/match"
@@ -56,7 +56,7 @@ func (e *endpoint) decidable(dir hns.Direction, p Packet) error {
 	if err != nil {
 		return err
 	}
-	if !e.has(own) {
+	if !slices.Contains(e.Addrs, own) {
 		return fmt.Errorf("%w: %v is no address of the endpoint", hns.ErrInvalid, own)
 	}
 	for i := range e.policies {
@@ -76,13 +76,4 @@ func rulesOf(policies []policy) []*match.Rule {
 		}
 	}
 	return out
-}
-
-func (e *endpoint) has(a netip.Addr) bool {
-	for _, addr := range e.addrs {
-		if addr == a {
-			return true
-		}
-	}
-	return false
 }

@@ -22,7 +22,7 @@ func TestACLIDRoundTrip(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, key, got)
 	})
-	for _, id := range []string{acl.IDNode, acl.IDBlockIn, acl.IDBlockOut, acl.IDAllowIn, acl.IDAllowOut, "", "calico.x", "azure-acl-"} {
+	for _, id := range []string{acl.IDNode, acl.IDBlockIn, acl.IDBlockOut, acl.IDAllowIn, acl.IDAllowOut, "", "calico.x", "azure-acl-", "azure-acl-shop..a"} {
 		_, ok := PolicyOfACL(id)
 		require.False(t, ok, id)
 	}
@@ -32,11 +32,10 @@ func TestACLIDRoundTrip(t *testing.T) {
 func TestClusterACLID(t *testing.T) {
 	id := state.ACLID(policy.ClusterKey("a.b"))
 	require.Equal(t, "azure-acl-cluster..a.b", id)
-	name, ok := ClusterPolicyOfACL(id)
+	key, ok := PolicyOfACL(id)
 	require.True(t, ok)
-	require.Equal(t, "a.b", name)
-	_, ok = PolicyOfACL(id)
-	require.False(t, ok)
-	_, ok = ClusterPolicyOfACL(state.ACLID(policy.Key{Namespace: "cluster", Name: "a"}))
-	require.False(t, ok)
+	require.Equal(t, policy.ClusterKey("a.b"), key)
+	key, ok = PolicyOfACL(state.ACLID(policy.Key{Namespace: "cluster", Name: "a"}))
+	require.True(t, ok)
+	require.Equal(t, policy.Key{Namespace: "cluster", Name: "a"}, key)
 }

@@ -225,7 +225,7 @@ func (x *comparison) flips(from, to *end) (found []Flip, admitted bool, err erro
 		}
 	}
 	for i := range found {
-		found[i].Ports = joined(found[i].Ports)
+		found[i].Ports = explain.JoinRanges(found[i].Ports)
 	}
 	return found, admitted, nil
 }

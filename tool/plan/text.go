@@ -12,7 +12,6 @@ import (
 	"github.com/winnpm/winnpm/pkg/cli"
 	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
-	"github.com/winnpm/winnpm/tool/match"
 	"github.com/winnpm/winnpm/tool/phrase"
 )
 
@@ -310,28 +309,13 @@ func (s SetChange) text(most int) string {
 	return fmt.Sprintf("~ %s  +%d -%d members", name, s.Joined, s.Left)
 }
 
-// joined sorts ranges and merges adjacent ones.
-func joined(in []explain.Range) (out []explain.Range) {
-	order := func(r explain.Range) int { return slices.Index(match.Protocols(), r.Protocol) }
-	for _, r := range slices.SortedFunc(slices.Values(in), func(a, b explain.Range) int {
-		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.First, b.First))
-	}) {
-		if n := len(out); n > 0 && out[n-1].Protocol == r.Protocol && int(out[n-1].Last)+1 == int(r.First) {
-			out[n-1].Last = r.Last
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
 // others returns the ports that are not in the ranges. The ranges must be joined.
 func others(in []explain.Range) []explain.Range {
 	e := explain.Edges{}
 	for _, r := range in {
 		e[r.Protocol] = append(e[r.Protocol], int(r.First), int(r.Last)+1)
 	}
-	return joined(slices.DeleteFunc(explain.Split(e), func(r explain.Range) bool {
+	return explain.JoinRanges(slices.DeleteFunc(explain.Split(e), func(r explain.Range) bool {
 		return slices.ContainsFunc(in, func(i explain.Range) bool { return i.Protocol == r.Protocol && i.First <= r.First && r.Last <= i.Last })
 	}))
 }

@@ -37,7 +37,7 @@ func TestPortsText(t *testing.T) {
 			tcp(1, 1), tcp(3, 3), tcp(5, 5), tcp(7, 7), tcp(9, 9), tcp(11, 11), tcp(13, 13),
 		},
 	} {
-		require.Equal(t, want, portsText(joined(in)))
+		require.Equal(t, want, portsText(explain.JoinRanges(in)))
 	}
 }
 
@@ -52,14 +52,14 @@ func TestSplit(t *testing.T) {
 			e.Add(rule)
 		}
 		ranges := explain.Split(e)
-		require.Equal(t, "all ports", portsText(joined(ranges)))
+		require.Equal(t, "all ports", portsText(explain.JoinRanges(ranges)))
 		total := 0
 		for _, r := range ranges {
 			total += int(r.Last) - int(r.First) + 1
 		}
 		require.Equal(t, 3*65535, total)
 		half := ranges[:len(ranges)/2]
-		require.Empty(t, others(joined(slices.Concat(half, others(joined(half))))))
+		require.Empty(t, others(explain.JoinRanges(slices.Concat(half, others(explain.JoinRanges(half))))))
 	})
 }
 

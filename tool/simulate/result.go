@@ -92,7 +92,7 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j judge, loaded []state.War
 }
 
 // endpointOf returns a pod's endpoint for a Result.
-func endpointOf(e hnssim.EndpointView, pod string) Endpoint {
+func endpointOf(e hnssim.Endpoint, pod string) Endpoint {
 	ours, foreign := hns.Endpoint{Policies: e.Policies}.Split()
 	out := Endpoint{ID: e.ID, Pod: pod, ACLs: append([]hns.ACL{}, ours...), Foreign: []json.RawMessage{}}
 	for _, p := range foreign {

@@ -133,16 +133,9 @@ func denierOf(egress, ingress explain.Half) byte {
 	return 'i'
 }
 
-// portsAllowed returns a text for ports that are sorted by protocol and number.
+// portsAllowed returns a text for ports.
 func portsAllowed(ports []explain.Range) string {
-	var merged []explain.Range
-	for _, r := range ports {
-		if n := len(merged) - 1; n >= 0 && merged[n].Protocol == r.Protocol && int(merged[n].Last)+1 == int(r.First) {
-			merged[n].Last = r.Last
-			continue
-		}
-		merged = append(merged, r)
-	}
+	merged := explain.JoinRanges(ports)
 	if len(merged) == len(match.Protocols()) && !slices.ContainsFunc(merged, func(r explain.Range) bool { return !r.Whole() }) {
 		return "all ports"
 	}

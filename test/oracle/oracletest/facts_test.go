@@ -110,7 +110,7 @@ func TestFacts(t *testing.T) {
 			for _, text := range test.acls {
 				policies = append(policies, hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(text)})
 			}
-			require.NoError(t, sim.CreateEndpoint(hnssim.NewEndpoint{ID: "ep", Addrs: factAddrs, Policies: policies}))
+			require.NoError(t, sim.CreateEndpoint(hnssim.Endpoint{ID: "ep", Addrs: factAddrs, Policies: policies}))
 			for question, want := range test.want {
 				require.Equal(t, want, answer(t, sim, question), question)
 			}
