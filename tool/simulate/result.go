@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"math"
 	"slices"
@@ -16,20 +15,18 @@ import (
 
 // Result is the content of the simulated HNS at one moment, and verdicts.
 type Result struct {
-	Sets []Set
-	// Endpoints yields the endpoints, sorted by pod. It reads them one by one, as there may be ten
-	// thousand.
-	Endpoints     each[Endpoint]
-	EndpointCount int
-	// Verdicts yields the answers to all questions. For text output, Grids yields the answers of the
-	// matrices and Traces the other ones. All are computed while they are read.
-	Verdicts each[Verdict]
-	Grids    each[*grid]
-	Traces   each[Verdict]
+	Sets      []Set
+	Endpoints []Endpoint // sorted by pod
+	Traces    []Verdict
 	// Workloads are the rows of the matrices; empty if the rows are pods.
 	Workloads []explain.Workload
 	Calls     map[string]int
 	Warnings  []state.Warning
+
+	// The matrices may have millions of cells, so they are computed while they are written.
+	judge  judge
+	matrix []explain.Question
+	rows   []gridRow
 }
 
 // Set is a set in HNS.
@@ -49,20 +46,20 @@ type Endpoint struct {
 	Foreign []json.RawMessage `json:"foreign"`
 }
 
-// newResult reads the simulator and checks the questions. The simulator must not change while the result is
-// in use.
-func newResult(ctx context.Context, sim *hnssim.Sim, j judge, loaded []state.Warning, q questions) (Result, error) {
-	rows, err := j.check(q)
+// newResult reads the simulator and answers the questions, except for the cells of the matrices.
+func newResult(sim *hnssim.Sim, j judge, loaded []state.Warning, q questions) (Result, error) {
+	traces, err := j.traces(q.trace)
+	if err != nil {
+		return Result{}, err
+	}
+	rows, err := j.rows(q)
 	if err != nil {
 		return Result{}, err
 	}
 	d := *j.cluster.Dump()
 	r := Result{
-		Sets:     []Set{},
-		Calls:    sim.Counts(),
-		Verdicts: j.all(ctx, q, rows),
-		Grids:    j.grids(ctx, q, rows),
-		Traces:   j.traces(q),
+		Sets: []Set{}, Endpoints: []Endpoint{}, Traces: traces, Calls: sim.Counts(),
+		judge: j, matrix: q.matrix, rows: rows,
 		Warnings: append([]state.Warning{}, slices.Concat(loaded, d.Warnings, explain.Idle(d, math.MaxInt))...),
 	}
 	if len(q.matrix) > 0 && !q.all {
@@ -77,16 +74,10 @@ func newResult(ctx context.Context, sim *hnssim.Sim, j judge, loaded []state.War
 	}
 	ids := sim.AllEndpointIDs()
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(pods[a], pods[b]), cmp.Compare(a, b)) })
-	r.EndpointCount = len(ids)
-	r.Endpoints = func(use func(Endpoint) error) error {
-		for _, id := range ids {
-			if e, ok := sim.Endpoint(id); ok {
-				if err := use(endpointOf(e, pods[id])); err != nil {
-					return err
-				}
-			}
+	for _, id := range ids {
+		if e, ok := sim.Endpoint(id); ok {
+			r.Endpoints = append(r.Endpoints, endpointOf(e, pods[id]))
 		}
-		return nil
 	}
 	return r, nil
 }

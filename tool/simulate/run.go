@@ -59,15 +59,15 @@ func printResult(ctx context.Context, o Options, q questions) (bool, error) {
 	o.Logger.Info("applied", "generation", report.Generation, "objects", report.Objects, "calls", report.Calls,
 		"pending", report.Pending, "warnings", len(report.Warnings), "errors", report.Errors, "took", report.Took)
 	j := judge{cluster: explain.New(n.Dataplane.Dump()), node: o.Node, nodeAddrs: nodeAddrs(w)}
-	r, err := newResult(ctx, n.Sim, j, w.Warnings, q)
+	r, err := newResult(n.Sim, j, w.Warnings, q)
 	if err != nil {
 		return false, err
 	}
 	complete := !slices.ContainsFunc(r.Warnings, manifest.Misleads)
 	if o.Output == "json" {
-		return complete, r.writeJSON(cli.PrintableJSON(o.Stdout))
+		return complete, r.writeJSON(ctx, cli.PrintableJSON(o.Stdout))
 	}
-	return complete, r.writeText(o.Stdout)
+	return complete, r.writeText(ctx, o.Stdout)
 }
 
 // nodeAddrs maps pods to the addresses of their node, for manifests that have both.
@@ -85,17 +85,17 @@ func nodeAddrs(w cluster.World) map[string][]netip.Addr {
 }
 
 // WriteResult writes as JSON the content of a simulator, whose state the dump d describes, with the
-// verdicts that the options Matrix, All and Trace ask for. The simulator must not change until it returns.
+// verdicts that the options Matrix, All and Trace ask for.
 func WriteResult(ctx context.Context, w io.Writer, sim *hnssim.Sim, d state.Dump, o Options) error {
 	q, err := parseQuestions(o)
 	if err != nil {
 		return err
 	}
-	r, err := newResult(ctx, sim, judge{cluster: explain.New(d), node: o.Node}, nil, q)
+	r, err := newResult(sim, judge{cluster: explain.New(d), node: o.Node}, nil, q)
 	if err != nil {
 		return err
 	}
-	return r.writeJSON(w)
+	return r.writeJSON(ctx, w)
 }
 
 // Options are the command line of `kubectl npm simulate`.

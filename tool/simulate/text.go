@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,12 +20,21 @@ import (
 	"github.com/winnpm/winnpm/tool/explain"
 )
 
-func (r Result) writeText(w io.Writer) error {
+func (r Result) writeText(ctx context.Context, w io.Writer) error {
 	b := bufio.NewWriter(w)
 	r.textSets(b)
 	r.textEndpoints(b)
-	if err := r.textVerdicts(b); err != nil {
-		return err
+	for _, port := range r.matrix {
+		g, err := r.grid(ctx, port)
+		if err != nil {
+			return err
+		}
+		if g.some {
+			g.write(b)
+		}
+	}
+	for _, v := range r.Traces {
+		v.textTrace(b)
 	}
 	r.textCalls(b)
 	if len(r.Warnings) > 0 {
@@ -76,13 +86,13 @@ func (r Result) setNames() explain.SetNames {
 // endpoints without such rules.
 func (r Result) textEndpoints(b io.Writer) {
 	names := r.setNames()
-	fmt.Fprintf(b, "\nACLS (%d endpoints, beside the CNI's own rules)\n", r.EndpointCount)
+	fmt.Fprintf(b, "\nACLS (%d endpoints, beside the CNI's own rules)\n", len(r.Endpoints))
 	var open []string
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	_ = r.Endpoints(func(e Endpoint) error {
+	for _, e := range r.Endpoints {
 		if len(e.ACLs) == 0 {
 			open = append(open, e.Pod)
-			return nil
+			continue
 		}
 		printRow(t, "  "+e.Pod+" "+e.IP)
 		acls := slices.SortedStableFunc(slices.Values(e.ACLs), func(a, b hns.ACL) int {
@@ -91,28 +101,11 @@ func (r Result) textEndpoints(b io.Writer) {
 		for _, a := range acls {
 			printRow(t, "    "+string(a.Direction), string(a.Action), strconv.Itoa(int(a.Priority)), names.Peer(a), explain.PortsText(a), cmp.Or(explain.PolicyOf(a.ID), "("+strings.TrimPrefix(a.ID, hns.ACLIDPrefix+"npm-")+")"))
 		}
-		return nil
-	})
+	}
 	_ = t.Flush()
 	if len(open) > 0 {
 		printLine(b, "  open, as no policy selects them: %s", strings.Join(open, " "))
 	}
-}
-
-// textVerdicts writes one grid for each port of the matrix, and the traces.
-func (r Result) textVerdicts(b io.Writer) error {
-	if err := r.Grids(func(g *grid) error {
-		if g.some {
-			g.write(b)
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	return r.Traces(func(v Verdict) error {
-		v.textTrace(b)
-		return nil
-	})
 }
 
 func (r Result) textCalls(b io.Writer) {
@@ -137,20 +130,22 @@ type grid struct {
 // gridColumns is the largest number of rows for which the columns are shown. A larger grid is summarized.
 const gridColumns = 80
 
-func newGrid(port explain.Question, rows []gridRow) *grid {
-	g := &grid{port: port, cells: make([][]byte, len(rows))}
-	for i, r := range rows {
-		g.names = append(g.names, r.name)
-		g.pods += r.count
-		g.cells[i] = bytes.Repeat([]byte(" "), len(rows))
+// grid computes the matrix of a port.
+func (r Result) grid(ctx context.Context, port explain.Question) (*grid, error) {
+	g := &grid{port: port, cells: make([][]byte, len(r.rows))}
+	for i, row := range r.rows {
+		g.names = append(g.names, row.name)
+		g.pods += row.count
+		g.cells[i] = bytes.Repeat([]byte(" "), len(r.rows))
 		g.cells[i][i] = '.'
 	}
-	return g
-}
-
-func (g *grid) put(from, to int, c byte) {
-	g.cells[from][to] = c
-	g.some, g.half = true, g.half || c == '?'
+	err := r.judge.cells(ctx, r.rows, port, func(from, to int, a answer) error {
+		c := symbol(a.egress, a.ingress)
+		g.cells[from][to] = c
+		g.some, g.half = true, g.half || c == '?'
+		return nil
+	})
+	return g, err
 }
 
 const (
@@ -260,8 +255,8 @@ func (s *Side) text(dir policy.Direction) string {
 	return "BLOCKED by a rule of the CNI"
 }
 
-// writeJSON writes a result. It writes endpoints and verdicts one by one, as there may be millions.
-func (r Result) writeJSON(w io.Writer) error {
+// writeJSON writes a result. It writes verdicts one by one, as there may be millions.
+func (r Result) writeJSON(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriter(w) // its Flush returns the first error of a write
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
@@ -269,7 +264,20 @@ func (r Result) writeJSON(w io.Writer) error {
 		_, _ = out.WriteString(before)
 		return enc.Encode(v)
 	}
-	err := cmp.Or(put(`{"sets":`, r.Sets), putList(out, `,"endpoints":[`, r.Endpoints), putList(out, `],"verdicts":[`, r.Verdicts))
+	separator := ""
+	next := func(v any) error { // the next element of a list
+		err := put(separator, v)
+		separator = ","
+		return err
+	}
+	err := put(`{"sets":`, r.Sets)
+	_, _ = out.WriteString(`,"endpoints":[`)
+	for _, e := range r.Endpoints {
+		err = cmp.Or(err, next(e))
+	}
+	_, _ = out.WriteString(`],"verdicts":[`)
+	separator = ""
+	err = cmp.Or(err, r.verdicts(ctx, func(v Verdict) error { return next(v) }))
 	if err != nil {
 		return err
 	}
@@ -280,17 +288,4 @@ func (r Result) writeJSON(w io.Writer) error {
 	err = cmp.Or(err, put(`,"calls":`, r.Calls), put(`,"warnings":`, r.Warnings))
 	_, _ = out.WriteString("}\n")
 	return cmp.Or(err, out.Flush())
-}
-
-// putList writes some text and then the values of a list.
-func putList[T any](out *bufio.Writer, before string, list each[T]) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	_, _ = out.WriteString(before)
-	separator := ""
-	return list(func(v T) error {
-		_, _ = out.WriteString(separator)
-		separator = ","
-		return enc.Encode(v)
-	})
 }

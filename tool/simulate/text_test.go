@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"bytes"
-	"cmp"
 	"strings"
 	"testing"
 	"unicode"
@@ -26,21 +25,16 @@ func TestTextsOfOthers(t *testing.T) {
 	side := &Side{Decider: explain.Decider{Policy: evil}}
 	verdict := Verdict{From: "from" + evil, To: "to" + evil, Protocol: policy.Protocol(evil), Ingress: side, Egress: side}
 	r := Result{
-		Sets: []Set{{ID: evil, Name: evil, Type: hns.SetType(evil), Values: []string{evil}}, {ID: "n", Name: evil, Type: hns.NestedIPSet, Values: []string{evil}}},
-		Endpoints: func(use func(Endpoint) error) error {
-			return cmp.Or(use(Endpoint{ID: evil, Pod: evil, IP: evil, ACLs: []hns.ACL{acl}}), use(Endpoint{Pod: evil}))
-		},
-		Grids: func(use func(*grid) error) error {
-			g := newGrid(explain.Question{Port: 80, Protocol: policy.Protocol(evil)}, []gridRow{{name: "a" + evil, count: 1}, {name: "b" + evil, count: 2}})
-			g.put(0, 1, '+')
-			return use(g)
-		},
-		Traces:   func(use func(Verdict) error) error { return use(verdict) },
-		Calls:    map[string]int{evil: 1},
-		Warnings: []state.Warning{{Object: evil, Kind: evil, Reason: state.Reason(evil), Message: evil}},
+		Sets:      []Set{{ID: evil, Name: evil, Type: hns.SetType(evil), Values: []string{evil}}, {ID: "n", Name: evil, Type: hns.NestedIPSet, Values: []string{evil}}},
+		Endpoints: []Endpoint{{ID: evil, Pod: evil, IP: evil, ACLs: []hns.ACL{acl}}, {Pod: evil}},
+		Traces:    []Verdict{verdict},
+		Calls:     map[string]int{evil: 1},
+		Warnings:  []state.Warning{{Object: evil, Kind: evil, Reason: state.Reason(evil), Message: evil}},
 	}
 	var out bytes.Buffer
-	require.NoError(t, r.writeText(&out))
+	require.NoError(t, r.writeText(t.Context(), &out))
+	matrix := grid{port: explain.Question{Port: 80, Protocol: policy.Protocol(evil)}, names: []string{"a" + evil, "b" + evil}, pods: 3, cells: [][]byte{[]byte(".+"), []byte(" .")}}
+	matrix.write(&out)
 	for _, c := range out.String() {
 		require.True(t, c == '\n' || unicode.IsPrint(c), "%q in\n%q", c, out.String())
 	}

@@ -92,63 +92,41 @@ func (j judge) verdict(q explain.Question, a answer) Verdict {
 	return v
 }
 
-// each calls a function for every value. It stops at the function's first error, or at its own, and returns
-// it.
-type each[T any] func(func(T) error) error
-
-// all yields the answers to all questions, in order.
-func (j judge) all(ctx context.Context, q questions, rows []gridRow) each[Verdict] {
-	return func(use func(Verdict) error) error {
-		for _, port := range q.matrix {
-			if err := j.cells(ctx, rows, port, func(from, to int, a answer) error {
-				port.From, port.To = rows[from].name, rows[to].name
-				return use(j.verdict(port, a))
-			}); err != nil {
-				return err
-			}
+// verdicts calls use with the verdict of each cell of the matrices, and then with those of the traces.
+func (r Result) verdicts(ctx context.Context, use func(Verdict) error) error {
+	for _, port := range r.matrix {
+		if err := r.judge.cells(ctx, r.rows, port, func(from, to int, a answer) error {
+			port.From, port.To = r.rows[from].name, r.rows[to].name
+			return use(r.judge.verdict(port, a))
+		}); err != nil {
+			return err
 		}
-		return j.traces(q)(use)
 	}
+	for _, v := range r.Traces {
+		if err := use(v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// traces yields the answers to the questions about two ends.
-func (j judge) traces(q questions) each[Verdict] {
-	return func(use func(Verdict) error) error {
-		for _, question := range q.trace {
-			from, to, err := j.ends(question)
-			if err != nil {
-				return err
-			}
-			if !j.judged(from, to) {
-				continue
-			}
-			a, err := j.ask(from, to, question)
-			if err != nil {
-				return err
-			}
-			if err := use(j.verdict(question, a)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// check returns an error for questions that cannot be answered, and else the rows of the matrices.
-func (j judge) check(q questions) ([]gridRow, error) {
-	for _, question := range q.trace {
-		if _, _, err := j.ends(question); err != nil {
+// traces answers the questions about two ends, without those that are not judged here.
+func (j judge) traces(questions []explain.Question) (out []Verdict, err error) {
+	for _, q := range questions {
+		from, to, err := j.ends(q)
+		if err != nil {
 			return nil, err
 		}
+		if !j.judged(from, to) {
+			continue
+		}
+		a, err := j.ask(from, to, q)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, j.verdict(q, a))
 	}
-	if len(q.matrix) == 0 {
-		return nil, nil
-	}
-	rows, err := j.rows(q.all)
-	if err == nil {
-		err = j.checkSize(rows, q)
-	}
-	return rows, err
+	return out, nil
 }
 
 func (j judge) ends(q explain.Question) (from, to explain.End, err error) {
@@ -176,11 +154,14 @@ type gridRow struct {
 	pods  []explain.End // one or two: the first represents the workload, and the second is the destination of connections within it
 }
 
-// rows returns the rows of a matrix, sorted: all running pods in the pod network, as workloads unless all
-// is set. A pod that shares its address has a row of its own.
-func (j judge) rows(all bool) ([]gridRow, error) {
+// rows returns the rows of the matrices, sorted: all running pods in the pod network, as workloads unless
+// q.all is set. A pod that shares its address has a row of its own. It fails if the matrices have too many pairs.
+func (j judge) rows(q questions) ([]gridRow, error) {
+	if len(q.matrix) == 0 {
+		return nil, nil
+	}
 	var groups []explain.Workload
-	if !all {
+	if !q.all {
 		groups = explain.Workloads(j.cluster)
 	}
 	grouped := map[string]bool{}
@@ -207,7 +188,7 @@ func (j judge) rows(all bool) ([]gridRow, error) {
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows, j.checkSize(rows, q)
 }
 
 // cells answers a question for every pair of rows that is judged here, with a pod of each row.
@@ -250,21 +231,4 @@ func (j judge) checkSize(rows []gridRow, q questions) error {
 		return nil
 	}
 	return fmt.Errorf("--matrix: %d rows are %d pairs for each port, more than %d in all: leave out --all, give --node, or ask kubectl npm trace for a pair", len(rows), pairs, maxPairs)
-}
-
-// grids yields a filled grid for each port.
-func (j judge) grids(ctx context.Context, q questions, rows []gridRow) each[*grid] {
-	return func(use func(*grid) error) error {
-		for _, port := range q.matrix {
-			g := newGrid(port, rows)
-			err := j.cells(ctx, rows, port, func(from, to int, a answer) error {
-				g.put(from, to, symbol(a.egress, a.ingress))
-				return nil
-			})
-			if err := cmp.Or(err, use(g)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 }

@@ -228,16 +228,15 @@ func TestSide(t *testing.T) {
 			Endpoints: []state.EndpointDump{endpoint("open", b, block, a, c), endpoint("shut", block), {ID: "unread"}},
 			Policies:  []state.PolicyDump{{Policy: "x/e", Egress: true, Selected: []string{"x/pod"}}, {Policy: "x/p", Ingress: true, Selected: []string{"x/pod"}}, {Policy: "x/q", Ingress: true, Selected: []string{"x/pod"}}},
 		})}
-		err := j.traces(questions{trace: []explain.Question{{From: "8.8.8.8", To: "x/pod", Port: 80, Protocol: policy.TCP}}})(func(v Verdict) error {
-			word := map[byte]string{'+': "allow", '-': "deny"}[tc.want[0]]
-			require.Equal(t, "8.8.8.8->x/pod:80/TCP "+word+" in "+tc.want+" out +", line(v))
-			return nil
-		})
+		verdicts, err := j.traces([]explain.Question{{From: "8.8.8.8", To: "x/pod", Port: 80, Protocol: policy.TCP}})
 		if tc.want == "" {
 			require.EqualError(t, err, "x/pod: what HNS has there is not known", tc.endpoints)
 			continue
 		}
 		require.NoError(t, err)
+		require.Len(t, verdicts, 1)
+		word := map[byte]string{'+': "allow", '-': "deny"}[tc.want[0]]
+		require.Equal(t, "8.8.8.8->x/pod:80/TCP "+word+" in "+tc.want+" out +", line(verdicts[0]))
 	}
 }
 
@@ -264,11 +263,10 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 		}
 		return allowed
 	}
-	j := judge{cluster: explain.New(dump)}
 	q := questions{matrix: []explain.Question{{Port: 80, Protocol: policy.TCP}, {Port: 5432, Protocol: policy.TCP}, {Port: 53, Protocol: policy.UDP}}, all: true}
-	each, err := j.check(q)
+	r, err := newResult(sim, judge{cluster: explain.New(dump)}, nil, q)
 	require.NoError(t, err)
-	err = j.all(t.Context(), q, each)(func(v Verdict) error {
+	err = r.verdicts(t.Context(), func(v Verdict) error {
 		packet := hnssim.Packet{
 			Src: netip.MustParseAddr(pods[v.From].Addr), Dst: netip.MustParseAddr(pods[v.To].Addr), DstPort: v.Port,
 			Protocol: map[policy.Protocol]uint8{policy.TCP: 6, policy.UDP: 17}[v.Protocol],
