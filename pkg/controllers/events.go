@@ -10,10 +10,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
-	"github.com/winnpm/winnpm/pkg/backoff"
 	"github.com/winnpm/winnpm/pkg/desired"
 	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
@@ -72,8 +72,9 @@ type Recorder struct {
 	facts   map[topic]*fact
 	served  string // the namespace that was served last
 	limiter flowcontrol.PassiveRateLimiter
-	tries   int       // failed attempts, one after the other
+	backoff wait.Backoff
 	resume  time.Time // after a failure: when to send again
+	failing bool      // the last attempt failed
 }
 
 // topic is what an Event is about. All warnings of a topic are one Event with a count, because the
@@ -105,7 +106,13 @@ func NewRecorder(cfg EventsConfig) *Recorder {
 	return &Recorder{
 		cfg: cfg, warnings: make(chan []state.Warning, 1), facts: map[topic]*fact{},
 		limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst),
+		backoff: pauses(),
 	}
+}
+
+// pauses returns the backoff after failed attempts: 1, 2, 4 … 300 s, and up to half as much more.
+func pauses() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 5 * time.Minute}
 }
 
 // Applied takes the active warnings after a transaction. It never waits. Only the worker may call
@@ -166,19 +173,19 @@ func (r *Recorder) send(ctx context.Context, f *fact) {
 	err := r.cfg.Sink.Create(ctx, r.event(f, time.Now()))
 	now := time.Now()
 	if !settled(err) {
-		r.tries++
-		pause := backoff.Spread(r.cfg.Node, r.tries)
+		pause := r.backoff.Step()
 		r.resume = now.Add(pause)
 		f.due = r.resume // other due Events go first
-		if r.tries == 1 {
+		if !r.failing {
 			r.cfg.Logger.Info("sending an Event failed, trying again", "policy", policyName(f.policy), "reason", f.reason, "err", err.Error(), "retryAfter", pause)
 		}
+		r.failing = true
 		return
 	}
-	if r.tries > 0 {
+	if r.failing {
 		r.cfg.Logger.Info("Events are sent again")
 	}
-	r.tries = 0
+	r.failing, r.backoff = false, pauses()
 	if now.Sub(f.told) >= tellCalm {
 		f.times = 0
 	}
