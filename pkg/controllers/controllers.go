@@ -144,7 +144,9 @@ func New(cfg Config) *Controller {
 		cfg: cfg, queue: q, claims: claims{queue: q, byPod: map[desired.PodKey]*podClaim{}}, synced: make(chan struct{}),
 	}
 	c.status.apply = errors.New("not everything is known and programmed yet")
-	c.pods = newStore(keptPods(cfg.Node, cfg.Budgets), c.podChanged)
+	pods := keptPods(cfg.Node, cfg.Budgets)
+	pods.gone = c.podGone
+	c.pods = newStore(pods, c.podChanged)
 	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { q.Add(key, restful, time.Now()) })
 	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { q.Add(key, prompt, time.Now()) })
 	c.nodes = newStore(keptNodes(), func(key Key, _, _ *[]netip.Addr) { q.Add(key, prompt, time.Now()) })
@@ -167,13 +169,15 @@ func New(cfg Config) *Controller {
 	return c
 }
 
+// podGone records whether a deleted pod had finished: the worker may never see its finished state.
+func (c *Controller) podGone(name cache.ObjectName, last *desired.Pod) {
+	before, known := c.finished.Load(name)
+	c.finished.Store(name, last.Finished && (!known || before == true))
+}
+
 // podChanged enqueues a pod that changed. A pod of this node that is new or has a new address is
 // urgent: each address has its own endpoint, which is open until it is written.
 func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
-	if is == nil { // the worker may never see the finished state of a deleted pod
-		before, known := c.finished.Load(key.ObjectName)
-		c.finished.Store(key.ObjectName, was.Finished && (!known || before == true))
-	}
 	h := restful
 	if is != nil && is.Local {
 		h = prompt

@@ -8,6 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/winnpm/winnpm/pkg/desired"
 )
 
 // TestLostPods: a pod that is deleted, or missing from a list, becomes a lost pod unless it had
@@ -71,4 +74,22 @@ func (n claiming) lost() bool {
 func another(p *corev1.Pod) *corev1.Pod {
 	p.UID = "another"
 	return p
+}
+
+// TestEndIsRecordedBeforeThePodIsMissing: a worker that misses a deleted pod finds out that it had finished.
+func TestEndIsRecordedBeforeThePodIsMissing(t *testing.T) {
+	c := New(Config{Source: newCluster().source(), Applier: &recorder{}, Node: "n1"})
+	pod := newRemotePod("a", "10.0.0.1")
+	_, err := c.pods.apply(watch.Event{Type: watch.Added, Object: pod})
+	require.NoError(t, err)
+	end := pod.DeepCopy()
+	end.Status.Phase = corev1.PodSucceeded
+	var finished any
+	c.pods.changed = func(key Key, _, _ *desired.Pod) { // the store has already dropped the pod
+		require.Nil(t, c.pods.get(key.ObjectName))
+		finished, _ = c.finished.Load(key.ObjectName)
+	}
+	_, err = c.pods.apply(watch.Event{Type: watch.Deleted, Object: end})
+	require.NoError(t, err)
+	require.Equal(t, true, finished)
 }

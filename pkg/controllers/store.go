@@ -29,6 +29,9 @@ type kept[O metav1.Object, T any] struct {
 	size func(*T) int
 	// shut returns a closed copy of an object, without its text.
 	shut func(*T) *T
+	// gone is called with the last state of a deleted object, before a reader can miss the object. It may be
+	// nil.
+	gone func(name cache.ObjectName, last *T)
 }
 
 // store has the current state of all objects of one kind. An informer fills it. The values are
@@ -100,6 +103,9 @@ func (s *store[O, T]) apply(event watch.Event) (room bool, err error) {
 func (s *store[O, T]) put(name cache.ObjectName, was, is *T) {
 	if was != nil && is != nil && s.same(was, is) {
 		return // readers may keep using the old value
+	}
+	if is == nil && s.gone != nil {
+		s.gone(name, was)
 	}
 	s.mu.Lock()
 	if is != nil {

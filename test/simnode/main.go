@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"io"
 	"log"
 	"maps"
 	"net"
@@ -64,7 +65,7 @@ func serve(ctx context.Context, kubeconfig, node string) error {
 		return err
 	}
 	pages := http.NewServeMux()
-	pages.Handle("/", debug.Handler(debug.Config{Dump: dp.Dump, Healthy: ctl.Healthy, Ready: ctl.Ready, Version: "simnode"}))
+	pages.Handle("/", debug.Handler(debug.Config{Dump: dp.Dump, Recording: func(io.Writer) error { return nil }, Healthy: ctl.Healthy, Ready: ctl.Ready, Version: "simnode"}))
 	pages.HandleFunc("GET /npm/v1/simulate", func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer // a slow client must not hold up the simulation
 		query := r.URL.Query()

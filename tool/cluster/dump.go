@@ -50,7 +50,7 @@ func FromDump(d state.Dump) (World, error) {
 		w.ClusterPolicies = append(w.ClusterPolicies, cnp)
 		w.NodesUnknown = w.NodesUnknown && !SelectsNodes(cnp)
 	}
-	endpoints := map[string]*state.EndpointDump{}
+	endpoints, uids := map[string]*state.EndpointDump{}, map[types.UID]bool{"": true}
 	for i := range d.Endpoints {
 		endpoints[d.Endpoints[i].ID] = &d.Endpoints[i]
 	}
@@ -63,6 +63,10 @@ func FromDump(d state.Dump) (World, error) {
 		if p.Local {
 			pod.Node = d.Node
 		}
+		if uids[pod.UID] { // no API server gives two pods one UID, and the dataplane relies on that
+			pod.UID = ""
+		}
+		uids[pod.UID] = true
 		for _, id := range p.Endpoints {
 			if ep := endpoints[id]; ep != nil && p.Local {
 				pod.Endpoints = append(pod.Endpoints, endpointOf(ep))

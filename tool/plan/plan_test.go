@@ -266,3 +266,10 @@ func large(pods, each int) cluster.World {
 	}
 	return w
 }
+
+// A dump that was edited may give two pods one UID, which no API server does.
+func TestDumpWithAUIDTwice(t *testing.T) {
+	w, err := cluster.FromDump(state.Dump{Pods: []state.PodDump{{Pod: "x/a", UID: "u"}, {Pod: "x/b", UID: "u"}}})
+	require.NoError(t, err)
+	require.NotEqual(t, w.Pods[0].UID, w.Pods[1].UID)
+}
