@@ -31,7 +31,7 @@ func (c *Cluster) Classes(addrs []netip.Addr) []int {
 		own[a] = "pod" + strings.Join(eps, "")
 	}
 	for i, a := range addrs {
-		k.sorted = append(k.sorted, located{Number(a), i})
+		k.sorted = append(k.sorted, located{match.Number(a), i})
 		k.facts[i] = []byte(own[a] + "\n")
 	}
 	slices.SortFunc(k.sorted, func(a, b located) int { return cmp.Compare(a.addr, b.addr) })
@@ -67,12 +67,6 @@ type classes struct {
 type located struct {
 	addr  uint32
 	place int
-}
-
-// Number returns an IPv4 address as a number.
-func Number(a netip.Addr) uint32 {
-	b := a.As4()
-	return binary.BigEndian.Uint32(b[:])
 }
 
 // endpoint returns a key that is equal for endpoints with equal rules in any order.

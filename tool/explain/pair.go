@@ -31,9 +31,8 @@ type Span struct {
 
 // Span returns the verdicts for the first port of a range.
 func (p *Pair) Span(r Range) Span {
-	s := Span{Range: r}
-	s.Egress, s.Ingress = p.Halves(r.First, r.Protocol)
-	return s
+	egress, ingress := p.Halves(r.First, r.Protocol)
+	return Span{r, egress, ingress}
 }
 
 // Spans returns the verdicts for all ports of all protocols. It returns at most the given number of spans;

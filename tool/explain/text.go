@@ -219,18 +219,13 @@ func (names SetNames) Peer(a hns.ACL) string {
 
 var protocolNames = map[string]string{"": "any protocol", "6": "TCP", "17": "UDP", "132": "SCTP"}
 
-// PortsText describes the protocol and ports of an ACL.
+// PortsText describes the protocol and destination ports of an ACL.
 func PortsText(a hns.ACL) string {
-	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + destinationPorts(a))
-}
-
-// destinationPorts returns the ACL's field for destination ports, which are the local ports of an inbound
-// rule.
-func destinationPorts(a hns.ACL) string {
+	ports := a.LocalPorts
 	if a.Direction == hns.Out {
-		return a.RemotePorts
+		ports = a.RemotePorts
 	}
-	return a.LocalPorts
+	return strings.TrimSpace(cmp.Or(protocolNames[a.Protocols], a.Protocols) + " " + ports)
 }
 
 func portText(p policy.Port) string {

@@ -222,7 +222,7 @@ func (r *Rule) MatchesAddresses(p *Packet) bool {
 	if p.isIPv6() {
 		return r.Local.matchIPv6() && r.Remote.matchIPv6()
 	}
-	src, dst := number(p.Src), number(p.Dst)
+	src, dst := Number(p.Src), Number(p.Dst)
 	// With literals Local is the endpoint's own side and Remote the peer; with
 	// sets Local is the source and Remote the destination, whatever the direction.
 	own, peer := dst, src
@@ -261,7 +261,7 @@ func (a Addresses) matchIPv6() bool {
 // Has reports whether the switch treats an IPv4 address as a member. An empty IPSET has no members. A
 // NESTEDIPSET has the members of its sets, but without sets it matches every address
 // (azure-container-networking ipsetmanager.go:66-70).
-func (s *Set) Has(a netip.Addr) bool { return s.has(number(a)) }
+func (s *Set) Has(a netip.Addr) bool { return s.has(Number(a)) }
 
 func (s *Set) has(n uint32) bool {
 	if s.Type == hns.IPSet {

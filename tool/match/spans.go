@@ -21,19 +21,19 @@ func ParseSpan(text string) (Span, bool) {
 		if !a.Is4() {
 			return Span{}, false
 		}
-		n := number(a)
+		n := Number(a)
 		return Span{First: n, Last: n}, true
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil || !p.Addr().Is4() || p != p.Masked() {
 		return Span{}, false
 	}
-	first := number(p.Addr())
+	first := Number(p.Addr())
 	return Span{First: first, Last: first | uint32(uint64(1)<<(32-p.Bits())-1)}, true
 }
 
-// number returns an IPv4 address as a number.
-func number(a netip.Addr) uint32 {
+// Number returns an IPv4 address as a number.
+func Number(a netip.Addr) uint32 {
 	b := a.As4()
 	return binary.BigEndian.Uint32(b[:])
 }
@@ -42,7 +42,7 @@ func number(a netip.Addr) uint32 {
 func (s Spans) Sorted() Spans { return hns.MergeSpans(s) }
 
 // Contain reports whether one of the spans contains an IPv4 address.
-func (s Spans) Contain(a netip.Addr) bool { return s.contain(number(a)) }
+func (s Spans) Contain(a netip.Addr) bool { return s.contain(Number(a)) }
 
 func (s Spans) contain(n uint32) bool {
 	i, exact := slices.BinarySearchFunc(s, n, func(sp Span, n uint32) int { return cmp.Compare(sp.First, n) })

@@ -75,7 +75,7 @@ func edgesOfAll(clusters []*explain.Cluster) (at []uint64, foreign match.Spans, 
 		d := c.Dump()
 		for i := range d.Pods {
 			if addr, ok := c.Owns(&d.Pods[i]); ok {
-				pods[explain.Number(addr)] = true
+				pods[match.Number(addr)] = true
 			}
 		}
 	}
