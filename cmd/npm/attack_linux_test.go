@@ -182,7 +182,7 @@ func attacked(t *testing.T, kubeconfig string) {
 	fake.Sim = hnsfault.New(hnsfault.Options{Foreign: hnssim.DefaultForeign()})
 	for i, addr := range cluster.LocalAddrs() {
 		id := fmt.Sprintf("00000000-0bad-4e00-9000-%012d", i)
-		require.NoError(t, fake.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{addr}}))
+		require.NoError(t, fake.CreateEndpoint(hnssim.SimEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
 	}
 	file := t.TempDir() + "/azure-npm.json"
 	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))
@@ -219,7 +219,7 @@ func watchVictim(ctx context.Context, sim *hnsfault.Sim) {
 				s.Rules = append(s.Rules, a.ID)
 			}
 		}
-		closed := map[hns.Direction]bool{}
+		closed := map[hns.DirectionType]bool{}
 		for _, moved := range sim.Transitions() {
 			if d := moved.Probe.Direction; moved.To == hnsfault.Denied {
 				closed[d] = true

@@ -32,7 +32,7 @@ func TestSupportBundleOfAnAgent(t *testing.T) {
 	require.NoError(t, os.WriteFile(kubeconfig, []byte(withToken), 0o600))
 
 	fake := newFake()
-	require.NoError(t, fake.CreateEndpoint(hnssim.Endpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, fake.CreateEndpoint(hnssim.SimEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	s := start(t, fake, "{}", "--kubeconfig", kubeconfig)
 	s.becomes("/readyz", 200, "ok\n")
 	_, steps := s.get(debug.TransactionsPath)

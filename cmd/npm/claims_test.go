@@ -36,7 +36,7 @@ func TestStartAnswersClaims(t *testing.T) {
 	early := func(fake *fakeService) { fake.SetPersonality(hnsfault.Personality{Early: true}) }
 	startInMemory(t, denyX, early, func(t *testing.T, m *inMemory) {
 		require.Equal(t, `\\.\pipe\test`, m.log("answering the CNI plugin")["pipe"])
-		require.NoError(t, m.fake.CreateEndpoint(hnssim.Endpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, State: hnssim.Created}))
+		require.NoError(t, m.fake.CreateEndpoint(hnssim.SimEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, State: hnssim.Created}))
 
 		answer, err := node.Ask(t.Context(), m.pipe.Dial, podClaim("a", 20*time.Second))
 		require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestStartAnswersBeforeTheNetwork(t *testing.T) {
 			answers <- err
 		}()
 		time.Sleep(time.Second)
-		require.NoError(t, m.fake.CreateEndpoint(hnssim.Endpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}))
+		require.NoError(t, m.fake.CreateEndpoint(hnssim.SimEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}))
 		require.Empty(t, answers)
 		m.fake.set(func() { m.fake.gone = nil })
 		require.NoError(t, <-answers)

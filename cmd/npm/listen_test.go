@@ -23,7 +23,7 @@ func TestStartWithTakenPorts(t *testing.T) {
 	}
 	first, second := squat(), squat()
 	fake := newFake()
-	require.NoError(t, fake.CreateEndpoint(hnssim.Endpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, fake.CreateEndpoint(hnssim.SimEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	const policies = `[{"metadata":{"namespace":"x","name":"deny","uid":"u6"},"spec":{"podSelector":{}}}]`
 	s := launch(t, fake, `{}`, "--kubeconfig", serveAPI(t, policies, make(chan string, 10)),
 		"--listen", first.Addr().String(), "--listen-probes", second.Addr().String())

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the names of the series into test
 // without the numbers, for test/monitoring: alerts and dashboards ask for nothing else.
 func TestSeriesOfAnAgent(t *testing.T) {
 	fake := newFake()
-	require.NoError(t, fake.CreateEndpoint(hnssim.Endpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, fake.CreateEndpoint(hnssim.SimEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	const policies = `[{"metadata":{"namespace":"x","name":"six","uid":"u6"},"spec":{"podSelector":{},"ingress":[{"from":[{"podSelector":{}}]}]}}]`
 	s := start(t, fake, "{}", "--kubeconfig", serveAPI(t, policies, make(chan string, 8)))
 	s.becomes("/readyz", 200, "ok\n")

@@ -23,7 +23,7 @@ func set(id string, kind hns.SetType, values ...string) hns.SetPolicy {
 	return hns.SetPolicy{ID: id, Name: "name of " + id, Type: kind, Values: values}
 }
 
-func rule(id string, action hns.Action, dir hns.Direction, priority uint16) hns.ACL {
+func rule(id string, action hns.ActionType, dir hns.DirectionType, priority uint16) hns.ACL {
 	return hns.ACL{ID: id, Action: action, Direction: dir, RuleType: hns.Switch, Priority: priority}
 }
 
@@ -39,7 +39,7 @@ func nodeOf(t require.TestingT, cni []hns.EndpointPolicy) *hnsfault.Sim {
 	add(set("azure-npm-1", hns.IPSet, "10.0.0.7"), set("azure-npm-2", hns.IPSet, "10.0.0.8"), set("calico-s", hns.IPSet, "10.0.0.9"))
 	add(set("AZURE-NPM-3", hns.NestedIPSet, "azure-npm-1", "azure-npm-2"))
 	for i, id := range []string{"a", "b", "c"} {
-		require.NoError(t, sim.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})}}))
+		require.NoError(t, sim.CreateEndpoint(hnssim.SimEndpoint{ID: id, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})}}))
 		e, err := sim.GetEndpoint(ctx, id)
 		require.NoError(t, err)
 		require.NoError(t, sim.SetPolicies(id, append(e.Policies, hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(theirs)})))
@@ -87,7 +87,7 @@ func verdicts(t require.TestingT, sim *hnsfault.Sim) map[string]string {
 	out := map[string]string{}
 	for i, id := range []string{"a", "b", "c"} {
 		own := netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})
-		for _, dir := range []hns.Direction{hns.In, hns.Out} {
+		for _, dir := range []hns.DirectionType{hns.In, hns.Out} {
 			for _, peer := range []string{"10.0.0.7", "10.0.0.8", "10.0.0.9", "168.63.129.16"} {
 				p := match.Packet{Src: netip.MustParseAddr(peer), Dst: own, Protocol: 6, DstPort: 80}
 				if dir == hns.Out {

@@ -31,7 +31,7 @@ import (
 // start is the same program with a real client; here that is the simulator.
 func TestStart(t *testing.T) {
 	fake := newFake()
-	require.NoError(t, fake.CreateEndpoint(hnssim.Endpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, fake.CreateEndpoint(hnssim.SimEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	s := start(t, fake, "{}")
 	s.log("node IP is 10.9.0.1")
 	s.log("updating endpoint cache to include 10.0.0.1: e1")
@@ -69,7 +69,7 @@ func TestStart(t *testing.T) {
 func TestStartDryRun(t *testing.T) {
 	fake := newFake()
 	fake.holders <- struct{}{} // another agent has the lock
-	require.NoError(t, fake.CreateEndpoint(hnssim.Endpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, fake.CreateEndpoint(hnssim.SimEndpoint{ID: "e1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	before := fake.Dump()
 	const policies = `[{"metadata":{"namespace":"x","name":"six","uid":"u6"},"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"fd00::/8"}}]}]}}]`
 	told := make(chan string, 1)

@@ -25,7 +25,7 @@ func inUse(t *testing.T) *fakeService {
 	fake := newFake()
 	require.NoError(t, fake.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{{ID: "azure-npm-1", Name: "ns-x", Type: hns.IPSet}}))
 	require.NoError(t, fake.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{{ID: "azure-npm-2", Name: "nslabel-a", Type: hns.NestedIPSet, Values: []string{"azure-npm-1"}}}))
-	require.NoError(t, fake.CreateEndpoint(hnssim.Endpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, fake.CreateEndpoint(hnssim.SimEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	require.NoError(t, fake.AddACLs(t.Context(), "ep", []hns.ACL{{
 		ID: "azure-acl-x.p", Action: hns.Block, Direction: hns.In, LocalAddresses: "azure-npm-2", RuleType: hns.Switch, Priority: hns.PriorityBlock,
 	}}))

@@ -57,7 +57,7 @@ type List struct {
 // direction. It omits all ACLs after one that blocks everything, because no packet reaches them.
 func (l *List) Without(out map[policy.Key]bool) []*SourcedACL {
 	left := make([]*SourcedACL, 0, len(l.ACLs))
-	ended, blocked := map[hns.Direction]bool{}, map[hns.ACL]bool{}
+	ended, blocked := map[hns.DirectionType]bool{}, map[hns.ACL]bool{}
 	for _, a := range l.ACLs {
 		if len(out) > 0 && out[a.Owner()] {
 			a = a.quarantined()

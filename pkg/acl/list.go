@@ -59,9 +59,9 @@ const maxSteps = 1 << 19
 // list is a list that is being made.
 type list struct {
 	Options
-	work   int        // steps that are left
-	number uint16     // the last priority in a direction with tiers, 0 in any other
-	last   hns.Action // of the last ACL with this priority
+	work   int            // steps that are left
+	number uint16         // the last priority in a direction with tiers, 0 in any other
+	last   hns.ActionType // of the last ACL with this priority
 	out    []*SourcedACL
 	seen   map[hns.ACL]*SourcedACL // without Ids
 	ports  portTexts

@@ -51,7 +51,7 @@ var idOfBlock = [...]string{policy.Ingress: IDBlockIn, policy.Egress: IDBlockOut
 // default deny once it has an ACL, and none past the wire server's block. The
 // Host rules are rules of the other layer, which allows no priority.
 func CalicoBase() []hns.ACL {
-	allow := func(name string, dir hns.Direction, layer hns.RuleType, priority uint16) hns.ACL {
+	allow := func(name string, dir hns.DirectionType, layer hns.RuleType, priority uint16) hns.ACL {
 		return hns.ACL{ID: hns.ACLIDPrefix + name, Action: hns.Allow, Direction: dir, RuleType: layer, Priority: priority}
 	}
 	return []hns.ACL{
@@ -77,7 +77,7 @@ func MissingDefaults(foreign hns.Defaults, shared []hns.ACL) []hns.ACL {
 	var out []hns.ACL
 	for _, d := range []struct {
 		id  string
-		dir hns.Direction
+		dir hns.DirectionType
 		has bool
 	}{{IDAllowIn, hns.In, has.In}, {IDAllowOut, hns.Out, has.Out}} {
 		if !d.has {

@@ -105,4 +105,4 @@ func Canonical(acls []hns.ACL) []hns.ACL {
 func BlocksAll(a hns.ACL) bool { return a.Action == hns.Block && a.MatchesAll() }
 
 // DirectionOf has the HNS direction for each direction of a policy.
-var DirectionOf = [...]hns.Direction{policy.Ingress: hns.In, policy.Egress: hns.Out}
+var DirectionOf = [...]hns.DirectionType{policy.Ingress: hns.In, policy.Egress: hns.Out}

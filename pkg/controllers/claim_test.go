@@ -49,7 +49,7 @@ func runClaims(t *testing.T, cl *cluster, play func(n claiming)) {
 // endpoint makes an endpoint as a CNI does.
 func (n claiming) endpoint(id, addr string) {
 	n.t.Helper()
-	require.NoError(n.t, n.sim.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}, State: hnssim.Created}))
+	require.NoError(n.t, n.sim.CreateEndpoint(hnssim.SimEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}, State: hnssim.Created}))
 }
 
 // writes returns how many writes HNS was asked for.

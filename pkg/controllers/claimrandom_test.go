@@ -80,7 +80,7 @@ func newStarts(t *testing.T, seed uint64) *starts {
 // play has three pods at a time come and go.
 func (s *starts) play() {
 	// Another pod runs, so that HNS is known to show namespaces.
-	require.NoError(s.t, s.sim.CreateEndpoint(hnssim.Endpoint{ID: "other", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.99")}, Netns: netnsOf(999)}))
+	require.NoError(s.t, s.sim.CreateEndpoint(hnssim.SimEndpoint{ID: "other", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.99")}, Netns: netnsOf(999)}))
 	s.pods.set(newPod("other", "10.0.0.99"))
 	s.restart()
 	var workers sync.WaitGroup
@@ -137,7 +137,7 @@ func (s *starts) pod(rng *rand.Rand, worker, round int) {
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 	s.pods.set(pod)
 	id, netns := string(pod.UID), netnsOf(worker*100+round)
-	_ = s.sim.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}, State: hnssim.Created, Netns: netns})
+	_ = s.sim.CreateEndpoint(hnssim.SimEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}, State: hnssim.Created, Netns: netns})
 	ctx, cancel := context.WithTimeoutCause(s.t.Context(), 20*time.Second, gate.ErrLate)
 	err := c.Claim(ctx, gate.Claim{
 		UID: string(pod.UID), Namespace: "x", Name: name, ContainerID: "s" + id, Netns: netns,

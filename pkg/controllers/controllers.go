@@ -147,16 +147,16 @@ func New(cfg Config) *Controller {
 	pods := keptPods(cfg.Node, cfg.Budgets)
 	pods.gone = c.podGone
 	c.pods = newStore(pods, c.podChanged)
-	c.namespaces = newStore(keptNamespaces(), func(key Key, _, _ *desired.Namespace) { q.Add(key, restful, time.Now()) })
-	c.policies = newStore(keptPolicies(cfg.Budgets), func(key Key, _, _ *keptPolicy) { q.Add(key, prompt, time.Now()) })
-	c.nodes = newStore(keptNodes(), func(key Key, _, _ *[]netip.Addr) { q.Add(key, prompt, time.Now()) })
-	c.clusters = newStore(keptClusters(), func(key Key, _, is *keptCluster) {
+	c.namespaces = newStore(keptNamespaces(), func(key ObjectKey, _, _ *desired.Namespace) { q.Add(key, restful, time.Now()) })
+	c.policies = newStore(keptPolicies(cfg.Budgets), func(key ObjectKey, _, _ *keptPolicy) { q.Add(key, prompt, time.Now()) })
+	c.nodes = newStore(keptNodes(), func(key ObjectKey, _, _ *[]netip.Addr) { q.Add(key, prompt, time.Now()) })
+	c.clusters = newStore(keptClusters(), func(key ObjectKey, _, is *keptCluster) {
 		if is != nil && is.nodes {
 			c.allNodes.need()
 		}
 		q.Add(key, prompt, time.Now())
 	})
-	c.allNodes = newNodeWatch(cfg.Source.AllNodes, cfg.Logger, func(key Key, _, _ *clusterNode) { q.Add(key, restful, time.Now()) }, c.nodesDecided)
+	c.allNodes = newNodeWatch(cfg.Source.AllNodes, cfg.Logger, func(key ObjectKey, _, _ *clusterNode) { q.Add(key, restful, time.Now()) }, c.nodesDecided)
 	c.informers = []*informer{
 		newInformer(KindPod, c.pods, cfg.Source.Pods, cfg.Logger),
 		newInformer(KindNamespace, c.namespaces, cfg.Source.Namespaces, cfg.Logger),
@@ -177,7 +177,7 @@ func (c *Controller) podGone(name cache.ObjectName, last *desired.Pod) {
 
 // podChanged enqueues a pod that changed. A pod of this node that is new or has a new address is
 // urgent: each address has its own endpoint, which is open until it is written.
-func (c *Controller) podChanged(key Key, was, is *desired.Pod) {
+func (c *Controller) podChanged(key ObjectKey, was, is *desired.Pod) {
 	h := restful
 	if is != nil && is.Local {
 		h = prompt

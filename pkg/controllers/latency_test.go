@@ -19,10 +19,10 @@ import (
 func TestEvents(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
-	came := func(seconds ...int) map[Key]time.Time {
-		out := map[Key]time.Time{{Kind: KindRetry}: {}}
+	came := func(seconds ...int) map[ObjectKey]time.Time {
+		out := map[ObjectKey]time.Time{{Kind: KindRetry}: {}}
 		for i, s := range seconds {
-			out[Key{KindPod, cache.ObjectName{Name: string(rune('a' + i))}}] = at(s)
+			out[ObjectKey{KindPod, cache.ObjectName{Name: string(rune('a' + i))}}] = at(s)
 		}
 		return out
 	}
@@ -43,13 +43,13 @@ func TestEvents(t *testing.T) {
 func TestEventsAreBounded(t *testing.T) {
 	var e events
 	now := time.Unix(1000, 0)
-	many := map[Key]time.Time{}
+	many := map[ObjectKey]time.Time{}
 	for i := range maxUnprogrammed + 10 {
-		many[Key{KindPod, cache.ObjectName{Name: fmt.Sprint(i)}}] = now
+		many[ObjectKey{KindPod, cache.ObjectName{Name: fmt.Sprint(i)}}] = now
 	}
 	require.Empty(t, e.applied(1, many, []state.Span{{From: 0, To: 1}}, now))
 	require.Len(t, e.applied(0, nil, nil, now), maxUnprogrammed)
-	require.Len(t, e.applied(1, map[Key]time.Time{{Kind: KindPod}: now}, nil, now), 1, "there is room again")
+	require.Len(t, e.applied(1, map[ObjectKey]time.Time{{Kind: KindPod}: now}, nil, now), 1, "there is room again")
 }
 
 // told records what OnApplied was told.

@@ -71,6 +71,6 @@ func (w *worker) look(ctx context.Context) {
 	if err != nil {
 		c.cfg.Logger.Error(err, "reading HNS failed", "look", look, "retryAfter", rest)
 	} else if due {
-		c.queue.Add(Key{Kind: KindRetry}, prompt, time.Time{})
+		c.queue.Add(ObjectKey{Kind: KindRetry}, prompt, time.Time{})
 	}
 }

@@ -85,7 +85,7 @@ func TestEndIsRecordedBeforeThePodIsMissing(t *testing.T) {
 	end := pod.DeepCopy()
 	end.Status.Phase = corev1.PodSucceeded
 	var finished any
-	c.pods.changed = func(key Key, _, _ *desired.Pod) { // the store has already dropped the pod
+	c.pods.changed = func(key ObjectKey, _, _ *desired.Pod) { // the store has already dropped the pod
 		require.Nil(t, c.pods.get(key.ObjectName))
 		finished, _ = c.finished.Load(key.ObjectName)
 	}

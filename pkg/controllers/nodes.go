@@ -120,7 +120,7 @@ type nodeWatch struct {
 	late     chan struct{} // closed nodesPatience after needed
 }
 
-func newNodeWatch(source cache.ListerWatcher, logger klog.Logger, changed func(key Key, was, is *clusterNode), decided func()) *nodeWatch {
+func newNodeWatch(source cache.ListerWatcher, logger klog.Logger, changed func(key ObjectKey, was, is *clusterNode), decided func()) *nodeWatch {
 	s := newStore(keptClusterNodes(), changed)
 	i := newInformer(KindClusterNode, s, source, logger)
 	i.first = decided
@@ -167,7 +167,7 @@ func (c *Controller) nodesDecided() {
 		c.cfg.Logger.Info("the nodes of the cluster are not known yet, policies that name nodes are closed", "waited", nodesPatience, "policies", len(names))
 	}
 	for _, name := range names {
-		c.queue.Add(Key{KindClusterPolicy, cache.ObjectName{Name: name}}, prompt, time.Time{})
+		c.queue.Add(ObjectKey{KindClusterPolicy, cache.ObjectName{Name: name}}, prompt, time.Time{})
 	}
 }
 

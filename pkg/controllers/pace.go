@@ -51,7 +51,7 @@ type event struct {
 
 // applied adds the events of a transaction, and removes the events that are in HNS now: the events of
 // all generations outside waiting. It returns the time that each removed event took.
-func (e *events) applied(generation uint64, pending map[Key]time.Time, waiting []state.Span, now time.Time) (took []time.Duration) {
+func (e *events) applied(generation uint64, pending map[ObjectKey]time.Time, waiting []state.Span, now time.Time) (took []time.Duration) {
 	for _, at := range pending {
 		if !at.IsZero() && len(*e) < maxUnprogrammed {
 			*e = append(*e, event{generation, at})

@@ -76,7 +76,7 @@ func fullNode(t *testing.T, delay time.Duration, play func(n *paced)) {
 func (n *paced) endpoint(id string, b, c byte) string {
 	addr := netip.AddrFrom4([4]byte{10, 0, b, c})
 	if _, ok := n.sim.Endpoint(id); !ok {
-		require.NoError(n.t, n.sim.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{addr}}))
+		require.NoError(n.t, n.sim.CreateEndpoint(hnssim.SimEndpoint{ID: id, Addrs: []netip.Addr{addr}}))
 	}
 	return addr.String()
 }
@@ -335,7 +335,7 @@ func (n *paced) rules(id string) []hns.ACL {
 
 func TestQueue(t *testing.T) {
 	q := newQueue()
-	pod, retry := Key{KindPod, cache.ObjectName{Name: "a"}}, Key{Kind: KindRetry}
+	pod, retry := ObjectKey{KindPod, cache.ObjectName{Name: "a"}}, ObjectKey{Kind: KindRetry}
 	first, later := time.Unix(1000, 0), time.Unix(2000, 0)
 	waiting := func(want int, most haste) {
 		t.Helper()
@@ -349,7 +349,7 @@ func TestQueue(t *testing.T) {
 	waiting(1, restful)
 	<-q.wake
 	require.Empty(t, q.wake, "told once")
-	q.Add(Key{KindPod, cache.ObjectName{Name: "b"}}, restful, later)
+	q.Add(ObjectKey{KindPod, cache.ObjectName{Name: "b"}}, restful, later)
 	q.Add(retry, prompt, time.Time{})
 	<-q.wake
 	waiting(3, prompt)
@@ -357,9 +357,9 @@ func TestQueue(t *testing.T) {
 	<-q.wake // it has more haste
 	q.Add(retry, prompt, later)
 	waiting(3, urgent)
-	require.Equal(t, map[Key]time.Time{pod: first, {KindPod, cache.ObjectName{Name: "b"}}: later, retry: later}, q.Take())
+	require.Equal(t, map[ObjectKey]time.Time{pod: first, {KindPod, cache.ObjectName{Name: "b"}}: later, retry: later}, q.Take())
 	waiting(0, restful)
 	q.Add(pod, restful, later)
 	<-q.wake
-	require.Equal(t, map[Key]time.Time{pod: later}, q.Take())
+	require.Equal(t, map[ObjectKey]time.Time{pod: later}, q.Take())
 }

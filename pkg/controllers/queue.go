@@ -44,13 +44,13 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Key names an object to synchronize.
-type Key struct {
+// ObjectKey names an object to synchronize.
+type ObjectKey struct {
 	Kind Kind
 	cache.ObjectName
 }
 
-func keyOfPod(pod desired.PodKey) Key { return Key{KindPod, cache.ObjectName(pod)} }
+func keyOfPod(pod desired.PodKey) ObjectKey { return ObjectKey{KindPod, cache.ObjectName(pod)} }
 
 // haste says how long a change waits for HNS to rest.
 type haste uint8
@@ -71,18 +71,18 @@ const (
 type queue struct {
 	wake chan struct{} // has a value when a key came in since the worker last received
 
-	mu   sync.Mutex        // guards the fields below; not held during any call
-	keys map[Key]time.Time // when the first event of the key came in; zero without an event
-	most haste             // the highest haste of the keys
+	mu   sync.Mutex              // guards the fields below; not held during any call
+	keys map[ObjectKey]time.Time // when the first event of the key came in; zero without an event
+	most haste                   // the highest haste of the keys
 }
 
 func newQueue() *queue {
-	return &queue{wake: make(chan struct{}, 1), keys: map[Key]time.Time{}}
+	return &queue{wake: make(chan struct{}, 1), keys: map[ObjectKey]time.Time{}}
 }
 
 // Add adds a key and wakes the worker. at is when the object changed, or zero if the key comes
 // without an event.
-func (q *queue) Add(key Key, h haste, at time.Time) {
+func (q *queue) Add(key ObjectKey, h haste, at time.Time) {
 	q.mu.Lock()
 	if was, ok := q.keys[key]; !ok || was.IsZero() { // the first of several events counts
 		q.keys[key] = at
@@ -104,10 +104,10 @@ func (q *queue) Waiting() (keys int, most haste) {
 
 // Take removes and returns all waiting keys. A later event adds its key again, because the worker
 // may have read the object before the event.
-func (q *queue) Take() map[Key]time.Time {
+func (q *queue) Take() map[ObjectKey]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	keys := q.keys
-	q.keys, q.most = map[Key]time.Time{}, restful
+	q.keys, q.most = map[ObjectKey]time.Time{}, restful
 	return keys
 }

@@ -43,7 +43,7 @@ type kept[O metav1.Object, T any] struct {
 // list. So what closes depends on the objects in the cluster, not on the order of events.
 type store[O metav1.Object, T any] struct {
 	kept[O, T]
-	changed func(key Key, was, is *T) // called after a change; was is nil for a new object, is for a deleted one
+	changed func(key ObjectKey, was, is *T) // called after a change; was is nil for a new object, is for a deleted one
 
 	mu sync.RWMutex // guards values; not held during any callback
 	// Only the informer's goroutine writes values, so it reads them without mu.
@@ -64,7 +64,7 @@ type objects interface {
 	list() (add func(runtime.Object) error, end func())
 }
 
-func newStore[O metav1.Object, T any](k kept[O, T], changed func(key Key, was, is *T)) *store[O, T] {
+func newStore[O metav1.Object, T any](k kept[O, T], changed func(key ObjectKey, was, is *T)) *store[O, T] {
 	return &store[O, T]{kept: k, changed: changed, values: map[cache.ObjectName]*T{}, sums: map[string]int{}, closed: map[string]bool{}}
 }
 
@@ -114,7 +114,7 @@ func (s *store[O, T]) put(name cache.ObjectName, was, is *T) {
 		delete(s.values, name)
 	}
 	s.mu.Unlock()
-	s.changed(Key{s.kind, name}, was, is)
+	s.changed(ObjectKey{s.kind, name}, was, is)
 }
 
 // count counts the new value of an object, nil for none, against the limit of its namespace. It

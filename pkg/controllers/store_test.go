@@ -21,11 +21,11 @@ import (
 )
 
 // keys is where a store under test enqueues.
-type keys struct{ all []Key }
+type keys struct{ all []ObjectKey }
 
 // storeOf returns a store that enqueues into keys.
 func storeOf[O metav1.Object, T any](what kept[O, T], k *keys) *store[O, T] {
-	return newStore(what, func(key Key, _, _ *T) { k.all = append(k.all, key) })
+	return newStore(what, func(key ObjectKey, _, _ *T) { k.all = append(k.all, key) })
 }
 
 // set and remove pass an object to a store as the events of a watch do.

@@ -28,12 +28,12 @@ func (c *Controller) work(ctx context.Context) {
 	if c.cfg.RequireNodeAddr && !c.awaitNodeAddr(ctx) {
 		return
 	}
-	c.queue.Add(Key{Kind: KindRetry}, prompt, time.Time{}) // so that an empty cluster also gets a transaction
+	c.queue.Add(ObjectKey{Kind: KindRetry}, prompt, time.Time{}) // so that an empty cluster also gets a transaction
 
 	w := worker{
 		c:        c,
 		pace:     pace{interval: c.cfg.ApplyInterval},
-		retry:    time.AfterFunc(backoff.Longest, func() { c.queue.Add(Key{Kind: KindRetry}, prompt, time.Time{}) }),
+		retry:    time.AfterFunc(backoff.Longest, func() { c.queue.Add(ObjectKey{Kind: KindRetry}, prompt, time.Time{}) }),
 		looks:    looks{observer: c.cfg.Observer},
 		contests: contests{queue: c.queue},
 	}
@@ -68,8 +68,8 @@ func (c *Controller) awaitNodeAddr(ctx context.Context) bool {
 // worker is the state of the one worker goroutine.
 type worker struct {
 	c        *Controller
-	pending  map[Key]time.Time // keys that were taken and are not applied yet, with the time of the event, or zero
-	events   events            // events that were applied and are not in HNS yet
+	pending  map[ObjectKey]time.Time // keys that were taken and are not applied yet, with the time of the event, or zero
+	events   events                  // events that were applied and are not in HNS yet
 	pace     pace
 	looks    looks
 	contests contests
@@ -214,7 +214,7 @@ func (w *worker) logWarnings(warnings []state.Warning) (away error) {
 }
 
 // read adds the current state of a key's object to a transaction.
-func (w *worker) read(tx *dataplane.Transaction, key Key) {
+func (w *worker) read(tx *dataplane.Transaction, key ObjectKey) {
 	c := w.c
 	switch key.Kind {
 	case KindPod:
@@ -252,7 +252,7 @@ func (w *worker) read(tx *dataplane.Transaction, key Key) {
 
 // readPod adds the current state of a pod to a transaction, after the deletion of earlier pods of
 // the same name.
-func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
+func (w *worker) readPod(tx *dataplane.Transaction, key ObjectKey) {
 	p := w.c.pods.get(key.ObjectName)
 	if finished, _ := w.c.finished.LoadAndDelete(key.ObjectName); finished == true {
 		tx.DeleteFinishedPod(desired.PodKey(key.ObjectName))
@@ -273,7 +273,7 @@ func (w *worker) readPod(tx *dataplane.Transaction, key Key) {
 // readCluster adds the current state of a ClusterNetworkPolicy to a transaction. While the list of
 // nodes is awaited, a policy with nodes as peers is left out, so that its previous version stays in
 // force; nodesDecided queues its key again. If the list is late, the rules with nodes close.
-func (c *Controller) readCluster(tx *dataplane.Transaction, key Key) {
+func (c *Controller) readCluster(tx *dataplane.Transaction, key ObjectKey) {
 	switch kept := c.clusters.get(key.ObjectName); {
 	case kept == nil:
 		tx.DeleteClusterPolicy(key.Name)

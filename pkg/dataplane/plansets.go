@@ -18,7 +18,7 @@ type setWork struct {
 }
 
 // planSets returns the requests that create and update the sets which differ, in order.
-func (n *nodeState) planSets() []ipsets.Request {
+func (n *nodeState) planSets() []ipsets.Write {
 	if n.cache.Settled() {
 		return nil
 	}

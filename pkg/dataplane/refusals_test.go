@@ -255,7 +255,7 @@ func (c choosy) ReplacePolicies(ctx context.Context, id string, policies []hns.E
 // to be there. The pod is closed all the same, in the first transaction, and HNS is
 // not asked for the rest for ever at the pace of a pod that is open.
 func TestWhateverClosesIt(t *testing.T) {
-	closes := func(dir hns.Direction) func(hns.ACL) bool {
+	closes := func(dir hns.DirectionType) func(hns.ACL) bool {
 		return func(a hns.ACL) bool { return a.Action == hns.Block && a.Direction == dir }
 	}
 	for name, refuses := range map[string]func(op string, ours []hns.ACL) bool{

@@ -43,16 +43,16 @@ func (r *run) removeSets() {
 // nextRemoval returns the next request: first for all sets together, then for each set alone that
 // HNS rejected together with others. It returns false if no request is left, or if rules on
 // endpoints that the agent has not read may name sets.
-func (r *run) nextRemoval() (ipsets.Request, bool) {
+func (r *run) nextRemoval() (ipsets.Write, bool) {
 	if r.endpoints.Unsettled() {
-		return ipsets.Request{}, false
+		return ipsets.Write{}, false
 	}
 	plan := r.cache.PlanRemovals(r.started.Add(-r.cfg.GracePeriod), func(name ipsets.Name) bool {
 		a := r.removals[name]
 		return a != nil && a.At.After(r.started)
 	})
 	if len(plan) == 0 {
-		return ipsets.Request{}, false
+		return ipsets.Write{}, false
 	}
 	req := plan[0]
 	together := slices.DeleteFunc(slices.Clone(req.Sets), func(s ipsets.SetValue) bool { return r.alone[s.Name] })
@@ -66,7 +66,7 @@ func (r *run) nextRemoval() (ipsets.Request, bool) {
 
 // notRemoved plans the next try after a request failed, and reports whether to send other requests.
 // If HNS rejected several sets, the agent asks for each alone, as one of them may be the cause.
-func (r *run) notRemoved(req ipsets.Request, err error) bool {
+func (r *run) notRemoved(req ipsets.Write, err error) bool {
 	refused := errors.Is(err, hns.ErrInvalid) || errors.Is(err, hns.ErrInUse)
 	if !refused && hns.Answered(err) && r.readSets(false) != nil {
 		return false

@@ -68,7 +68,7 @@ func (w *world) nodeCommand(name string, args, words []string) error {
 	case "early": // early: HNS takes rules for endpoints before they are attached
 		w.sim.SetPersonality(hnsfault.Personality{Early: true})
 	case "new-endpoint": // new-endpoint ID ADDR [NETNS]: nothing uses it yet
-		return w.sim.CreateEndpoint(hnssim.Endpoint{
+		return w.sim.CreateEndpoint(hnssim.SimEndpoint{
 			ID: args[0], Addrs: []netip.Addr{netip.MustParseAddr(args[1])}, State: hnssim.Created, Netns: strings.Join(args[2:], ""),
 		})
 	case "reject": // reject set NAME [ADDR] | reject long-names | reject rule ID | reject port NUMBER | reject nothing

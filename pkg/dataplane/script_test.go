@@ -312,7 +312,7 @@ func (w *world) calls(args []string) error {
 	return nil
 }
 
-var directions = map[string]hns.Direction{"in": hns.In, "out": hns.Out}
+var directions = map[string]hns.DirectionType{"in": hns.In, "out": hns.Out}
 
 // packetOf reads SRC -> DST PROTO/PORT.
 func packetOf(args []string) (hnssim.Packet, error) {

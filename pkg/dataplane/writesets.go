@@ -19,7 +19,7 @@ const maxSearch = 64
 // sets were wrong, or the error was a rejection with an unknown code. Nothing is written while the
 // outcome of a write of a needed set is unknown, because the changes of one event must become
 // visible together, and nothing before the sets were read.
-func (r *run) writeSets(plan []ipsets.Request) {
+func (r *run) writeSets(plan []ipsets.Write) {
 	r.progress.Note("writing sets", "", "", "")
 	done := r.sendPlans(plan)
 	if rejected := r.cache.RejectedSets(); len(rejected)+len(r.refused) > 0 && r.probeSets(rejected) {
@@ -36,9 +36,9 @@ func (r *run) writeSets(plan []ipsets.Request) {
 
 // sendPlans sends plans until nothing is left to write now, or until the search for a rejected
 // set is left to the next transaction. It returns false if sets could not be read or written.
-func (r *run) sendPlans(plan []ipsets.Request) bool {
+func (r *run) sendPlans(plan []ipsets.Write) bool {
 	const attempts = 3
-	var doubted ipsets.Request // the last one that failed although the sets were as recorded
+	var doubted ipsets.Write // the last one that failed although the sets were as recorded
 	for faults := 0; faults < attempts && !r.cache.InDoubt(); {
 		if len(plan) == 0 {
 			return true
@@ -62,7 +62,7 @@ func (r *run) sendPlans(plan []ipsets.Request) bool {
 			switch again := r.planSets(); {
 			case len(again) == 0 || !sameRequest(again[0], req): // the sets were not as recorded
 				faults++
-				doubted = ipsets.Request{}
+				doubted = ipsets.Write{}
 			case sameRequest(doubted, req):
 				r.refuseSets(req, err)
 			default:
@@ -74,7 +74,7 @@ func (r *run) sendPlans(plan []ipsets.Request) bool {
 	return len(plan) == 0 && !r.cache.InDoubt()
 }
 
-func sameRequest(a, b ipsets.Request) bool {
+func sameRequest(a, b ipsets.Write) bool {
 	return a.Verb == b.Verb && a.Nested == b.Nested && slices.EqualFunc(a.Sets, b.Sets, func(a, b ipsets.SetValue) bool {
 		return a.ID == b.ID && slices.Equal(a.Values, b.Values)
 	})
@@ -93,7 +93,7 @@ func (r *run) searchEnds() bool {
 
 // sendSets sends one request and records its outcome. After the first failure, open endpoints are
 // isolated before anything else is sent.
-func (r *run) sendSets(req ipsets.Request) error {
+func (r *run) sendSets(req ipsets.Write) error {
 	kind, sets := hns.IPSet, make([]hns.SetPolicy, len(req.Sets))
 	if req.Nested {
 		kind = hns.NestedIPSet
@@ -125,7 +125,7 @@ func (r *run) sendSets(req ipsets.Request) error {
 
 // refuseSets records that HNS rejected a request. If the request had one set, that set is omitted
 // until it changes or HNS accepts it.
-func (r *run) refuseSets(req ipsets.Request, err error) {
+func (r *run) refuseSets(req ipsets.Write, err error) {
 	name, found := r.cache.RejectRequest(req)
 	if !found {
 		return
@@ -200,4 +200,4 @@ func (r *run) dueProbes(rejected []ipsets.Name) (due []ipsets.Name) {
 }
 
 // hnsVerbs translates verbs.
-var hnsVerbs = map[ipsets.Verb]hns.Verb{ipsets.Add: hns.Add, ipsets.Update: hns.Update, ipsets.Remove: hns.Remove}
+var hnsVerbs = map[ipsets.WriteVerb]hns.Verb{ipsets.Add: hns.Add, ipsets.Update: hns.Update, ipsets.Remove: hns.Remove}

@@ -68,7 +68,7 @@ func (ep *Tracked) Isolation(try int) (verb hns.Verb, rules []hns.ACL) {
 }
 
 // block returns the shared rule that closes a direction, none if the direction is not isolated.
-func (ep *Tracked) block(dir hns.Direction) []hns.ACL {
+func (ep *Tracked) block(dir hns.DirectionType) []hns.ACL {
 	return slices.DeleteFunc(ep.shield(), func(a hns.ACL) bool { return a.Direction != dir || !acl.BlocksAll(a) })
 }
 

@@ -291,8 +291,8 @@ func drawRule(t *rapid.T) drawn {
 
 func (d drawn) spell(t *rapid.T) hns.ACL {
 	a := hns.ACL{
-		ID: d.id, Protocols: d.protocol, Action: hns.Action(spellWord(t, d.action)),
-		Direction: hns.Direction(spellWord(t, d.direction)), RuleType: hns.RuleType(spellWord(t, d.kind)), Priority: d.priority,
+		ID: d.id, Protocols: d.protocol, Action: hns.ActionType(spellWord(t, d.action)),
+		Direction: hns.DirectionType(spellWord(t, d.direction)), RuleType: hns.RuleType(spellWord(t, d.kind)), Priority: d.priority,
 		LocalPorts: drawSpelling(t, d.ports[0], spellPorts), RemotePorts: drawSpelling(t, d.ports[1], spellPorts),
 	}
 	if strings.HasPrefix(d.id, "azure") {

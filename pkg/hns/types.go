@@ -51,22 +51,22 @@ const (
 	Remove Verb = "Remove"
 )
 
-// Action of an ACL.
-type Action string
+// ActionType of an ACL.
+type ActionType string
 
 // The actions of HNS.
 const (
-	Allow Action = "Allow"
-	Block Action = "Block"
+	Allow ActionType = "Allow"
+	Block ActionType = "Block"
 )
 
-// Direction of an ACL, seen from the endpoint.
-type Direction string
+// DirectionType of an ACL, seen from the endpoint.
+type DirectionType string
 
 // The directions of HNS.
 const (
-	In  Direction = "In"
-	Out Direction = "Out"
+	In  DirectionType = "In"
+	Out DirectionType = "Out"
 )
 
 // RuleType says which layer enforces an ACL: Switch is VFP, Host is WFP.
@@ -99,16 +99,16 @@ const (
 // are never mixed in one field. The destination port is LocalPorts for In and
 // RemotePorts for Out. Protocols is a decimal number; empty means any.
 type ACL struct {
-	ID              string    `json:"Id,omitempty"`
-	Protocols       string    `json:"Protocols,omitempty"`
-	Action          Action    `json:"Action"`
-	Direction       Direction `json:"Direction"`
-	LocalAddresses  string    `json:"LocalAddresses,omitempty"`
-	RemoteAddresses string    `json:"RemoteAddresses,omitempty"`
-	LocalPorts      string    `json:"LocalPorts,omitempty"`
-	RemotePorts     string    `json:"RemotePorts,omitempty"`
-	RuleType        RuleType  `json:"RuleType,omitempty"`
-	Priority        uint16    `json:"Priority,omitempty"`
+	ID              string        `json:"Id,omitempty"`
+	Protocols       string        `json:"Protocols,omitempty"`
+	Action          ActionType    `json:"Action"`
+	Direction       DirectionType `json:"Direction"`
+	LocalAddresses  string        `json:"LocalAddresses,omitempty"`
+	RemoteAddresses string        `json:"RemoteAddresses,omitempty"`
+	LocalPorts      string        `json:"LocalPorts,omitempty"`
+	RemotePorts     string        `json:"RemotePorts,omitempty"`
+	RuleType        RuleType      `json:"RuleType,omitempty"`
+	Priority        uint16        `json:"Priority,omitempty"`
 }
 
 // EveryIPv6 is the address block that matches every IPv6 address and no IPv4 address. It is the only

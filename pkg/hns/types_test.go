@@ -53,7 +53,7 @@ func TestACLRoundTrip(t *testing.T) {
 		text := rapid.StringN(0, 6, -1)
 		a := hns.ACL{
 			ID: text.Draw(t, "id"), Protocols: text.Draw(t, "protocols"),
-			Action: hns.Action(text.Draw(t, "action")), Direction: hns.Direction(text.Draw(t, "direction")),
+			Action: hns.ActionType(text.Draw(t, "action")), Direction: hns.DirectionType(text.Draw(t, "direction")),
 			LocalAddresses: text.Draw(t, "local"), RemoteAddresses: text.Draw(t, "remote"),
 			LocalPorts: text.Draw(t, "local ports"), RemotePorts: text.Draw(t, "remote ports"),
 			RuleType: hns.RuleType(text.Draw(t, "rule type")), Priority: rapid.Uint16().Draw(t, "priority"),

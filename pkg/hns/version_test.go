@@ -30,7 +30,7 @@ func versionedEndpoint() Endpoint {
 }
 
 // byOthers is a rule of another program that matches everything behind all of ours.
-func byOthers(action Action, dir Direction) EndpointPolicy {
+func byOthers(action ActionType, dir DirectionType) EndpointPolicy {
 	return NewACLPolicy(ACL{Action: action, Direction: dir, RuleType: Switch, Priority: 65500})
 }
 

@@ -82,7 +82,7 @@ func (tr *trial) addMember(t *rapid.T, n, leaf Name) {
 
 // send executes a request with a fault, and records it in both. It reports
 // whether the rest of the plan may follow.
-func (tr *trial) send(t *rapid.T, r Request, fault string) bool {
+func (tr *trial) send(t *rapid.T, r Write, fault string) bool {
 	for _, s := range r.Sets {
 		tr.moved[s.Name] = true
 	}
@@ -113,7 +113,7 @@ func (tr *trial) send(t *rapid.T, r Request, fault string) bool {
 }
 
 // refuse records that HNS rejects a request.
-func (tr *trial) refuse(r Request) {
+func (tr *trial) refuse(r Write) {
 	if n, is := tr.c.RejectRequest(r); is {
 		tr.m.refused[n] = joined(tr.m.value(n))
 	}
@@ -131,7 +131,7 @@ func (tr *trial) suspects() map[Name]bool {
 	return out
 }
 
-func (tr *trial) run(t *rapid.T, plan []Request) {
+func (tr *trial) run(t *rapid.T, plan []Write) {
 	for _, r := range plan {
 		if !tr.send(t, r, rapid.SampledFrom([]string{"", "", "", "refused", "lost", "reply lost"}).Draw(t, "fault")) {
 			return
@@ -374,7 +374,7 @@ func checkCacheModel(t *testing.T) {
 
 // acceptable checks that HNS would refuse no request of a plan for its order,
 // whatever faults came before.
-func (tr *trial) acceptable(t *rapid.T, plan []Request) {
+func (tr *trial) acceptable(t *rapid.T, plan []Write) {
 	h := tr.h.clone()
 	h.bad = func(string, []string) bool { return false }
 	for _, r := range plan {

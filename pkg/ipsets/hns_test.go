@@ -36,7 +36,7 @@ func (h *strictHNS) clone() *strictHNS {
 }
 
 // do executes a request, all or nothing.
-func (h *strictHNS) do(r Request) error {
+func (h *strictHNS) do(r Write) error {
 	after := maps.Clone(h.sets)
 	for _, s := range r.Sets {
 		if s.ID != s.Name.ID() || s.Text != s.Name.String() || s.Name.Nested() != r.Nested {
@@ -130,7 +130,7 @@ func (h *strictHNS) readable(s hnsSet) []string {
 }
 
 // run executes a plan and records it; it stops at the first refusal.
-func (h *strictHNS) run(c *Cache, plan []Request) error {
+func (h *strictHNS) run(c *Cache, plan []Write) error {
 	for _, r := range plan {
 		if err := h.do(r); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (h *strictHNS) run(c *Cache, plan []Request) error {
 }
 
 // done records a request that succeeded.
-func done(c *Cache, r Request) {
+func done(c *Cache, r Write) {
 	for _, s := range r.Sets {
 		if r.Verb == Remove {
 			c.Removed(s.Name)

@@ -236,7 +236,7 @@ func (m *model) see(h *strictHNS) {
 }
 
 // wrote records a request that succeeded.
-func (m *model) wrote(r Request) {
+func (m *model) wrote(r Write) {
 	for _, s := range r.Sets {
 		if r.Verb == Remove {
 			delete(m.view, s.Name)
@@ -343,7 +343,7 @@ func (m *model) checkPlans(t *rapid.T, c *Cache) {
 	}
 }
 
-func namesOf(plan []Request) map[Name]bool {
+func namesOf(plan []Write) map[Name]bool {
 	out := map[Name]bool{}
 	for _, r := range plan {
 		for _, s := range r.Sets {

@@ -148,7 +148,7 @@ func (m *model) moves(n Name) bool {
 
 // apart: nobody joins a set that rules see while another one that they see still
 // has to lose him, unless both is one request.
-func (m *model) apart(t *rapid.T, r Request) {
+func (m *model) apart(t *rapid.T, r Write) {
 	if r.Verb != Update {
 		return
 	}
@@ -176,7 +176,7 @@ func (m *model) apart(t *rapid.T, r Request) {
 
 // together: nobody leaves a deny twin that rules see while another one that they see
 // still has to get him, unless both is one request.
-func (m *model) together(t *rapid.T, r Request) {
+func (m *model) together(t *rapid.T, r Write) {
 	if r.Verb != Update {
 		return
 	}
@@ -205,7 +205,7 @@ func (m *model) together(t *rapid.T, r Request) {
 // crossed: no address joins a set that allows while a deny twin still has to get it, and
 // none leaves a deny twin while a set that allows still has to lose it, unless both is one
 // request. Rules see all of them.
-func (m *model) crossed(t *rapid.T, r Request) {
+func (m *model) crossed(t *rapid.T, r Write) {
 	if r.Verb != Update || r.Nested {
 		return
 	}

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Verb is what a request does to its sets.
-type Verb uint8
+// WriteVerb is what a request does to its sets.
+type WriteVerb uint8
 
 // The verbs.
 const (
-	Add Verb = iota + 1
+	Add WriteVerb = iota + 1
 	Update
 	Remove
 )
 
 // String returns the verb as plans show it.
-func (v Verb) String() string {
+func (v WriteVerb) String() string {
 	return [...]string{Add: "create", Update: "update", Remove: "delete"}[v]
 }
 
@@ -32,9 +32,9 @@ type SetValue struct {
 	Values []string
 }
 
-// Request is one HNS request: all of its sets, all or nothing.
-type Request struct {
-	Verb   Verb
+// Write is one HNS request: all of its sets, all or nothing.
+type Write struct {
+	Verb   WriteVerb
 	Nested bool
 	Sets   []SetValue
 
@@ -51,7 +51,7 @@ const MaxSets = 1000
 // outcome or rejected content are left out. Requests for suspects come last, group by group: see
 // RejectRequest. A member that must wait for another set stays as HNS has it: see HeldBack. A request
 // requires the success of the requests before it. Plan costs the size of what it writes.
-func (c *Cache) Plan() (plan []Request) {
+func (c *Cache) Plan() (plan []Write) {
 	sets := make([]*set, 0, len(c.pending))
 	waits := len(c.awaited) > 0 // a member may have to wait
 	for s := range c.pending {
@@ -94,8 +94,8 @@ func (c *Cache) Plan() (plan []Request) {
 func (s *set) step() int { return 2*count(s.nested) + count(s.present) }
 
 // request returns the request that writes the set, still without it.
-func (s *set) request() Request {
-	r := Request{Verb: Update, Nested: s.nested, Search: s.group > 0}
+func (s *set) request() Write {
+	r := Write{Verb: Update, Nested: s.nested, Search: s.group > 0}
 	if !s.present {
 		r.Verb = Add
 	}
@@ -112,7 +112,7 @@ func (s *set) moves(v SetValue) bool {
 // Reject, and returned. Several sets become suspects, in two groups. Plan asks for each group by
 // itself until HNS takes it, or rejects it and it is halved in turn. So a search may stop after
 // any request and go on later. RejectRequest costs the sets.
-func (c *Cache) RejectRequest(r Request) (rejected Name, is bool) {
+func (c *Cache) RejectRequest(r Write) (rejected Name, is bool) {
 	var sets []*set
 	for _, v := range r.Sets {
 		if s := c.byName[v.Name]; s != nil && s.defined {
@@ -165,14 +165,14 @@ func (c *Cache) RejectedSets() []Name {
 
 // Probe returns the request that asks HNS again for a needed set that it rejects, alone. The caller
 // must not send it while Plan has requests. Nothing changes until it is recorded.
-func (c *Cache) Probe(n Name) (Request, bool) {
+func (c *Cache) Probe(n Name) (Write, bool) {
 	s := c.byName[n]
 	if s == nil || !s.rejected || !s.needed || s.unknown || s.blocked() {
-		return Request{}, false
+		return Write{}, false
 	}
 	v, all := c.allowed(s, c.hold())
 	if !all && !s.moves(v) {
-		return Request{}, false
+		return Write{}, false
 	}
 	r := s.request()
 	r.Sets, r.Search = []SetValue{v}, true
@@ -184,8 +184,8 @@ func (c *Cache) Probe(n Name) (Request, bool) {
 // earlier. They omit sets for which skip, which may be nil, is true, and leaves that a remaining
 // nested set may contain. The second request requires the success of the
 // first.
-func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) (plan []Request) {
-	nested, leaf := Request{Verb: Remove, Nested: true}, Request{Verb: Remove}
+func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) (plan []Write) {
+	nested, leaf := Write{Verb: Remove, Nested: true}, Write{Verb: Remove}
 	going, leaves := map[*set]bool{}, []*set(nil)
 	for _, s := range inOrder(c.spare) {
 		switch {
@@ -207,7 +207,7 @@ func (c *Cache) PlanRemovals(idleBefore time.Time, skip func(Name) bool) (plan [
 			leaf.Sets = append(leaf.Sets, s.value(actual, nil))
 		}
 	}
-	for _, r := range [...]Request{nested, leaf} {
+	for _, r := range [...]Write{nested, leaf} {
 		if len(r.Sets) > 0 {
 			plan = append(plan, r)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // planText is a plan as people read it, a line between requests.
-func planText(plan []Request) string {
+func planText(plan []Write) string {
 	var parts []string
 	for _, r := range plan {
 		parts = append(parts, r.String())
@@ -21,10 +21,10 @@ func planText(plan []Request) string {
 }
 
 // planLines is a plan without the marks between requests.
-func planLines(plan []Request) string { return strings.ReplaceAll(planText(plan), "\n--", "") }
+func planLines(plan []Write) string { return strings.ReplaceAll(planText(plan), "\n--", "") }
 
 // same compares a plan with its text, indentation aside.
-func same(t *testing.T, want string, plan []Request) {
+func same(t *testing.T, want string, plan []Write) {
 	t.Helper()
 	want = strings.ReplaceAll(strings.TrimSpace(want), "\n\t\t", "\n")
 	require.Equal(t, want, planText(plan))
@@ -225,7 +225,7 @@ func TestPlanIsAValue(t *testing.T) {
 }
 
 // String has one line for every set, with readable names.
-func (r Request) String() string {
+func (r Write) String() string {
 	what, lines := "set ", make([]string, 0, len(r.Sets))
 	if r.Nested {
 		what = "nest"

@@ -65,7 +65,7 @@ func (w *world) apply(fill func(*dataplane.Transaction)) state.Report {
 
 func (w *world) endpoint(id, addr string) {
 	w.t.Helper()
-	require.NoError(w.t, w.sim.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
+	require.NoError(w.t, w.sim.CreateEndpoint(hnssim.SimEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
 }
 
 func pod(name, addr, app string) desired.Pod {

@@ -102,7 +102,7 @@ func (c *cluster) connect(ctx context.Context, from *corev1.Pod, protocol uint8,
 }
 
 // filter asks the switch of a pod's node. A pod in the network of its host has none.
-func (c *cluster) filter(pod *corev1.Pod, dir hns.Direction, p match.Packet) (bool, error) {
+func (c *cluster) filter(pod *corev1.Pod, dir hns.DirectionType, p match.Packet) (bool, error) {
 	if pod.Spec.HostNetwork {
 		return true, nil
 	}

@@ -131,7 +131,7 @@ func (c *cluster) runPod(ctx context.Context, pod *corev1.Pod, number int) error
 	addr := host
 	if !pod.Spec.HostNetwork {
 		addr = c.newAddr(byte(number))
-		if err := c.agents[pod.Spec.NodeName].sim.CreateEndpoint(hnssim.Endpoint{ID: string(pod.UID), Addrs: []netip.Addr{addr}}); err != nil {
+		if err := c.agents[pod.Spec.NodeName].sim.CreateEndpoint(hnssim.SimEndpoint{ID: string(pod.UID), Addrs: []netip.Addr{addr}}); err != nil {
 			return err
 		}
 	}

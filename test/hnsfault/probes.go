@@ -12,7 +12,7 @@ import (
 // Probe is a packet to trace at one endpoint in one direction.
 type Probe struct {
 	Endpoint  string // its ID
-	Direction hns.Direction
+	Direction hns.DirectionType
 	hnssim.Packet
 }
 

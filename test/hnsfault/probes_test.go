@@ -68,7 +68,7 @@ func TestWatch(t *testing.T) {
 		},
 		"a new endpoint": {
 			write: func(s *Sim) error {
-				return s.CreateEndpoint(hnssim.Endpoint{ID: "new", Addrs: []netip.Addr{gone.Dst}})
+				return s.CreateEndpoint(hnssim.SimEndpoint{ID: "new", Addrs: []netip.Addr{gone.Dst}})
 			},
 			want: []Transition{{Probe: gone, To: Allowed, Write: 1, Op: "CreateEndpoint", Target: "new"}},
 		},

@@ -20,7 +20,7 @@ func TestNoAliasing(t *testing.T) {
 	foreign := []hns.EndpointPolicy{{Type: "OutBoundNAT", Settings: []byte(`{"a":1}`)}}
 	addrs := []netip.Addr{netip.MustParseAddr("10.0.0.8")}
 	require.NoError(t, s.SetPolicies("ep-1", foreign))
-	require.NoError(t, s.CreateEndpoint(hnssim.Endpoint{ID: "ep-2", Addrs: addrs, Policies: foreign}))
+	require.NoError(t, s.CreateEndpoint(hnssim.SimEndpoint{ID: "ep-2", Addrs: addrs, Policies: foreign}))
 	acls := []hns.ACL{allow(nil)}
 	require.NoError(t, s.AddACLs(t.Context(), "ep-2", acls))
 	require.NoError(t, s.ReplacePolicies(t.Context(), "ep-2", append(foreign, hns.NewACLPolicy(acls[0]))))
@@ -82,7 +82,7 @@ func newTown(t testing.TB) *Sim {
 	}
 	web := allow(func(a *hns.ACL) { a.ID, a.LocalAddresses = "azure-acl-x.web", DerivedID("front") })
 	nat := hns.EndpointPolicy{Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`)}
-	for addr, n := range map[string]hnssim.Endpoint{
+	for addr, n := range map[string]hnssim.SimEndpoint{
 		"10.0.0.4": {ID: "ep-1", Policies: []hns.EndpointPolicy{hns.NewACLPolicy(web), nat}},
 		"10.7.0.4": {ID: "ep-away", Remote: true},
 		"10.8.0.4": {ID: "ep-elsewhere", Network: "other"},

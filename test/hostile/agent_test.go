@@ -77,7 +77,7 @@ func newAgent(t *testing.T) *agent {
 		told: map[policy.Key]time.Time{}, after: map[string]time.Time{},
 	}
 	for _, addr := range cluster.LocalAddrs() {
-		require.NoError(t, a.sim.CreateEndpoint(hnssim.Endpoint{ID: endpointOf(addr), Addrs: []netip.Addr{addr}}))
+		require.NoError(t, a.sim.CreateEndpoint(hnssim.SimEndpoint{ID: endpointOf(addr), Addrs: []netip.Addr{addr}}))
 	}
 	a.sim.OnCall(a.onCall)
 	return a

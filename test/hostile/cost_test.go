@@ -126,7 +126,7 @@ func (a *agent) suffer(attack cluster.Attack, turn int) cost {
 func (a *agent) comes(c *cost, turn int) (endpoint string) {
 	addr := netip.MustParseAddr(cluster.FreshAddr)
 	endpoint = fmt.Sprintf("%08x-0bad-4e00-9000-00000a580001", turn+1)
-	if err := a.sim.CreateEndpoint(hnssim.Endpoint{ID: endpoint, Addrs: []netip.Addr{addr}}); err != nil {
+	if err := a.sim.CreateEndpoint(hnssim.SimEndpoint{ID: endpoint, Addrs: []netip.Addr{addr}}); err != nil {
 		c.opens = append(c.opens, err.Error())
 	}
 	began, calls := time.Now(), a.calls.Load()

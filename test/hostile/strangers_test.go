@@ -98,7 +98,7 @@ func (s *strangers) verdicts() map[string]bool {
 	out := map[string]bool{}
 	for _, pair := range [][2]string{{"x", "y"}, {"y", "x"}} {
 		for _, port := range []uint16{80, 81, 1000, 1063, 8080, 9999} {
-			for endpoint, dir := range map[string]hns.Direction{pair[0]: hns.Out, pair[1]: hns.In} {
+			for endpoint, dir := range map[string]hns.DirectionType{pair[0]: hns.Out, pair[1]: hns.In} {
 				v, err := s.sim.Trace("ep-"+endpoint, dir, hnssim.Packet{
 					Src: netip.MustParseAddr(honestAddrs[pair[0]]), Dst: netip.MustParseAddr(honestAddrs[pair[1]]), Protocol: 6, DstPort: port,
 				})
@@ -126,7 +126,7 @@ func TestStrangersChangeNoVerdict(t *testing.T) {
 		})
 		tx := dataplane.NewTransaction()
 		for namespace, addr := range honestAddrs {
-			require.NoError(t, s.sim.CreateEndpoint(hnssim.Endpoint{ID: "ep-" + namespace, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
+			require.NoError(t, s.sim.CreateEndpoint(hnssim.SimEndpoint{ID: "ep-" + namespace, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
 		}
 		for _, namespace := range []string{"x", "y", "evil"} {
 			team := s.one("a", "b")

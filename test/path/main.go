@@ -49,7 +49,7 @@ func run(list bool) error {
 		pod("db-0", "10.1.0.2", true, "db"), pod("api-0", "10.1.1.2", false, "web"), policy(5432))
 	sim := hnssim.New(hnssim.Options{Foreign: hnssim.DefaultForeign()})
 	start := func(name, address string) error { // as the CNI does for a new pod
-		return sim.CreateEndpoint(hnssim.Endpoint{ID: name, Addrs: []netip.Addr{netip.MustParseAddr(address)}})
+		return sim.CreateEndpoint(hnssim.SimEndpoint{ID: name, Addrs: []netip.Addr{netip.MustParseAddr(address)}})
 	}
 	if err := start("db-0", "10.1.0.2"); err != nil {
 		return err

@@ -77,7 +77,7 @@ type cost struct {
 func (n *node) plug(addr netip.Addr) {
 	n.reads.enumerate = true
 	n.reads.unknown = append(n.reads.unknown, endpointOf(addr))
-	require.NoError(n.t, n.sim.CreateEndpoint(hnssim.Endpoint{ID: endpointOf(addr), Addrs: []netip.Addr{addr}}))
+	require.NoError(n.t, n.sim.CreateEndpoint(hnssim.SimEndpoint{ID: endpointOf(addr), Addrs: []netip.Addr{addr}}))
 }
 
 // endpointOf returns the GUID of an address's endpoint.

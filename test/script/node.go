@@ -16,7 +16,7 @@ func Change(sim *hnsfault.Sim, words []string) error {
 	args := words[1:]
 	switch words[0] {
 	case "endpoint":
-		e := hnssim.Endpoint{ID: args[0]}
+		e := hnssim.SimEndpoint{ID: args[0]}
 		for addr := range strings.SplitSeq(args[1], ",") {
 			e.Addrs = append(e.Addrs, netip.MustParseAddr(addr))
 		}

@@ -43,13 +43,13 @@ func loseAll(r *replay, _ hnsfault.Call) {
 }
 
 // target picks the endpoint of a call, or any.
-func (r *replay) target(c hnsfault.Call) (hnssim.Endpoint, bool) {
+func (r *replay) target(c hnsfault.Call) (hnssim.SimEndpoint, bool) {
 	if e, ok := r.sim.Endpoint(c.Target); ok {
 		return e, true
 	}
 	eps := r.sim.Endpoints()
 	if len(eps) == 0 || r.disturb == nil {
-		return hnssim.Endpoint{}, false
+		return hnssim.SimEndpoint{}, false
 	}
 	return eps[r.disturb.call%len(eps)], true
 }
@@ -71,7 +71,7 @@ func addForeign(r *replay, c hnsfault.Call) {
 }
 
 // dropACL takes one of our rules off an endpoint.
-func dropACL(action hns.Action) func(*replay, hnsfault.Call) {
+func dropACL(action hns.ActionType) func(*replay, hnsfault.Call) {
 	return func(r *replay, c hnsfault.Call) {
 		e, ok := r.target(c)
 		if !ok {

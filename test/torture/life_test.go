@@ -44,7 +44,7 @@ const lookTakes = time.Millisecond
 func newLife(t tester, sc *scenario) *life {
 	l := &life{machine: newMachine(t, sc, newMemo()), births: &births{newOutstanding(newMemo()), map[string]*outstanding{}}, warned: map[string]bool{}}
 	// A node without any endpoint is not settled.
-	require.NoError(t, l.sim.CreateEndpoint(hnssim.Endpoint{ID: "ep-0", Addrs: []netip.Addr{netip.MustParseAddr("10.255.0.1")}}))
+	require.NoError(t, l.sim.CreateEndpoint(hnssim.SimEndpoint{ID: "ep-0", Addrs: []netip.Addr{netip.MustParseAddr("10.255.0.1")}}))
 	l.start()
 	l.sim.OnCall(l.onCall)
 	return l

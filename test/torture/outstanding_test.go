@@ -16,7 +16,7 @@ import (
 
 // packet is what is asked at an endpoint.
 type packet struct {
-	dir hns.Direction
+	dir hns.DirectionType
 	hnssim.Packet
 }
 

@@ -216,7 +216,7 @@ func (l *life) goOn() {
 }
 
 // passes asks about a packet of TCP at an endpoint.
-func (l *life) passes(id string, dir hns.Direction, src, dst string, port uint16) bool {
+func (l *life) passes(id string, dir hns.DirectionType, src, dst string, port uint16) bool {
 	v, err := l.sim.Trace(id, dir, hnssim.Packet{Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst), Protocol: 6, DstPort: port})
 	require.NoError(l.t, err)
 	return v.Allowed
@@ -251,7 +251,7 @@ func TestEndpointMadeAnew(t *testing.T) {
 	l.goOn()
 	l.live(time.Minute)
 	require.NoError(t, l.sim.DeleteEndpoint("ep-1"))
-	require.NoError(t, l.sim.CreateEndpoint(hnssim.Endpoint{ID: "anew", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, l.sim.CreateEndpoint(hnssim.SimEndpoint{ID: "anew", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	require.True(t, l.passes("anew", hns.In, "10.9.9.9", "10.0.0.1", 80))
 	l.live(5*time.Second + 2*lookTakes)
 	require.False(t, l.passes("anew", hns.In, "10.9.9.9", "10.0.0.1", 80))

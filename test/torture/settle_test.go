@@ -30,7 +30,7 @@ func (l *life) fresh() fair {
 	sim := hnsfault.New(hnsfault.Options{})
 	for _, e := range l.sim.Endpoints() {
 		_, foreign := hns.Endpoint{Policies: e.Policies}.Split()
-		require.NoError(l.t, sim.CreateEndpoint(hnssim.Endpoint{ID: e.ID, Addrs: e.Addrs, Policies: append([]hns.EndpointPolicy{}, foreign...)}))
+		require.NoError(l.t, sim.CreateEndpoint(hnssim.SimEndpoint{ID: e.ID, Addrs: e.Addrs, Policies: append([]hns.EndpointPolicy{}, foreign...)}))
 	}
 	d := l.process(sim)
 	report, err := d.ApplyDataplane(l.t.Context(), l.todo.now.whole())
@@ -71,7 +71,7 @@ func (l *life) fairly() fair {
 		_, foreign := hns.Endpoint{Policies: e.Policies}.Split()
 		create := func() {
 			_ = sim.DeleteEndpoint(e.ID) // the first time there is none
-			require.NoError(l.t, sim.CreateEndpoint(hnssim.Endpoint{ID: e.ID, Addrs: e.Addrs, Policies: append([]hns.EndpointPolicy{}, foreign...)}))
+			require.NoError(l.t, sim.CreateEndpoint(hnssim.SimEndpoint{ID: e.ID, Addrs: e.Addrs, Policies: append([]hns.EndpointPolicy{}, foreign...)}))
 		}
 		for _, a := range f.sent[e.ID] {
 			create()
@@ -159,7 +159,7 @@ func texts(acls []hns.ACL) []string {
 // unused reports whether an endpoint has a rule of a number that no peer uses.
 func (l *life) unused() bool {
 	sets := l.sets()
-	return slices.ContainsFunc(l.sim.Endpoints(), func(e hnssim.Endpoint) bool {
+	return slices.ContainsFunc(l.sim.Endpoints(), func(e hnssim.SimEndpoint) bool {
 		rules, _ := hns.Endpoint{Policies: e.Policies}.Split()
 		return slices.ContainsFunc(rules, func(a hns.ACL) bool { return hnsfault.Unused(a, sets) })
 	})

@@ -51,7 +51,7 @@ func (d *damage) set(id string) {
 func (d *damage) any() bool { return d.all || len(d.endpoints)+len(d.sets) > 0 }
 
 // hides reports whether the damage can influence an endpoint in a direction.
-func (d *damage) hides(id string, dir hns.Direction, ours []hns.ACL, sets []hns.SetPolicy) bool {
+func (d *damage) hides(id string, dir hns.DirectionType, ours []hns.ACL, sets []hns.SetPolicy) bool {
 	if d.all || d.endpoints[id] {
 		return true
 	}
@@ -78,7 +78,7 @@ func (w *watch) reached(sim *hnsfault.Sim, c oracle.Cluster) {
 }
 
 // newborn reports whether an endpoint was never right for the pod that has it now.
-func (w *watch) newborn(e hnssim.Endpoint, c oracle.Cluster) bool {
+func (w *watch) newborn(e hnssim.SimEndpoint, c oracle.Cluster) bool {
 	if uid, ok := w.right[e.ID]; ok && uid != podOf(c, e) {
 		delete(w.right, e.ID) // it may come back
 	}
@@ -87,7 +87,7 @@ func (w *watch) newborn(e hnssim.Endpoint, c oracle.Cluster) bool {
 }
 
 // podOf returns the UID of the pod that an endpoint belongs to, "" for none.
-func podOf(c oracle.Cluster, e hnssim.Endpoint) types.UID {
+func podOf(c oracle.Cluster, e hnssim.SimEndpoint) types.UID {
 	if home := oracle.Residents(c, e.Addrs[0]); len(home) > 0 {
 		return home[0].UID
 	}
@@ -120,7 +120,7 @@ func (r *replay) check(at string) {
 			ours, _ = hns.Endpoint{Policies: e.Policies}.Split()
 			r.watch.ours[e.ID] = r.watch.ours[e.ID] || len(ours) > 0
 		}
-		all := map[hns.Direction]*seen{hns.In: {}, hns.Out: {}}
+		all := map[hns.DirectionType]*seen{hns.In: {}, hns.Out: {}}
 		for _, p := range r.sc.packets[e.Addrs[0]] {
 			if r.watch.damage.hides(e.ID, p.dir, ours, sets) {
 				continue

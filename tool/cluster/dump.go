@@ -112,8 +112,8 @@ func podOfDump(p *state.PodDump) desired.Pod {
 	return out
 }
 
-func endpointOf(ep *state.EndpointDump) hnssim.Endpoint {
-	out := hnssim.Endpoint{ID: ep.ID, Policies: []hns.EndpointPolicy{}}
+func endpointOf(ep *state.EndpointDump) hnssim.SimEndpoint {
+	out := hnssim.SimEndpoint{ID: ep.ID, Policies: []hns.EndpointPolicy{}}
 	for _, a := range ep.ForeignRules {
 		out.Policies = append(out.Policies, hns.NewACLPolicy(a))
 	}

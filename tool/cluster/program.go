@@ -240,7 +240,7 @@ func (w World) SetEndpoints(sim *hnssim.Sim, local func(Pod) bool, all bool) err
 		taken[p.Addr] = true
 		eps := p.Endpoints
 		if len(eps) == 0 {
-			eps = []hnssim.Endpoint{{ID: endpointID(p.Pod), Policies: hnssim.DefaultForeign()}}
+			eps = []hnssim.SimEndpoint{{ID: endpointID(p.Pod), Policies: hnssim.DefaultForeign()}}
 		}
 		for _, ep := range eps {
 			if old[ep.ID] {

@@ -60,7 +60,7 @@ type Pod struct {
 	Owners []string
 	// Endpoints are the pod's endpoints in HNS, with the rules of other programs. A pod without any gets
 	// the endpoint that azure-cni would make. They get the address of the pod.
-	Endpoints []hnssim.Endpoint
+	Endpoints []hnssim.SimEndpoint
 }
 
 // PodOf returns the pod of an object. makers is manifest.Objects.Makers.

@@ -31,8 +31,8 @@ type Cluster struct {
 	// caches the parsed rules of endpoints for each view.
 	views     [3]*view
 	lists     map[listKey]parsed
-	isolated  map[hns.Direction]map[string][]string // the isolating policies by direction and pod
-	tierRules []tierRule                            // of all ClusterNetworkPolicies, in the order of evaluation
+	isolated  map[hns.DirectionType]map[string][]string // the isolating policies by direction and pod
+	tierRules []tierRule                                // of all ClusterNetworkPolicies, in the order of evaluation
 }
 
 // New returns the cluster of a dump.
@@ -42,7 +42,7 @@ func New(dump state.Dump) *Cluster {
 		dump: d, pods: map[string]*state.PodDump{}, owners: map[netip.Addr]*state.PodDump{}, hosts: map[netip.Addr]*state.PodDump{},
 		namespaces: map[string]namespace{}, endpoints: map[string]*state.EndpointDump{},
 		setByID: map[string]*state.SetDump{}, setByName: map[string]*state.SetDump{}, setNames: SetNames{},
-		isolated: map[hns.Direction]map[string][]string{hns.In: {}, hns.Out: {}},
+		isolated: map[hns.DirectionType]map[string][]string{hns.In: {}, hns.Out: {}},
 		lists:    map[listKey]parsed{}, tierRules: tierRulesOf(dump.ClusterPolicies),
 	}
 	c.views = [...]*view{
@@ -59,7 +59,7 @@ func New(dump state.Dump) *Cluster {
 		}
 	}
 	for _, p := range d.Policies {
-		for dir, is := range map[hns.Direction]bool{hns.In: p.Ingress, hns.Out: p.Egress} {
+		for dir, is := range map[hns.DirectionType]bool{hns.In: p.Ingress, hns.Out: p.Egress} {
 			for _, pod := range p.Selected {
 				if is {
 					c.isolated[dir][pod] = append(c.isolated[dir][pod], p.Policy)
@@ -255,7 +255,7 @@ func (e End) contested() bool {
 
 // isolating returns the policies that isolate a pod in a direction, sorted. If the owner of its address is
 // in doubt, they are the policies of all local pods that claim it.
-func (c *Cluster) isolating(pod *state.PodDump, dir hns.Direction) []string {
+func (c *Cluster) isolating(pod *state.PodDump, dir hns.DirectionType) []string {
 	pods := []*state.PodDump{pod}
 	if pod.InDoubt {
 		pods = slices.DeleteFunc(c.rivals(pod), func(p *state.PodDump) bool { return !p.InDoubt || !p.Local })

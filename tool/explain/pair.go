@@ -55,14 +55,14 @@ func (p *Pair) Halves(port uint16, protocol policy.Protocol) (egress, ingress Ha
 func (p *Pair) Edges() Edges {
 	e := Edges{}
 	packet := packet(p.from, p.to, 0, policy.TCP)
-	add := func(key listKey, dir hns.Direction) {
+	add := func(key listKey, dir hns.DirectionType) {
 		for _, r := range p.c.parse(key).rules {
 			if r.ACL.Direction == dir && r.MatchesAddresses(&packet) {
 				e.Add(r)
 			}
 		}
 	}
-	for dir, end := range map[hns.Direction]End{hns.Out: p.from, hns.In: p.to} {
+	for dir, end := range map[hns.DirectionType]End{hns.Out: p.from, hns.In: p.to} {
 		for _, ep := range end.endpoints {
 			for i := range possibleLists(ep) {
 				add(listKey{ep, viewEmpty, i}, dir)

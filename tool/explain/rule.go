@@ -76,7 +76,7 @@ func (x explainer) origin(a hns.ACL) (string, []int) {
 	return PolicyOf(a.ID), nil
 }
 
-func rulePath(dir hns.Direction, i int) string {
+func rulePath(dir hns.DirectionType, i int) string {
 	return fmt.Sprintf("spec.%s[%d]", directionWord(dir), i)
 }
 

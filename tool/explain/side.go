@@ -12,7 +12,7 @@ import (
 )
 
 // directionWord returns the word of the Kubernetes API for a direction.
-func directionWord(dir hns.Direction) string {
+func directionWord(dir hns.DirectionType) string {
 	if dir == hns.In {
 		return "ingress"
 	}
@@ -131,7 +131,7 @@ func (c *Cluster) half(own, peer End, q question) Half {
 
 // pending sets Pending and Since of a side if an endpoint, or a set of its rules, differs from the desired
 // state.
-func (c *Cluster) pending(out *Side, ep *state.EndpointDump, dir hns.Direction) {
+func (c *Cluster) pending(out *Side, ep *state.EndpointDump, dir hns.DirectionType) {
 	note := func(is bool, since time.Time) {
 		out.Pending = out.Pending || is || !since.IsZero()
 		if !since.IsZero() && (out.Since.IsZero() || since.Before(out.Since)) {

@@ -16,7 +16,7 @@ import (
 
 // someRules are rules of one direction about few ports, which lie side by side, overlap, and
 // touch both ends.
-func someRules(r *rand.Rand, dir hns.Direction) (out []hns.ACL) {
+func someRules(r *rand.Rand, dir hns.DirectionType) (out []hns.ACL) {
 	port := func() int { return []int{1, 2, 79, 80, 81, 82, 443, 65534, 65535}[r.IntN(9)] }
 	for range r.IntN(5) {
 		a := hns.ACL{Direction: dir, RuleType: hns.Switch, Priority: uint16(200 + r.IntN(9)), Action: hns.Allow, Protocols: []string{"", "6", "17", "132", "1"}[r.IntN(5)]}
@@ -52,7 +52,7 @@ func TestSpansSayWhatPortsSay(t *testing.T) {
 			p := &d.Pods[i]
 			p.Endpoints = []string{p.Pod}
 			ep := state.EndpointDump{ID: p.Pod, Addrs: []string{p.Addr}, Pod: p.Pod, Known: r.IntN(4) > 0}
-			for _, dir := range []hns.Direction{hns.In, hns.Out} {
+			for _, dir := range []hns.DirectionType{hns.In, hns.Out} {
 				ep.Applied, ep.Wanted, ep.ForeignRules = append(ep.Applied, someRules(r, dir)...), append(ep.Wanted, someRules(r, dir)...), append(ep.ForeignRules, someRules(r, dir)...)
 			}
 			if !ep.Known {

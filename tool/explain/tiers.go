@@ -69,7 +69,7 @@ func tierRulesOf(dumped []state.ClusterPolicy) (out []tierRule) {
 // appliesTo reports whether the rule is about a direction of the pod of an end. If the labels of its
 // namespace are unknown it does as the dataplane (ADR 24): every policy that may select the pod applies,
 // without its Accept rules.
-func (r *tierRule) appliesTo(own End, dir hns.Direction) bool {
+func (r *tierRule) appliesTo(own End, dir hns.DirectionType) bool {
 	if own.pod.HostNetwork || (r.Direction == policy.Ingress) != (dir == hns.In) || !r.policy.Subject.Matches(own.pod.Labels) {
 		return false
 	}

@@ -112,7 +112,7 @@ type decision struct {
 
 // question asks for the verdict on a packet at the endpoints of one end.
 type question struct {
-	dir    hns.Direction
+	dir    hns.DirectionType
 	packet match.Packet
 }
 

@@ -163,8 +163,8 @@ func isIPv6(text string) bool {
 // readBack is an ACL as HNS returns it: with a number for any protocol, another order of keys, and
 // additional keys (azure-container-networking#1752).
 type readBack struct {
-	Action          hns.Action
-	Direction       hns.Direction
+	Action          hns.ActionType
+	Direction       hns.DirectionType
 	ID              string `json:"Id,omitempty"`
 	LocalAddresses  string `json:",omitempty"`
 	LocalPorts      string `json:",omitempty"`

@@ -37,8 +37,8 @@ func (s EndpointState) String() string {
 
 func (s EndpointState) attached() bool { return s == Attached || s == AttachedSharing }
 
-// Endpoint describes an endpoint: one that the CNI creates, or a copy of a simulated one.
-type Endpoint struct {
+// SimEndpoint describes an endpoint: one that the CNI creates, or a copy of a simulated one.
+type SimEndpoint struct {
 	ID       string // not empty
 	Addrs    []netip.Addr
 	Netns    string               // GUID of the HNS namespace that it is in, or empty
@@ -50,8 +50,8 @@ type Endpoint struct {
 
 // endpoint is one endpoint of the node.
 type endpoint struct {
-	Endpoint          // without Policies
-	policies []policy // changed by setPolicies only
+	SimEndpoint          // without Policies
+	policies    []policy // changed by setPolicies only
 }
 
 // setPolicies replaces the policies and updates the reference counts of sets.
@@ -85,7 +85,7 @@ func (e *endpoint) read() []hns.EndpointPolicy {
 }
 
 // CreateEndpoint creates an endpoint, as the CNI does.
-func (s *Sim) CreateEndpoint(n Endpoint) error {
+func (s *Sim) CreateEndpoint(n SimEndpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	policies := n.Policies
@@ -94,7 +94,7 @@ func (s *Sim) CreateEndpoint(n Endpoint) error {
 	}
 	n.Addrs, n.Policies = slices.Clone(n.Addrs), nil
 	n.State, n.Network = cmp.Or(n.State, AttachedSharing), cmp.Or(n.Network, s.network)
-	e := &endpoint{Endpoint: n}
+	e := &endpoint{SimEndpoint: n}
 	switch {
 	case n.ID == "":
 		return fmt.Errorf("hnssim: create an endpoint without ID: %w", hns.ErrInvalid)
@@ -165,10 +165,10 @@ func (s *Sim) change(op, id string, do func(*endpoint) *refused) error {
 }
 
 // Endpoints returns all endpoints of the node, sorted by ID.
-func (s *Sim) Endpoints() []Endpoint {
+func (s *Sim) Endpoints() []SimEndpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []Endpoint
+	var out []SimEndpoint
 	for _, id := range slices.Sorted(maps.Keys(s.endpoints)) {
 		out = append(out, s.endpoints[id].view())
 	}
@@ -183,19 +183,19 @@ func (s *Sim) AllEndpointIDs() []string {
 }
 
 // Endpoint returns one endpoint of the node, and false if it does not exist.
-func (s *Sim) Endpoint(id string) (Endpoint, bool) {
+func (s *Sim) Endpoint(id string) (SimEndpoint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.endpoints[id]
 	if e == nil {
-		return Endpoint{}, false
+		return SimEndpoint{}, false
 	}
 	return e.view(), true
 }
 
 // view returns a copy of the endpoint; Sim.mu must be held.
-func (e *endpoint) view() Endpoint {
-	out := e.Endpoint
+func (e *endpoint) view() SimEndpoint {
+	out := e.SimEndpoint
 	out.Addrs, out.Policies = slices.Clone(e.Addrs), e.read()
 	return out
 }

@@ -19,8 +19,8 @@ func newTown(t testing.TB) *Sim {
 	for _, p := range []hns.SetPolicy{leaf("db", "10.0.0.5"), leaf("front"), leaf("lonely", "10.9.0.0/16"), leaf("web", "10.0.0.4"), list("group", "web")} {
 		require.NoError(t, s.PutSet(p))
 	}
-	at := func(id, addr string) Endpoint {
-		return Endpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}
+	at := func(id, addr string) SimEndpoint {
+		return SimEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}
 	}
 	one, away, elsewhere, born := at("ep-1", "10.0.0.4"), at("ep-away", "10.7.0.4"), at("ep-elsewhere", "10.8.0.4"), at("ep-new", "10.0.0.6")
 	one.Policies = []hns.EndpointPolicy{
@@ -28,7 +28,7 @@ func newTown(t testing.TB) *Sim {
 		{Type: "OutBoundNAT", Settings: []byte(`{"Exceptions":["10.0.0.0/8"]}`)},
 	}
 	away.Remote, elsewhere.Network, born.State = true, "other", Created
-	for _, e := range []Endpoint{one, away, elsewhere, born} {
+	for _, e := range []SimEndpoint{one, away, elsewhere, born} {
 		require.NoError(t, s.CreateEndpoint(e))
 	}
 	return s
@@ -243,10 +243,10 @@ func TestForeignHandIsRefusedToo(t *testing.T) {
 		"rule":                    {s.SetPolicies("ep-1", []hns.EndpointPolicy{{Type: "ACL", Settings: []byte(`{}`)}}), hns.ErrInvalid},
 		"missing endpoint":        {s.SetState("ep-9", Attached), hns.ErrNotFound},
 		"delete missing endpoint": {s.DeleteEndpoint("ep-9"), hns.ErrNotFound},
-		"endpoint twice":          {s.CreateEndpoint(Endpoint{ID: "ep-1", Addrs: []netip.Addr{addr}}), hns.ErrAlreadyExists},
-		"endpoint without ID":     {s.CreateEndpoint(Endpoint{Addrs: []netip.Addr{addr}}), hns.ErrInvalid},
-		"endpoint without family": {s.CreateEndpoint(Endpoint{ID: "ep-9", Addrs: []netip.Addr{{}}}), hns.ErrInvalid},
-		"endpoint with bad rule": {s.CreateEndpoint(Endpoint{ID: "ep-9", Policies: []hns.EndpointPolicy{
+		"endpoint twice":          {s.CreateEndpoint(SimEndpoint{ID: "ep-1", Addrs: []netip.Addr{addr}}), hns.ErrAlreadyExists},
+		"endpoint without ID":     {s.CreateEndpoint(SimEndpoint{Addrs: []netip.Addr{addr}}), hns.ErrInvalid},
+		"endpoint without family": {s.CreateEndpoint(SimEndpoint{ID: "ep-9", Addrs: []netip.Addr{{}}}), hns.ErrInvalid},
+		"endpoint with bad rule": {s.CreateEndpoint(SimEndpoint{ID: "ep-9", Policies: []hns.EndpointPolicy{
 			hns.NewACLPolicy(allow(func(a *hns.ACL) { a.LocalAddresses = derivedID("gone") })),
 		}}), hns.ErrNotFound},
 	} {
@@ -261,7 +261,7 @@ func TestReferencesAreExact(t *testing.T) {
 	long := hns.SetPolicy{ID: "azure-npm-12", Name: "long", Type: hns.IPSet}
 	short := hns.SetPolicy{ID: "azure-npm-1", Name: "short", Type: hns.IPSet}
 	require.NoError(t, s.ModifySets(t.Context(), hns.Add, []hns.SetPolicy{long, short}))
-	require.NoError(t, s.CreateEndpoint(Endpoint{ID: "ep-1"}))
+	require.NoError(t, s.CreateEndpoint(SimEndpoint{ID: "ep-1"}))
 	require.NoError(t, s.AddACLs(t.Context(), "ep-1", []hns.ACL{allow(func(a *hns.ACL) { a.LocalAddresses = long.ID })}))
 	require.NoError(t, s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{short}), "an Id that begins like one in use")
 	err := s.ModifySets(t.Context(), hns.Remove, []hns.SetPolicy{long})

@@ -54,8 +54,8 @@ func TestAddDuplicates(t *testing.T) {
 
 func TestForeignPoliciesOfNewEndpoints(t *testing.T) {
 	s := New(Options{Foreign: DefaultForeign()})
-	require.NoError(t, s.CreateEndpoint(Endpoint{ID: "base"}))
-	require.NoError(t, s.CreateEndpoint(Endpoint{ID: "bare", Policies: []hns.EndpointPolicy{}}))
+	require.NoError(t, s.CreateEndpoint(SimEndpoint{ID: "base"}))
+	require.NoError(t, s.CreateEndpoint(SimEndpoint{ID: "bare", Policies: []hns.EndpointPolicy{}}))
 	base, err := s.GetEndpoint(t.Context(), "base")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(DefaultForeign(), base.Policies))
@@ -70,8 +70,8 @@ func TestForeignPoliciesOfNewEndpoints(t *testing.T) {
 func TestStatesAndNetworksInAListing(t *testing.T) {
 	s := New(Options{Network: "Calico"})
 	addr := []netip.Addr{netip.MustParseAddr("10.0.0.4")}
-	require.NoError(t, s.CreateEndpoint(Endpoint{ID: "one", Addrs: addr}))
-	require.NoError(t, s.CreateEndpoint(Endpoint{ID: "azure", Addrs: addr, Network: "azure"}))
+	require.NoError(t, s.CreateEndpoint(SimEndpoint{ID: "one", Addrs: addr}))
+	require.NoError(t, s.CreateEndpoint(SimEndpoint{ID: "azure", Addrs: addr, Network: "azure"}))
 	listed := func() bool {
 		ids, err := s.EndpointIDs(t.Context())
 		require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestStatesAndNetworksInAListing(t *testing.T) {
 	require.Equal(t, "Calico", network.Name)
 	views := s.Endpoints()
 	require.Equal(t, []string{"azure", "one"}, []string{views[0].ID, views[1].ID})
-	require.Equal(t, Endpoint{ID: "one", Addrs: addr, State: Destroyed, Network: "Calico", Policies: []hns.EndpointPolicy{}}, views[1])
+	require.Equal(t, SimEndpoint{ID: "one", Addrs: addr, State: Destroyed, Network: "Calico", Policies: []hns.EndpointPolicy{}}, views[1])
 	view, ok := s.Endpoint("one")
 	require.True(t, ok)
 	require.Equal(t, views[1], view)
@@ -103,7 +103,7 @@ func TestStatesAndNetworksInAListing(t *testing.T) {
 func TestSharedIsBounded(t *testing.T) {
 	s := New(Options{})
 	for i := range 3 * maxShared {
-		_, r := s.readPolicy(&endpoint{Endpoint: Endpoint{Network: s.network}}, hns.EndpointPolicy{Type: "x", Settings: fmt.Appendf(nil, `{"i":%d}`, i)})
+		_, r := s.readPolicy(&endpoint{SimEndpoint: SimEndpoint{Network: s.network}}, hns.EndpointPolicy{Type: "x", Settings: fmt.Appendf(nil, `{"i":%d}`, i)})
 		require.Nil(t, r)
 		require.LessOrEqual(t, len(s.shared), maxShared)
 	}

@@ -15,12 +15,12 @@ type Packet = match.Packet
 type Verdict = match.Verdict
 
 // Tracer is a function like Sim.Trace.
-type Tracer func(endpoint string, dir hns.Direction, p Packet) (Verdict, error)
+type Tracer func(endpoint string, dir hns.DirectionType, p Packet) (Verdict, error)
 
 // Trace returns the decision on a packet at one endpoint in one direction, by match.Decide over the
 // endpoint's rules. It fails if the endpoint does not exist or does not have the packet's address, or if
 // the effect of a rule is unknown.
-func (s *Sim) Trace(endpoint string, dir hns.Direction, p Packet) (Verdict, error) {
+func (s *Sim) Trace(endpoint string, dir hns.DirectionType, p Packet) (Verdict, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trace(endpoint, dir, p)
@@ -35,7 +35,7 @@ func (s *Sim) Inspect(f func(Tracer)) {
 }
 
 // trace is Trace with s.mu held.
-func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, error) {
+func (s *Sim) trace(endpoint string, dir hns.DirectionType, p Packet) (Verdict, error) {
 	e := s.endpoints[endpoint]
 	if e == nil {
 		return Verdict{}, fmt.Errorf("hnssim: trace %s: %w", dir, endpointMissing.of(endpoint))
@@ -51,7 +51,7 @@ func (s *Sim) trace(endpoint string, dir hns.Direction, p Packet) (Verdict, erro
 }
 
 // decidable returns an error if the endpoint's ACLs do not decide on the packet.
-func (e *endpoint) decidable(dir hns.Direction, p Packet) error {
+func (e *endpoint) decidable(dir hns.DirectionType, p Packet) error {
 	own, err := p.Own(dir)
 	if err != nil {
 		return err

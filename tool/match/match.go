@@ -159,7 +159,7 @@ func parseAddresses(field string, find func(id string) *Set) (Addresses, error) 
 // Own returns the packet's address on the endpoint's side: the source of an outbound packet, or the
 // destination of an inbound one. It fails with ErrInvalid if the addresses are not both IPv4 or both IPv6,
 // or if the direction is invalid.
-func (p Packet) Own(dir hns.Direction) (netip.Addr, error) {
+func (p Packet) Own(dir hns.DirectionType) (netip.Addr, error) {
 	if (!p.Src.Is4() || !p.Dst.Is4()) && !p.isIPv6() {
 		return netip.Addr{}, fmt.Errorf("%w: packet %v to %v is not IPv4 or IPv6 at both ends", hns.ErrInvalid, p.Src, p.Dst)
 	}
@@ -180,7 +180,7 @@ func (p *Packet) isIPv6() bool {
 // Decide returns the decision of the switch on a packet at an endpoint. rules are all rules of the
 // endpoint; Decide ignores rules of the other direction and Host rules, which belong to another layer. It
 // fails with ErrInvalid if the effect of a rule is unknown.
-func Decide(rules []*Rule, dir hns.Direction, p Packet) (Verdict, error) {
+func Decide(rules []*Rule, dir hns.DirectionType, p Packet) (Verdict, error) {
 	if _, err := p.Own(dir); err != nil {
 		return Verdict{}, err
 	}

@@ -62,7 +62,7 @@ func newComparison(before, after *explain.Cluster, policies []PolicyChange) *com
 	for i := range x.ends {
 		e := &x.ends[i]
 		for _, pod := range e.Pods {
-			for side, dir := range []hns.Direction{out: hns.Out, in: hns.In} {
+			for side, dir := range []hns.DirectionType{out: hns.Out, in: hns.In} {
 				differs := differ(old[pod], now[pod], sets, dir)
 				e.changed[side] = e.changed[side] || differs
 				x.changed[pod] = x.changed[pod] || differs || !e.stays()
@@ -86,7 +86,7 @@ func mayFlip(from, to *end) bool {
 
 // differ reports whether endpoints have other rules for a direction after the change, or rules that name
 // one of the changed sets.
-func differ(old, now []*state.EndpointDump, sets map[string]bool, dir hns.Direction) bool {
+func differ(old, now []*state.EndpointDump, sets map[string]bool, dir hns.DirectionType) bool {
 	rules := func(eps []*state.EndpointDump) [][]hns.ACL {
 		var all [][]hns.ACL
 		for _, ep := range eps {

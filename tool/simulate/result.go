@@ -83,7 +83,7 @@ func newResult(sim *hnssim.Sim, j judge, loaded []state.Warning, q questions) (R
 }
 
 // endpointOf returns a pod's endpoint for a Result.
-func endpointOf(e hnssim.Endpoint, pod string) Endpoint {
+func endpointOf(e hnssim.SimEndpoint, pod string) Endpoint {
 	ours, foreign := hns.Endpoint{Policies: e.Policies}.Split()
 	out := Endpoint{ID: e.ID, Pod: pod, ACLs: append([]hns.ACL{}, ours...), Foreign: []json.RawMessage{}}
 	for _, p := range foreign {

@@ -19,7 +19,7 @@ import (
 func TestTextsOfOthers(t *testing.T) {
 	const evil = "\x1b[31m\u009b2J\a\u202e\nFORGED\tcell\r\u2028"
 	acl := hns.ACL{
-		ID: "azure-acl-" + evil, Action: hns.Action(evil), Direction: hns.Direction(evil), Protocols: evil, LocalAddresses: evil,
+		ID: "azure-acl-" + evil, Action: hns.ActionType(evil), Direction: hns.DirectionType(evil), Protocols: evil, LocalAddresses: evil,
 		RemoteAddresses: evil, LocalPorts: evil, RemotePorts: evil, RuleType: hns.RuleType(evil), Priority: 222,
 	}
 	side := &Side{Decider: explain.Decider{Policy: evil}}

@@ -203,7 +203,7 @@ func TestTwoPodsWithOneAddress(t *testing.T) {
 // A pod with two endpoints is open where both are; what is not known of one is no
 // verdict.
 func TestSide(t *testing.T) {
-	acl := func(id string, action hns.Action, priority uint16) hns.ACL {
+	acl := func(id string, action hns.ActionType, priority uint16) hns.ACL {
 		return hns.ACL{ID: hns.ACLIDPrefix + id, Action: action, Direction: hns.In, RuleType: hns.Switch, Priority: priority}
 	}
 	b, a, c := acl("x.b", hns.Allow, 222), acl("x.a", hns.Allow, 222), acl("x.c", hns.Allow, 222)
@@ -253,7 +253,7 @@ func TestVerdictsAreTheSimulators(t *testing.T) {
 	for _, p := range dump.Pods {
 		pods[p.Pod] = p
 	}
-	decide := func(pod string, dir hns.Direction, packet hnssim.Packet) bool {
+	decide := func(pod string, dir hns.DirectionType, packet hnssim.Packet) bool {
 		allowed := true
 		for _, id := range pods[pod].Endpoints {
 			v, err := sim.Trace(id, dir, packet)

@@ -15,7 +15,7 @@ import (
 
 // guarded is a pod web that lets everybody in to some ports, and one that has no rules.
 func guarded(ports string) state.Dump {
-	in := func(action hns.Action, ports string, priority uint16) hns.ACL {
+	in := func(action hns.ActionType, ports string, priority uint16) hns.ACL {
 		a := hns.ACL{ID: "azure-acl-x.web", Action: action, Direction: hns.In, RuleType: hns.Switch, Priority: priority}
 		if ports != "" {
 			a.Protocols, a.LocalPorts = "6", ports

@@ -40,16 +40,16 @@ type pendingOne struct {
 
 // ruleEntry is one of our ACLs at one endpoint.
 type ruleEntry struct {
-	Endpoint  string        `json:"endpoint"`
-	Direction hns.Direction `json:"direction"`
-	Action    hns.Action    `json:"action"`
-	Priority  uint16        `json:"priority"`
-	Policy    string        `json:"policy,omitempty"`
-	ID        string        `json:"id"`
-	Peer      string        `json:"peer"` // in words
-	Ports     string        `json:"ports"`
-	Applied   bool          `json:"applied"` // in HNS, as far as known
-	Wanted    bool          `json:"wanted"`
+	Endpoint  string            `json:"endpoint"`
+	Direction hns.DirectionType `json:"direction"`
+	Action    hns.ActionType    `json:"action"`
+	Priority  uint16            `json:"priority"`
+	Policy    string            `json:"policy,omitempty"`
+	ID        string            `json:"id"`
+	Peer      string            `json:"peer"` // in words
+	Ports     string            `json:"ports"`
+	Applied   bool              `json:"applied"` // in HNS, as far as known
+	Wanted    bool              `json:"wanted"`
 }
 
 func showPod(s *snapshot, r *http.Request) (any, error) {

@@ -66,7 +66,7 @@ func onThree(t *testing.T) (*Adapter, *faulty, *simNode) {
 	t.Helper()
 	a, f, s := onFaulty(t)
 	for _, id := range []string{"other", "too"} {
-		require.NoError(t, s.AddEndpoint(hnssim.Endpoint{ID: id}))
+		require.NoError(t, s.AddEndpoint(hnssim.SimEndpoint{ID: id}))
 	}
 	getNetwork(t, a)
 	f.calls = nil

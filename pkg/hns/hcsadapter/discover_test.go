@@ -31,7 +31,7 @@ func nodeOf(t *testing.T, networks []network, endpoints []endpoint) *simNode {
 		}
 	}
 	for _, e := range endpoints {
-		require.NoError(t, n.AddEndpoint(hnssim.Endpoint{ID: e.ID, Network: names[e.HostComputeNetwork], Remote: e.remote(), Policies: e.Policies}))
+		require.NoError(t, n.AddEndpoint(hnssim.SimEndpoint{ID: e.ID, Network: names[e.HostComputeNetwork], Remote: e.remote(), Policies: e.Policies}))
 	}
 	return n
 }
@@ -140,7 +140,7 @@ func TestDiscoverCosts(t *testing.T) {
 	require.Equal(t, 4, n.calls()-before)
 
 	n = newSimNode(t, hnsd.Options{Network: "cbr0"})
-	require.NoError(t, n.AddEndpoint(hnssim.Endpoint{ID: "e"}))
+	require.NoError(t, n.AddEndpoint(hnssim.SimEndpoint{ID: "e"}))
 	a := newFound(Options{Now: time.Now}, n)
 	defer a.Close()
 	getNetwork(t, a)
@@ -152,7 +152,7 @@ func TestDiscoverCosts(t *testing.T) {
 	n.remake("2", "vxlan0")
 	_, err = a.Network(t.Context())
 	require.ErrorIs(t, err, hns.ErrNotFound)
-	require.NoError(t, n.AddEndpoint(hnssim.Endpoint{ID: "e"}))
+	require.NoError(t, n.AddEndpoint(hnssim.SimEndpoint{ID: "e"}))
 	got := getNetwork(t, a)
 	require.Equal(t, hns.Network{ID: "2", Name: "vxlan0"}, got)
 }

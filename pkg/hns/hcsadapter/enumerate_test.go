@@ -29,7 +29,7 @@ func onOthers(t *testing.T) (*Adapter, *faulty, *simNode) {
 	a, f, s := onFaulty(t)
 	_, err := s.AddNetwork("nat", "nat", "NAT")
 	require.NoError(t, err)
-	for _, n := range []hnssim.Endpoint{
+	for _, n := range []hnssim.SimEndpoint{
 		{ID: "hyper-v", State: hnssim.Attached},
 		{ID: "remote", Remote: true},
 		{ID: "other", Network: "nat"},

@@ -121,8 +121,8 @@ func newFaulty(l library) *faulty {
 	return &faulty{library: l, ids: map[handle]string{}, failed: map[handle]bool{}}
 }
 
-func newEndpoint(id string) hnssim.Endpoint {
-	return hnssim.Endpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
+func newEndpoint(id string) hnssim.SimEndpoint {
+	return hnssim.SimEndpoint{ID: id, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
 }
 
 // onFaulty returns an adapter over a service that fails, on a simulator with the

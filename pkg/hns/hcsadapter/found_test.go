@@ -36,7 +36,7 @@ func newTwoNetworks(t *testing.T) *twoNetworks {
 func (w *twoNetworks) endpoint(t *testing.T, network int, addr string) {
 	t.Helper()
 	name := []string{"cbr0", "vxlan0"}[network]
-	require.NoError(t, w.AddEndpoint(hnssim.Endpoint{ID: "ep-" + addr, Network: name, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
+	require.NoError(t, w.AddEndpoint(hnssim.SimEndpoint{ID: "ep-" + addr, Network: name, Addrs: []netip.Addr{netip.MustParseAddr(addr)}}))
 }
 
 // TestSeveralNetworks: pods on two networks at once have their policies, sets are on both

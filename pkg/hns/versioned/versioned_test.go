@@ -25,7 +25,7 @@ var rule = hns.ACL{ID: hns.ACLIDPrefix + "x.p", Action: hns.Allow, Direction: hn
 func start(t *testing.T) (*hnsfault.Sim, hns.Version) {
 	t.Helper()
 	sim := hnsfault.New(hnsfault.Options{})
-	require.NoError(t, sim.CreateEndpoint(hnssim.Endpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
+	require.NoError(t, sim.CreateEndpoint(hnssim.SimEndpoint{ID: "ep", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}))
 	e, err := sim.GetEndpoint(t.Context(), "ep")
 	require.NoError(t, err)
 	sim.ResetCalls()

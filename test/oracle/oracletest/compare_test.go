@@ -48,7 +48,7 @@ func (w *world) compare(c oracle.Cluster, probes []gen.Probe) {
 	}
 }
 
-func (w *world) compareOne(c oracle.Cluster, endpoint string, direction hns.Direction, src, dst netip.Addr, probe gen.Probe) {
+func (w *world) compareOne(c oracle.Cluster, endpoint string, direction hns.DirectionType, src, dst netip.Addr, probe gen.Probe) {
 	verdict, err := w.sim.Trace(endpoint, direction, hnssim.Packet{
 		Src: src, Dst: dst, Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port,
 	})
@@ -86,7 +86,7 @@ func (w *world) compareTiers(c oracle.Cluster, want oracle.Side, got hnssim.Verd
 }
 
 // oracleSide words the oracle's verdict, with the rule that must be the reason.
-func oracleSide(s oracle.Side, direction hns.Direction) string {
+func oracleSide(s oracle.Side, direction hns.DirectionType) string {
 	switch {
 	case !s.Isolated:
 		return "allowed"

@@ -153,7 +153,7 @@ type explained struct {
 	c        oracle.Cluster
 	dump     state.Dump
 	side     explain.Side
-	dir      hns.Direction
+	dir      hns.DirectionType
 	own      *corev1.Pod
 	src, dst netip.Addr
 	probe    gen.Probe

@@ -110,7 +110,7 @@ func TestFacts(t *testing.T) {
 			for _, text := range test.acls {
 				policies = append(policies, hns.EndpointPolicy{Type: hns.PolicyTypeACL, Settings: []byte(text)})
 			}
-			require.NoError(t, sim.CreateEndpoint(hnssim.Endpoint{ID: "ep", Addrs: factAddrs, Policies: policies}))
+			require.NoError(t, sim.CreateEndpoint(hnssim.SimEndpoint{ID: "ep", Addrs: factAddrs, Policies: policies}))
 			for question, want := range test.want {
 				require.Equal(t, want, answer(t, sim, question), question)
 			}
@@ -126,7 +126,7 @@ func answer(t *testing.T, sim *hnsfault.Sim, question string) string {
 	_, err := fmt.Sscan(question, &dir, &src, &dst, &p.Protocol, &p.DstPort)
 	require.NoError(t, err)
 	p.Src, p.Dst = netip.MustParseAddr(src), netip.MustParseAddr(dst)
-	v, err := sim.Trace("ep", hns.Direction(dir), p)
+	v, err := sim.Trace("ep", hns.DirectionType(dir), p)
 	if err != nil {
 		require.True(t, errors.Is(err, hns.ErrInvalid), err)
 		return "unknown"

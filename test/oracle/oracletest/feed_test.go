@@ -110,7 +110,7 @@ func (w *world) plug(c oracle.Cluster, tidy bool) (replaced bool) {
 		addr := ipv4Of(addrs)
 		replaced = replaced || addr.IsValid() && had[addr]
 		w.note("endpoint %s of %v comes", id, addrs)
-		require.NoError(w.t, w.sim.CreateEndpoint(hnssim.Endpoint{ID: id, Addrs: addrs}))
+		require.NoError(w.t, w.sim.CreateEndpoint(hnssim.SimEndpoint{ID: id, Addrs: addrs}))
 	}
 	return replaced
 }

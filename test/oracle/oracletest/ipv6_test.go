@@ -70,7 +70,7 @@ func TestIPv6OfTieredPods(t *testing.T) {
 				delete(got.ACLs, endpoint.ID)
 				continue
 			}
-			blocked := map[hns.Direction]int{}
+			blocked := map[hns.DirectionType]int{}
 			got.ACLs[endpoint.ID] = slices.DeleteFunc(got.ACLs[endpoint.ID], func(a hns.ACL) bool {
 				is := a.RemoteAddresses == hns.EveryIPv6
 				if is {
@@ -88,7 +88,7 @@ func TestIPv6OfTieredPods(t *testing.T) {
 				for _, probe := range probes {
 					in, _ := oracle.AtSwitch(c, other, own, probe.Protocol, probe.Port)
 					_, out := oracle.AtSwitch(c, own, other, probe.Protocol, probe.Port)
-					for dir, side := range map[hns.Direction]oracle.Side{hns.In: in, hns.Out: out} {
+					for dir, side := range map[hns.DirectionType]oracle.Side{hns.In: in, hns.Out: out} {
 						if side.Allowed || side.Tier == "" {
 							continue
 						}

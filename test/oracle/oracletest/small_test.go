@@ -123,7 +123,7 @@ func TestClosingNeverOpens(t *testing.T) {
 					in := hnssim.Packet{Src: other, Dst: own, Protocol: protocolNumbers[probe.Protocol], DstPort: probe.Port}
 					out := in
 					out.Src, out.Dst = in.Dst, in.Src
-					for dir, packet := range map[hns.Direction]hnssim.Packet{hns.In: in, hns.Out: out} {
+					for dir, packet := range map[hns.DirectionType]hnssim.Packet{hns.In: in, hns.Out: out} {
 						open, err := without.sim.Trace(endpoint.ID, dir, packet)
 						require.NoError(t, err)
 						closed, err := with.sim.Trace(endpoint.ID, dir, packet)

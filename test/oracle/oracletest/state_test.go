@@ -89,7 +89,7 @@ func (w *world) sameAsFresh(c oracle.Cluster) {
 	w.reconcile()
 	fresh := newWorld(w.t, w.setup)
 	for _, e := range w.sim.Endpoints() { // an endpoint keeps its IPv6 addresses when those of its pod change
-		require.NoError(w.t, fresh.sim.CreateEndpoint(hnssim.Endpoint{ID: e.ID, Addrs: e.Addrs}))
+		require.NoError(w.t, fresh.sim.CreateEndpoint(hnssim.SimEndpoint{ID: e.ID, Addrs: e.Addrs}))
 	}
 	fresh.start(c, true)
 	if d := cmp.Diff(fresh.state().effective(), w.state().effective()); d != "" {

@@ -123,7 +123,7 @@ func (s *Server) createEndpoint(o *object, r request) error {
 	if err := json.Unmarshal([]byte(r.text), &asked); err != nil {
 		return refuse(codeInvalidJSON, "%w", err)
 	}
-	e := hnssim.Endpoint{ID: o.id, State: hnssim.Created}
+	e := hnssim.SimEndpoint{ID: o.id, State: hnssim.Created}
 	if len(asked.Policies) > 0 {
 		e.Policies = asked.Policies
 	}

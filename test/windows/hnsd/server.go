@@ -89,11 +89,11 @@ func (s *Server) System() hnstest.System {
 // a pod. It returns the endpoint's GUID.
 func (s *Server) CreateEndpoint(addr netip.Addr) (string, error) {
 	id := s.newID()
-	return id, s.AddEndpoint(hnssim.Endpoint{ID: id, Addrs: []netip.Addr{addr}})
+	return id, s.AddEndpoint(hnssim.SimEndpoint{ID: id, Addrs: []netip.Addr{addr}})
 }
 
 // AddEndpoint makes any endpoint, in the node's own network unless it names another one.
-func (s *Server) AddEndpoint(e hnssim.Endpoint) error {
+func (s *Server) AddEndpoint(e hnssim.SimEndpoint) error {
 	network := s.own
 	for _, n := range s.objects(kindNetwork) {
 		if n.name == e.Network {
