@@ -50,7 +50,7 @@ func FromDump(d state.Dump) (World, error) {
 		w.ClusterPolicies = append(w.ClusterPolicies, cnp)
 		w.NodesUnknown = w.NodesUnknown && !SelectsNodes(cnp)
 	}
-	endpoints, uids := map[string]*state.EndpointDump{}, map[types.UID]bool{"": true}
+	endpoints := map[string]*state.EndpointDump{}
 	for i := range d.Endpoints {
 		endpoints[d.Endpoints[i].ID] = &d.Endpoints[i]
 	}
@@ -63,10 +63,6 @@ func FromDump(d state.Dump) (World, error) {
 		if p.Local {
 			pod.Node = d.Node
 		}
-		if uids[pod.UID] { // no API server gives two pods one UID, and the dataplane relies on that
-			pod.UID = ""
-		}
-		uids[pod.UID] = true
 		for _, id := range p.Endpoints {
 			if ep := endpoints[id]; ep != nil && p.Local {
 				pod.Endpoints = append(pod.Endpoints, endpointOf(ep))
@@ -75,7 +71,21 @@ func FromDump(d state.Dump) (World, error) {
 		}
 		w.Pods = append(w.Pods, pod)
 	}
+	w.clearRepeatedUIDs()
 	return w, nil
+}
+
+// clearRepeatedUIDs clears a UID that an earlier pod has. No API server gives it twice, and the dataplane relies on
+// that.
+func (w *World) clearRepeatedUIDs() {
+	seen := map[types.UID]bool{}
+	for i := range w.Pods {
+		if p := &w.Pods[i]; seen[p.UID] {
+			p.UID = ""
+		} else {
+			seen[p.UID] = true
+		}
+	}
 }
 
 // setNodes sets Nodes from a dump: its own node, and the nodes that it describes.
