@@ -55,7 +55,7 @@ func (n claiming) endpoint(id, addr string) {
 // writes returns how many writes HNS was asked for.
 func (n claiming) writes() (writes int) {
 	for op, count := range n.sim.Counts() {
-		if !hns.ReadsOnly(op) {
+		if !hnsfault.ReadsOnly(op) {
 			writes += count
 		}
 	}

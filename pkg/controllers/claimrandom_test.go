@@ -52,7 +52,7 @@ func newStarts(t *testing.T, seed uint64) *starts {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 9))
 	reads := func(c hnssim.Call) bool { return c.Op == hns.OpEndpointGet }
-	writes := func(c hnssim.Call) bool { return !hns.ReadsOnly(c.Op) }
+	writes := func(c hnssim.Call) bool { return !hnsfault.ReadsOnly(c.Op) }
 	var faults []hnsfault.Fault
 	for _, f := range []hnsfault.Fault{
 		{On: writes, P: 0.1, Times: 20, Mode: hnsfault.Half, Code: 0x80004005},

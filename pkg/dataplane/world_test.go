@@ -48,7 +48,7 @@ func (w *world) writes() int {
 }
 
 func isWrite(op string) bool {
-	return !hns.ReadsOnly(op)
+	return !hnsfault.ReadsOnly(op)
 }
 
 type probe = hnsfault.Probe

@@ -26,11 +26,6 @@ var verbs = map[string]Verb{OpSets(Add): Add, OpSets(Update): Update, OpSets(Rem
 // Verb returns the verb of a request for sets, or "" for any other request.
 func (r Request) Verb() Verb { return verbs[r.Op] }
 
-// ReadsOnly reports whether an operation changes nothing.
-func ReadsOnly(op string) bool {
-	return op == OpNetworkGet || op == OpEndpointIDs || op == OpEndpointNew || op == OpEndpointGet
-}
-
 // Do makes the call. It panics if the operation is unknown, which is a bug.
 func (r Request) Do(ctx context.Context, c Client) (out Result) {
 	switch r.Op {

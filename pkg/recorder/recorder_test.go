@@ -113,7 +113,7 @@ func sameCalls(t *testing.T, asked []hnsfault.Call, steps []Step) {
 	for _, s := range steps {
 		for _, c := range s.Calls {
 			line := c.Op + " " + c.Endpoint
-			if !hns.ReadsOnly(c.Op) {
+			if !hnsfault.ReadsOnly(c.Op) {
 				line += fmt.Sprint(" ", c.Count)
 			}
 			if c.Error != nil {
@@ -127,7 +127,7 @@ func sameCalls(t *testing.T, asked []hnsfault.Call, steps []Step) {
 		if c.Op == hns.OpEndpointGet || c.Op == hns.OpACLAdd || c.Op == hns.OpACLUpdate {
 			line += c.Target
 		}
-		if !hns.ReadsOnly(c.Op) {
+		if !hnsfault.ReadsOnly(c.Op) {
 			line += fmt.Sprint(" ", max(len(c.Sets), len(c.ACLs), len(c.Policies)))
 		}
 		if c.Err != nil {

@@ -8,6 +8,7 @@ package hnsfault
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/winnpm/winnpm/pkg/hns"
@@ -60,7 +61,7 @@ func (s *Sim) call(ctx context.Context, asked hnssim.Call, check, do func(hnssim
 // carryOut carries out a request, or the first half of a write.
 func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) error) error {
 	var refused error
-	if !hns.ReadsOnly(c.Op) {
+	if !ReadsOnly(c.Op) {
 		refused = s.refuse(c)
 	}
 	if half || refused != nil {
@@ -82,4 +83,9 @@ func (s *Sim) carryOut(c hnssim.Call, half bool, check, do func(hnssim.Call) err
 func (s *Sim) Restart() {
 	all := func(hns.SetPolicy) bool { return true }
 	s.Forget("Restart", s.network, all, func(_ string, a hns.ACL) bool { return a.Ours() })
+}
+
+// ReadsOnly reports whether an operation changes nothing in HNS.
+func ReadsOnly(op string) bool {
+	return slices.Contains([]string{hns.OpNetworkGet, hns.OpEndpointIDs, hns.OpEndpointNew, hns.OpEndpointGet}, op)
 }

@@ -188,7 +188,7 @@ func (c *character) fail(rng *rand.Rand, seed uint64) {
 			continue
 		}
 		if i < 2 {
-			f.On, c.whimsical = func(c hnssim.Call) bool { return !hns.ReadsOnly(c.Op) }, true
+			f.On, c.whimsical = func(c hnssim.Call) bool { return !hnsfault.ReadsOnly(c.Op) }, true
 		}
 		chances = append(chances, f)
 	}

@@ -352,7 +352,7 @@ func writes(sim *hnsfault.Sim) int {
 
 // isWrite reports whether calls of an operation are disturbed as writes are. The enumeration of new
 // endpoints is, so that other programs change something in the midst of a look too.
-func isWrite(op string) bool { return !hns.ReadsOnly(op) || op == hns.OpEndpointNew }
+func isWrite(op string) bool { return !hnsfault.ReadsOnly(op) || op == hns.OpEndpointNew }
 
 // fail ends the run with everything that a reader needs.
 func (r *replay) fail(format string, args ...any) {

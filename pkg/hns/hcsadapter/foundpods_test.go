@@ -96,7 +96,7 @@ func (p *plays) ready(addr, sandbox string) error {
 // writes returns how often a network was written to.
 func (p *plays) writes(network int) (n int) {
 	for op, count := range p.nets[network].Counts() {
-		if !hns.ReadsOnly(op) {
+		if !hnsfault.ReadsOnly(op) {
 			n += count
 		}
 	}
