@@ -177,6 +177,7 @@ type applying struct {
 	newNodes        []string
 	objects         []ObjectChange
 	warnings        []state.Warning
+	warned          map[state.Warning]bool // the warnings, and those of before
 }
 
 func newApplying(w World, o manifest.Objects) *applying {
@@ -187,6 +188,10 @@ func newApplying(w World, o manifest.Objects) *applying {
 		namespaces:      index(w.Namespaces, func(ns desired.Namespace) string { return ns.Name }),
 		policies:        index(w.Policies, nameOf),
 		clusterPolicies: index(w.ClusterPolicies, nameOfCluster),
+		warned:          map[state.Warning]bool{},
+	}
+	for _, warning := range w.Warnings {
+		a.warned[warning] = true
 	}
 	a.after.Makers = union(w.Makers, o.Makers)
 	for _, p := range w.Pods {
@@ -288,8 +293,9 @@ func (a *applying) podsWhere(is func(Pod) bool) []desired.PodKey {
 }
 
 func (a *applying) warn(kind, object string, reason state.Reason, message string) {
-	if w := (state.Warning{Object: object, Kind: kind, Reason: reason, Message: message}); !slices.Contains(a.warnings, w) {
-		a.warnings = append(a.warnings, w)
+	w := state.Warning{Object: object, Kind: kind, Reason: reason, Message: message}
+	if !a.warned[w] {
+		a.warned[w], a.warnings = true, append(a.warnings, w)
 	}
 }
 
@@ -316,9 +322,13 @@ func (a *applying) set(o manifest.Objects) error {
 		}
 	}
 	// Count the pods of namespaces now that all pods are set.
+	count := map[string]int{}
+	for key := range a.pods {
+		count[key.Namespace]++
+	}
 	for i := range a.objects {
 		if c := &a.objects[i]; c.Kind == "Namespace" {
-			c.Pods = len(a.podsWhere(func(p Pod) bool { return p.Namespace == c.Object }))
+			c.Pods = count[c.Object]
 		}
 	}
 	return nil
@@ -370,8 +380,11 @@ func (a *applying) setNodes(list []*corev1.Node) {
 func (a *applying) warnPod(p *corev1.Pod) {
 	said := PodOf(p, a.after.Makers)
 	old, there := a.pods[said.Key()]
+	only6 := onlyIPv6(p)
 	switch {
-	case !there && !reflect.ValueOf(p.Status).IsZero() && !said.Running():
+	case only6 != "":
+		a.warn("Pod", said.Key().String(), manifest.NoIPv4, only6)
+	case !there && !reflect.ValueOf(p.Status).IsZero() && (said.Finished || !said.Addr.IsValid() && !said.HostNetwork):
 		a.warn("Pod", said.Key().String(), reasonNotPlanned, "its status says that it has finished, or has no address, so its connections are not counted; what applies it drops the status: leave it out")
 	case a.before.FromManifests && len(old.Owners) > 0 && len(said.Owners) == 0:
 		a.warn("Pod", said.Key().String(), reasonNotPlanned, fmt.Sprintf("it has the name of a pod that is made up for %s, which would make another one; give the Pod another name", strings.Join(old.Owners, ", ")))

@@ -247,6 +247,25 @@ func TestWarningsOfAChange(t *testing.T) {
 	require.Equal(t, "c", change.After.Namespaces[0].Labels["a"], "the rest is planned")
 }
 
+// TestStatusOfAPod: a change tells of a pod that its status leaves out, also if the world is one of a dump.
+func TestStatusOfAPod(t *testing.T) {
+	for status, want := range map[string]string{
+		"podIP: 'fd00::1', phase: Running":                           "NoIPv4",
+		"podIP: 10.0.0.1, phase: Succeeded":                          "NotPlanned",
+		"phase: Running":                                             "NotPlanned",
+		"podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}, {ip: 'fd00::1'}]": "",
+	} {
+		change := applied(t, cluster.World{OwnersUnknown: true}, object("Pod", "p", "status: {"+status+"}"), cluster.ChangeOptions{})
+		got := ""
+		for _, w := range change.Warnings {
+			got += string(w.Reason)
+		}
+		require.Equal(t, want, got, status)
+	}
+	ending := "---\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: x, deletionTimestamp: '2026-01-01T00:00:00Z'}, status: {podIP: 10.0.0.1}}\n"
+	require.Empty(t, applied(t, cluster.World{}, ending, cluster.ChangeOptions{}).Warnings)
+}
+
 func TestDeleteWhatIsNotThere(t *testing.T) {
 	w := worldOf(t, namespace("x", ""))
 	for text, want := range map[string]string{object("Pod", "p", ""): "Pod x/p", namespace("other", ""): "Namespace other", node("n1", ""): "Node n1"} {

@@ -149,20 +149,24 @@ func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, t
 	})
 }
 
-// warnIPv6 warns about a running pod in the pod network that has only IPv6 addresses.
+// warnIPv6 warns about a pod that has only IPv6 addresses.
 func (w *World) warnIPv6(p *corev1.Pod) {
+	if only := onlyIPv6(p); only != "" {
+		w.Warnings = append(w.Warnings, state.Warning{Object: PodOf(p, nil).Key().String(), Kind: "Pod", Reason: manifest.NoIPv4, Message: only})
+	}
+}
+
+// onlyIPv6 returns a message if a running pod in the pod network has only IPv6 addresses, else "".
+func onlyIPv6(p *corev1.Pod) string {
 	ip := p.Status.PodIP
 	if ip == "" && len(p.Status.PodIPs) > 0 {
 		ip = p.Status.PodIPs[0].IP
 	}
 	pod := PodOf(p, nil)
 	if ip == "" || pod.Addr.IsValid() || pod.HostNetwork || pod.Finished {
-		return
+		return ""
 	}
-	w.Warnings = append(w.Warnings, state.Warning{
-		Object: pod.Key().String(), Kind: "Pod", Reason: manifest.NoIPv4,
-		Message: fmt.Sprintf("its only address is %s: WinNPM judges IPv4 only, so no policy holds for this pod and no verdict has it", ip),
-	})
+	return fmt.Sprintf("its only address is %s: WinNPM judges IPv4 only, so no policy holds for this pod and no verdict has it", ip)
 }
 
 // othersLabels returns the labels of an object that the last kubectl apply did not set.

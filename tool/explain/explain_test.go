@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/winnpm/winnpm/pkg/hns"
+	"github.com/winnpm/winnpm/pkg/policy"
 	"github.com/winnpm/winnpm/pkg/state"
 	"github.com/winnpm/winnpm/tool/cluster"
 	"github.com/winnpm/winnpm/tool/explain"
@@ -191,6 +192,16 @@ func TestExplanations(t *testing.T) {
 			require.NotContains(t, string(text), "null", "a list without entries is []")
 		})
 	}
+}
+
+// TestDeciderOfAPolicyThatIsGone: its rule is still in HNS, and decides.
+func TestDeciderOfAPolicyThatIsGone(t *testing.T) {
+	d, _ := snapshot(t)
+	d.Policies = nil
+	a, err := explain.Explain(d, explain.Question{From: "10.0.1.1", To: "z/db", Port: 5432, Protocol: policy.TCP}, nil)
+	require.NoError(t, err)
+	require.Equal(t, explain.Allowed, a.Ingress.Actual.Verdict)
+	require.Equal(t, "z/db", a.Ingress.Actual.Policy)
 }
 
 // TestChangesThatDoNotHelp checks that no change is suggested when the policy is closed, or when a rule

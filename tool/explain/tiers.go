@@ -213,7 +213,7 @@ func (c *Cluster) Decider(h Half) Decider {
 	switch {
 	case s.namespaced && len(by) > 0:
 		return Decider{Policy: by[0], Tier: policy.Namespaced.String(), Passed: s.passed}
-	case !s.namespaced && s.rule == nil && h.Actual == Allowed:
+	case !s.namespaced && s.rule == nil && h.Actual == Allowed && len(by) == 0:
 		return Decider{Passed: s.passed}
 	case s.rule != nil && (h.Actual == Allowed) == (s.rule.Action == policy.Accept):
 		return Decider{
