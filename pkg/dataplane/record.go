@@ -28,6 +28,8 @@ func (r *run) record() state.Report {
 		Took:       r.clock.Sub(r.started),
 		Busy:       r.busy,
 		Objects:    r.tx.Len(),
+		Changes:    r.changes,
+		Rivals:     r.desired.Rivals(),
 		Plan:       r.writtenText(),
 		Calls:      r.calls,
 		Pending:    out.Pending,
@@ -36,7 +38,6 @@ func (r *run) record() state.Report {
 		RetryAfter: out.Retry.After(r.clock),
 		ProbeAfter: out.Probe.After(r.clock),
 	}
-	r.desired.Report(&rep)
 	r.endpoints.Report(&rep)
 	if n := len(rep.Waiting); n > 0 {
 		rep.Unprogrammed = rep.Waiting[n-1].To

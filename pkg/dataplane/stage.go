@@ -14,7 +14,7 @@ import (
 func (r *run) stage() {
 	r.generation++
 	r.endpoints.Begin(r.generation, r.started)
-	r.desired.Stage(&r.tx.Objects, r.started)
+	r.changes = r.desired.Stage(&r.tx.Objects, r.started)
 	r.renderDirty()
 	r.unlocked(func() {})
 }

@@ -55,6 +55,7 @@ type run struct {
 	tx      *Transaction
 	started time.Time
 
+	changes []state.ObjectChange // of the desired state
 	calls   map[string]int
 	alone   map[ipsets.Name]bool // sets that HNS did not remove together with others
 	written map[written]bool

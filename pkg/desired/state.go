@@ -60,7 +60,6 @@ type State struct {
 	nodeAddrs  []netip.Addr
 	nodeRule   []hns.ACL // the rule that lets the node in; none without an address
 	effects    Effects
-	changed    changes // in the last Stage
 }
 
 // New returns a State of an empty cluster. It defines sets in the cache, and holds
@@ -149,11 +148,11 @@ func (d *State) Selecting(key PodKey) (keys []policy.Key) {
 }
 
 // Stage applies changed objects; now is the start of the transaction. Namespaces and policies
-// come before pods, so that a cold start fills each set once. Report has the counts.
-func (d *State) Stage(in *Objects, now time.Time) {
+// come before pods, so that a cold start fills each set once. It returns the counts of the objects
+// that changed, sorted by kind and operation.
+func (d *State) Stage(in *Objects, now time.Time) []state.ObjectChange {
 	d.now = now
 	c := changes{}
-	d.changed = c
 	addrs := map[netip.Addr]ownership{}
 	if in.nodeAddrs != nil && !slices.Equal(*in.nodeAddrs, d.nodeAddrs) {
 		c.add(changedNode, len(d.nodeAddrs) > 0, true)
@@ -190,6 +189,7 @@ func (d *State) Stage(in *Objects, now time.Time) {
 	if len(d.switched)+len(d.namedPorts.stale) > 0 {
 		d.activate()
 	}
+	return c.sorted()
 }
 
 // stageNamespace replaces a Namespace object; nil deletes it.
@@ -229,32 +229,36 @@ func (c changes) add(kind string, was, is bool) {
 	}
 }
 
-// maxRivals bounds the number of Rivals in a report.
-const maxRivals = 1024
-
-// Report sets the Changes of the last Stage, sorted by kind and operation, and the Rivals: the pods of
-// other nodes that contest an address, sorted by address and name, at most maxRivals. Rivals do not
-// depend on the Trust of pods.
-func (d *State) Report(rep *state.Report) {
-	for change, n := range d.changed {
+// sorted returns the counts, sorted by kind and operation.
+func (c changes) sorted() (out []state.ObjectChange) {
+	for change, n := range c {
 		change.Count = n
-		rep.Changes = append(rep.Changes, change)
+		out = append(out, change)
 	}
-	slices.SortFunc(rep.Changes, func(a, b state.ObjectChange) int {
+	slices.SortFunc(out, func(a, b state.ObjectChange) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Operation, b.Operation))
 	})
+	return out
+}
+
+// maxRivals bounds the result of Rivals.
+const maxRivals = 1024
+
+// Rivals returns the pods of other nodes that contest an address, sorted by address and name, at most
+// maxRivals. They do not depend on the Trust of pods.
+func (d *State) Rivals() (out [][2]string) {
 	for _, addr := range slices.SortedFunc(maps.Keys(d.contested), netip.Addr.Compare) {
 		if !elsewhere(d.whose(addr)) {
 			continue
 		}
-		at := len(rep.Rivals)
+		at := len(out)
 		for _, p := range d.owners.live(addr) {
-			rep.Rivals = append(rep.Rivals, [2]string{p.Namespace, p.Name})
+			out = append(out, [2]string{p.Namespace, p.Name})
 		}
-		slices.SortFunc(rep.Rivals[at:], func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
-		if len(rep.Rivals) >= maxRivals {
-			rep.Rivals = rep.Rivals[:maxRivals]
-			return
+		slices.SortFunc(out[at:], func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+		if len(out) >= maxRivals {
+			return out[:maxRivals]
 		}
 	}
+	return out
 }
