@@ -72,7 +72,8 @@ func readManifests(o Options) (World, error) {
 	w, err := FromManifests(objects, o.Node)
 	w.Now, w.Warnings = time.Now(), loaded
 	for _, p := range objects.Pods {
-		w.warnIPv6(p)
+		pod := PodOf(p, nil)
+		w.addWarning(ipv6Warning(p, &pod))
 	}
 	return w, err
 }
@@ -101,8 +102,9 @@ func readLive(ctx context.Context, o Options) (World, error) {
 		w.Nodes = append(w.Nodes, nodeOf(n))
 	}
 	for _, p := range objects.Pods {
-		w.Pods = append(w.Pods, PodOf(p, nil))
-		w.warnIPv6(p)
+		pod := PodOf(p, nil)
+		w.Pods = append(w.Pods, pod)
+		w.addWarning(ipv6Warning(p, &pod))
 	}
 	for _, n := range objects.Namespaces {
 		ns := desired.Namespace{Name: n.Name, Labels: n.Labels}
@@ -149,24 +151,23 @@ func listInto[T runtime.Object](ctx context.Context, from cache.ListerWatcher, t
 	})
 }
 
-// warnIPv6 warns about a pod that has only IPv6 addresses.
-func (w *World) warnIPv6(p *corev1.Pod) {
-	if only := onlyIPv6(p); only != "" {
-		w.Warnings = append(w.Warnings, state.Warning{Object: PodOf(p, nil).Key().String(), Kind: "Pod", Reason: manifest.NoIPv4, Message: only})
+func (w *World) addWarning(warning state.Warning, is bool) {
+	if is {
+		w.Warnings = append(w.Warnings, warning)
 	}
 }
 
-// onlyIPv6 returns a message if a running pod in the pod network has only IPv6 addresses, else "".
-func onlyIPv6(p *corev1.Pod) string {
-	ip := p.Status.PodIP
-	if ip == "" && len(p.Status.PodIPs) > 0 {
-		ip = p.Status.PodIPs[0].IP
+// ipv6Warning returns a warning, and true, if a running pod in the pod network has only IPv6 addresses. pod is
+// PodOf the object.
+func ipv6Warning(object *corev1.Pod, pod *Pod) (state.Warning, bool) {
+	ip := object.Status.PodIP
+	if ip == "" && len(object.Status.PodIPs) > 0 {
+		ip = object.Status.PodIPs[0].IP
 	}
-	pod := PodOf(p, nil)
-	if ip == "" || pod.Addr.IsValid() || pod.HostNetwork || pod.Finished {
-		return ""
-	}
-	return fmt.Sprintf("its only address is %s: WinNPM judges IPv4 only, so no policy holds for this pod and no verdict has it", ip)
+	return state.Warning{
+		Object: pod.Key().String(), Kind: "Pod", Reason: manifest.NoIPv4,
+		Message: fmt.Sprintf("its only address is %s: WinNPM judges IPv4 only, so no policy holds for this pod and no verdict has it", ip),
+	}, ip != "" && !pod.Addr.IsValid() && !pod.HostNetwork && !pod.Finished
 }
 
 // othersLabels returns the labels of an object that the last kubectl apply did not set.

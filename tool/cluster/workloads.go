@@ -114,7 +114,7 @@ func (a *applying) perNode(w *manifest.Workload, pods []desired.PodKey) (surplus
 		}
 	}
 	if len(pods)+len(lacking) == 0 {
-		lacking = []string{""} // one pod without a node, like package manifest
+		lacking = []string{""} // one pod without a node
 	}
 	return surplus, lacking
 }
